@@ -235,13 +235,13 @@ def _given_lock(found: Any) -> Given | None:
 
 
 def _given_work(found: Any) -> Given | None:
-    """What among a function's variables can be waited for in C or C++: a ``Work``, or a lock of Python's own."""
-    kinds = {
-        match[1] for text in _texts(found).values() if (match := re.match(r"<(?:\w+\.)*(Work|R?[Ll]ock) at ", text))
-    }
+    """What among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a store."""
+    named = (re.match(r"<(?:\w+\.)*(Work|R?[Ll]ock|\w*Store) at ", text) for text in _texts(found).values())
+    kinds = {match[1] for match in named if match}
+    locks = {kind for kind in kinds if kind.lower().endswith("lock")}
     if "Work" in kinds:
-        return Given(has="either" if len(kinds) > 1 else "work")
-    return Given(has="lock") if kinds else None
+        return Given(has="either" if locks else "work")
+    return Given(has="lock" if locks else "store") if kinds else None
 
 
 def _texts(found: Any) -> dict[str, str]:

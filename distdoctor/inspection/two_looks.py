@@ -19,6 +19,8 @@ SETTLES, SETTLING = 4, 0.05
 """How often one that was about to run is looked at again, and the seconds between."""
 RESTED = 0.02
 """Seconds of processor time below which it has hardly run between the looks."""
+STOPPED_FOR, STOP_TRIES = 0.5, 25
+"""Seconds for which one is watched that is stopped, and how often: cpulimit(1) stops a process ten times a second."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
         pid: looks.process(one, role, tables) for pid, (one, role) in found.members.items() if second[pid] is not None
     }
     last |= _settled(last, found, tables, {pid: one.main_cpu for pid, one in first.items() if one is not None})
+    last |= _going_on(last)
+    gone = [pid for pid in found.members if pid not in last]
+    ended = [above for pid in gone for above in scan.above(pid)]
     last_stacks = stacks.read(last.keys() & set(traced), native=wanted == "on", given=True)
     processes = []
     for pid, seen in last.items():
@@ -66,13 +71,13 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
         if before is None or after is None:
             continue
         fed = feeding.fed(pid, before.others, after.others, seconds)
-        seen = replace(seen, moved=replace(looks.moved(before, after), fed=fed), idle=idle[pid])
+        moved = replace(looks.moved(before, after), fed=fed, ended=ended.count(pid))
+        seen = replace(seen, moved=moved, idle=idle[pid])
         if pid in numbers_of_others:
             seen = replace(seen, rank=None, local_rank=None)
         seen = with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ()))
         processes.append(file_locks.with_lock(seen))
     notes = [*([reason] if reason else []), *stacks.failed(last_stacks)]
-    gone = [pid for pid in found.members if pid not in last]
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
     processes = answerers.with_answerers(pipe_ends.with_other_ends(processes), tables)
@@ -95,6 +100,19 @@ def _settled(
         if not waking:
             break
     return later
+
+
+def _going_on(seen: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
+    """Those that were stopped and go on within a moment: something limits their share of the processor."""
+    stopped = {pid: one for pid, one in seen.items() if one.state == "T"}
+    going: dict[int, JobProcess] = {}
+    for _ in range(STOP_TRIES if stopped else 0):
+        time.sleep(STOPPED_FOR / STOP_TRIES)
+        states = {pid: stat.state for pid in stopped.keys() - going if (stat := proc_files.stat(pid)) is not None}
+        going |= {pid: replace(stopped[pid], state=state) for pid, state in states.items() if state != "T"}
+        if len(going) == len(stopped):
+            break
+    return going
 
 
 def _about_to_run(one: JobProcess) -> bool:

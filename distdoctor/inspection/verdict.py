@@ -67,7 +67,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if busy and not still:
         return "moves", "pass", []
     if busy:
-        return _others_wait(busy, job.waited)
+        return _others_wait(busy, job)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", [*_apart(job), *_ask(job)]
@@ -122,9 +122,12 @@ _SPINS = (
 )
 
 
-def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Verdict, list[str]]:
+def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
     """The same, where some work and the others wait for them."""
+    since, longest = job.waited, max((rank.process.age for rank in job.ranks), default=0.0)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
+    if since is None and 0 < longest < PATIENCE:
+        since, said = longest, f"for {longest:.0f} s at most"
     if not all(rank.computes for rank in busy):
         return (
             "moves",
@@ -279,11 +282,14 @@ def _works_of_some(job: LiveJob) -> Iterator[str]:
     """Ranks in one place, of which some have called there what they have not waited for, as far as variables tell."""
     frames = [rank.place.frame for rank in job.ranks]
     with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
-    if len(with_work) * 2 < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1 and with_work:
-        names = ", ".join(rank.called for rank in with_work[:8])
+    if 0 < len(with_work) < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1:
+        more, rest = (
+            ", ".join([r.called for r in those][:8])
+            for those in (with_work, [rank for rank in job.ranks if rank not in with_work])
+        )
         yield (
-            f"only {names} {'has' if len(with_work) == 1 else 'have'} a Work among the variables there: see whether "
-            "the others make that call, too, and in the same order"
+            f"a Work is seen among the variables there of {more}, and not of {rest}: see whether all make the call "
+            "whose Work it is, and in the same order"
         )
 
 

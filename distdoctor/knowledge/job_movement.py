@@ -61,7 +61,10 @@ def gets_data(one: JobProcess) -> bool:
 
 
 def still_for(one: JobProcess) -> float | None:
-    """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
+    """For how many seconds its main thread had not run when it was looked at last; None where that is not known. Where
+    what ran below it has ended, it has begun something else since."""
+    if one.moved is not None and one.moved.ended:
+        return one.moved.seconds
     if one.idle is None:
         return None
     return one.idle + (one.moved.seconds if one.moved and one.moved.switches == 0 else 0.0)

@@ -17,6 +17,7 @@ from distdoctor.knowledge.job_stacks import (
     call_of,
     called_here,
     calls_on,
+    joins,
     own_frame,
     waits_for_work,
     whom,
@@ -164,10 +165,15 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(COMPILING, frame=own)
     waits = is_futex(main) and in_flight(one)
     has = frames[0].given.has if frames[0].given else ""
+    asks_again = sleeps(main) and switches_of(one) > 1
+    if has == "work" and asks_again and in_flight(one):
+        return Place(COLLECTIVE, "wait", own, "looks again and again whether it is through")  # is_completed()
+    if has == "store" and sleeps(main) and switches_of(one) > _POLLS:
+        return Place(KEY, frame=own)  # a store that is a file (c10d/FileStore.cpp)
     if waits and waits_for_work(frames) and has != "lock":
         return Place(COLLECTIVE, work_of(frames), own, OR_LOCK if has == "either" else "")
     thread = next((thread for thread in one.threads[1:] if call_of(thread)), None)
-    if thread and (waits or _looks_after_threads(one, main)):
+    if thread and (waits or _looks_after_threads(one, main) or (joins(main) and thread.timed)):
         return Place(COLLECTIVE, call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
     if sleeps(main) and switches_of(one) > _POLLS and _hosts_one_of_its_own(one):
         return Place(HOSTING, "TCPStore", own, sure=False)
@@ -187,7 +193,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(CODE, frame=own, why="looks up the name of a host")
     # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without
     # clients has nothing to do.
-    return Place(CODE, frame=own, why=waiting(main), sure=not (serves(main) or (sleeps(main) and switches_of(one) > 1)))
+    return Place(CODE, frame=own, why=waiting(main), sure=not (serves(main) or asks_again))
 
 
 def _in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:

@@ -96,6 +96,11 @@ def awaits_index(thread: JobThread | None) -> bool:
     return loop > 0 and frames[loop - 1].file.endswith("multiprocessing/queues.py")
 
 
+def joins(thread: JobThread) -> bool:
+    """Whether it waits until another thread has ended."""
+    return any(frame.function == "join" and frame.file.endswith("threading.py") for frame in thread.frames)
+
+
 def _is_c10d(frame: Frame) -> bool:
     return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
 

@@ -26,6 +26,8 @@ class LiveJob:
     ranks: tuple[LiveRank, ...]
     stores: tuple[StoreView, ...]
     facts: tuple[tuple[Node, JobFacts], ...]
+    remains: tuple[LiveRank, ...] = ()
+    """What ranks had forked before they ended: it keeps their connections open, and so nobody notices."""
 
     @property
     def agents(self) -> Iterator[tuple[Node, JobProcess]]:
@@ -199,10 +201,12 @@ def live_job(cluster: Cluster) -> LiveJob | None:
         return None
     stores = tuple(view for _, job in facts for view in job.stores)
     bare = LiveJob((), stores, tuple(facts))
-    ranks = [rank for node, job in facts for rank in _ranks(node, job, bare.store)]
+    found = [rank for node, job in facts for rank in _ranks(node, job, bare.store)]
+    remains = [rank for rank in found if _is_fork(rank.process, bare.store)]
+    ranks = [rank for rank in found if rank not in remains]
     ranks = [_behind(rank, ranks) for rank in ranks]
     ranks.sort(key=lambda rank: (rank.number is None, rank.number or 0, rank.process.pid))
-    return LiveJob(tuple(ranks), stores, tuple(facts))
+    return LiveJob(tuple(ranks), stores, tuple(facts), tuple(remains))
 
 
 def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveRank]:
@@ -228,6 +232,16 @@ def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
             why = f"{lock.path}, which {other.called} has"
             return replace(rank, place=Place(job_places.BEHIND, frame=rank.place.frame, why=why))
     return rank
+
+
+def _is_fork(one: JobProcess, store: StoreView | None) -> bool:
+    """Whether it is a fork of a rank, and not the rank: it has the port at which that listens for its peers, and has a
+    single thread. fork(2) takes none of the others along, and gloo listens in one of its own (gloo_tcp_loop)."""
+    group = store.default_group if store is not None and not store.restarted else None
+    ports = {(member.address, member.port) for member in group.members} if group else set()
+    return len(one.threads) == 1 and any(
+        s.state == "LISTEN" and (s.local, s.local_port) in ports for s in one.sockets or ()
+    )
 
 
 def _answers(job: JobFacts) -> bool:

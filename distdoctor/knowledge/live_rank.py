@@ -16,6 +16,8 @@ PAUSE, DEVICE_PAUSE = 5.0, 20.0
 a large checkpoint keeps busy for as long, some more."""
 SLEEP = 60.0
 """Seconds for which it may sleep yet, where that is known, and be called slow."""
+_ASKED_AGAIN = (job_places.GROUP, job_places.KEY, job_places.COLLECTIVE, job_places.BEHIND)
+"""Where a rank may look again and again whether what it waits for has come."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,7 @@ class LiveRank:
         moved = self.process.moved
         if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
             return False
-        asks_again = self.place.kind in (job_places.GROUP, job_places.BEHIND) and job_movement.polls(self.process)
-        if asks_again and not moved.stack:
+        if self.place.kind in _ASKED_AGAIN and job_movement.polls(self.process) and not moved.stack:
             return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
         most = max(1.5, moved.seconds)  # gloo's loop wakes up a hundred times a second, whatever comes
         return bool(moved.stack) or moved.main_cpu * 75 >= most or moved.cpu * 30 >= most or moved.switches > 5 * most
@@ -76,7 +77,10 @@ class LiveRank:
 
     @property
     def waited(self) -> float | None:
-        """For how many seconds at least it has waited for the others; None where that is not known."""
+        """For how many seconds at least it has waited for the others; None where that is not known, as of who asks
+        again and again whether a collective is through."""
+        if self.place.kind == job_places.COLLECTIVE and job_movement.polls(self.process):
+            return None
         if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE, job_places.REMOTE):
             return self.process.idle
         return None
@@ -145,7 +149,7 @@ class LiveRank:
         """Whether it stands still for so short a time that it may only be slow."""
         if self.works or self.waits or self.place.kind not in job_places.OWN or job_movement.polls(self.process):
             return False
-        if self.gets_data:
+        if self.gets_data or (self.process.moved is not None and self.process.moved.ended):
             return True
         if self.asleep is not None:
             return self.asleep < SLEEP

@@ -269,6 +269,19 @@ def test_who_still_listens_is_not_gone(strangers: tuple[int, ...], found: list[o
     assert report.verdict == ("fail" if found else "incomplete")
 
 
+@pytest.mark.parametrize("threads", [(), ("pt_data_worker",)], ids=["a fork of it", "the rank itself"])
+def test_what_a_rank_left_behind_is_not_the_rank(threads: tuple[str, ...]) -> None:
+    """A process that it had forked before it ended has its number and its sockets, and none of its threads."""
+    left = process(1, CODE, call="clock_nanosleep", pid=300, threads=threads, **LISTENS)
+    report = judged(local(REDUCE, left, REDUCE, REDUCE))
+    assert roots(report) == [("process/waiting-in-user-code" if threads else "process/gone", (1,), ("host0",))]
+    if not threads:
+        assert "host0: pid 300 is a fork of a rank that has ended, in its own code" in "".join(
+            report.findings[0].evidence
+        )
+        assert "end what it has forked (pid 300)" in report.findings[0].fixes[0].text
+
+
 def test_two_worlds() -> None:
     members = (Member(0, "host0", "10.0.0.1", 1, 2), Member(1, "host1", "10.0.0.2", 2, 3))
     view = replace(store((0, 1), 2), groups=(GroupView("default_pg/0", joined=(0, 1), members=members),))

@@ -122,6 +122,12 @@ LEFT = {
         "incomplete",
         "a long step or a loop without an end",
     ),
+    "one computes, and the job has run for less than a minute": (
+        node(process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep", age=25.0, world_size=2),
+             process(1, CODE, call="", threads=(), moved=WORKS, age=24.0, world_size=2), world_size=2),
+        "pass",
+        "computes there; the others wait, for 25 s at most. An endless loop looks the same",
+    ),
     "one would compute, and gets no processor": (
         local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, STARVED),
         "incomplete",

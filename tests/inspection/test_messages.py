@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.inspection import stacks
-from distdoctor.model.facts import Frame, Given, JobProcess
-from tests.inspection.job_cases import ALL, CODE, FIFO, LOADING, REDUCE, RUNS, judged, local, roots
-from tests.inspection.live_facts import C10D, call, frames, node, process, store
+from distdoctor.model.facts import Frame, Given, JobProcess, JobThread, Moved
+from tests.inspection.job_cases import ALL, CODE, FIFO, LOADING, READS, REDUCE, RUNS, judged, local, roots
+from tests.inspection.live_facts import C10D, WORKS, call, frames, node, process, store
 
 MISMATCH = "collective/mismatch"
 
@@ -85,6 +85,7 @@ def test_who_moves_is_not_named() -> None:
 
 
 WORK, LOCK = "<torch._C._distributed_c10d.Work at 0x7f73c4b08f30>", "<_thread.lock at 0x7f73e5f7f3c0>"
+STORE = "<torch._C._distributed_c10d.FileStore at 0x7f73c4b08f31>"
 
 
 @pytest.mark.parametrize(
@@ -94,10 +95,25 @@ WORK, LOCK = "<torch._C._distributed_c10d.Work at 0x7f73c4b08f30>", "<_thread.lo
         ({"lock": LOCK}, "lock"),
         ({"lock": "<_thread.RLock at 0x7f73e5f7f380>"}, "lock"),
         ({"w": WORK, "lock": LOCK}, "either"),
+        ({"s": STORE, "rank": "1"}, "store"),
+        ({"s": STORE, "lock": LOCK}, "lock"),
+        ({"s": STORE, "w": WORK}, "work"),
+        ({"s": "<StoreKeeper at 0x7f73e5f7f380>"}, None),
         ({"x": "<Worker at 0x7f73e5f7f380>"}, None),
         ({"x": '"<Work at 0x7f73e5f7f380>"'}, None),
     ],
-    ids=["work", "lock", "another lock", "both", "another class", "a text"],
+    ids=[
+        "work",
+        "lock",
+        "another lock",
+        "both",
+        "store",
+        "store and lock",
+        "store and work",
+        "no store",
+        "another class",
+        "a text",
+    ],
 )
 def test_what_a_function_of_the_job_has_to_wait_for(variables: dict[str, str], has: str | None) -> None:
     frame = stacks._frame({"name": "f", "filename": "/home/me/train.py", "short_filename": "train.py", "line": 8,
@@ -107,7 +123,8 @@ def test_what_a_function_of_the_job_has_to_wait_for(variables: dict[str, str], h
 
 def waits(rank: int, has: str, **more: object) -> JobProcess:
     """A rank that waits in C++ below its own code, which has this among its variables."""
-    given = {"work": Given(has="work"), "lock": Given(has="lock"), "either": Given(has="either")}.get(has)
+    kinds = {"work": Given(has="work"), "lock": Given(has="lock"), "either": Given(has="either")}
+    given = (kinds | {"store": Given(has="store")}).get(has)
     return process(rank, (Frame("step", "train.py", 8, own=True, given=given),), **more)
 
 
@@ -203,5 +220,60 @@ def test_a_call_that_one_rank_alone_has_not_waited_for() -> None:
     """An all_reduce(async_op=True) before the barrier, which the others make after it: gloo's barrier waits for it."""
     had = process(1, (REDUCE[0], replace(REDUCE[1], given=Given(has="work"))))
     notes = judged(local(REDUCE, had, REDUCE, REDUCE)).notes
-    assert any(note.startswith("only rank 1 has a Work among the variables there") for note in notes)
+    assert any(
+        note.startswith("a Work is seen among the variables there of rank 1, and not of rank 0,") for note in notes
+    )
+    without = judged(local(REDUCE, *(replace(had, rank=rank, pid=100 + rank) for rank in (1, 2, 3)))).notes
+    assert any("there of rank 1, rank 2, rank 3, and not of rank 0:" in note for note in without)
     assert not any("a Work" in note for note in judged(local(REDUCE, REDUCE, REDUCE, REDUCE)).notes)
+
+
+LOOKS_AGAIN = {"call": "clock_nanosleep", "threads": RUNS, "moved": Moved(1.5, switches=15, stack=False)}
+
+
+def test_who_asks_again_and_again_whether_its_collective_is_through() -> None:
+    """``while not work.is_completed(): time.sleep(0.1)``"""
+    looking = [waits(rank, "work", **LOOKS_AGAIN) for rank in (0, 1, 3)]
+    (found,) = judged(local(*looking[:2], process(2, call("barrier")), looking[2])).findings
+    assert (found.check, found.ranks) == (MISMATCH, (2,))
+    reads = judged(local(*looking[:2], process(2, CODE, moved=READS), looking[2]))
+    assert not reads.findings and reads.verdict == "pass"
+    computes = judged(local(*looking[:2], process(2, CODE, moved=WORKS, call=""), looking[2]))
+    assert not computes.findings and computes.verdict == "incomplete"  # nothing tells since when they ask
+    held = judged(local(*looking[:2], process(2, CODE, **FIFO), looking[2]))
+    assert roots(held) == [("process/waiting-in-user-code", (2,), ("host0",))]
+
+
+@pytest.mark.parametrize(
+    ("has", "more"),
+    [("", {}), ("lock", {}), ("work", {"threads": ("gloo_tcp_loop", "pt_gloo_runloop")}),
+     ("work", {"moved": Moved(1.5, switches=15, read=9, written=9, stack=False)})],
+    ids=["nothing", "a lock", "no collective under way", "it writes meanwhile"],
+)  # fmt: skip
+def test_who_looks_again_and_again_for_something_else(has: str, more: dict[str, object]) -> None:
+    report = judged(local(waits(0, has, **LOOKS_AGAIN | more), *3 * [call("barrier")]))
+    assert not roots(report)
+
+
+def test_a_key_of_a_store_that_is_a_file() -> None:
+    """FileStore.get() looks every 10 ms whether it is there."""
+    moved = Moved(1.5, switches=140, stack=False)
+    asks = waits(1, "store", call="clock_nanosleep", moved=moved)
+    (found,) = judged(local(REDUCE, asks, REDUCE, REDUCE)).findings
+    assert (found.check, found.ranks) == ("process/waiting-in-user-code", (1,))
+    assert "is waiting for a key of the store at train.py:8" in found.summary
+    rests = waits(1, "store", call="clock_nanosleep", moved=Moved(1.5, switches=1, stack=False))
+    assert "is in its own code" in judged(local(REDUCE, rests, REDUCE, REDUCE)).findings[0].summary
+    works = judged(local(process(0, CODE, moved=READS), asks, REDUCE, REDUCE))
+    assert not works.findings and works.verdict == "pass"
+
+
+def test_who_waits_for_a_thread_that_waits_for_a_message() -> None:
+    joining = (Frame("join", "threading.py", 1119), *CODE)
+    receives = JobThread(1300, "python", "S", call="futex", timed=True, frames=call("recv", 40))
+    one = process(1, joining)
+    report = judged(local(REDUCE, replace(one, threads=(*one.threads, receives)), REDUCE, REDUCE))
+    assert roots(report) == [(MISMATCH, (1,), ("host0",))]
+    for other in (replace(receives, timed=False), replace(receives, frames=CODE)):
+        report = judged(local(REDUCE, replace(one, threads=(*one.threads, other)), REDUCE, REDUCE))
+        assert roots(report) == [("process/waiting-in-user-code", (1,), ("host0",))]

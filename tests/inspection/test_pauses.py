@@ -69,6 +69,16 @@ LEFT = {
         "warn",
         "and what it waits for sleeps for 11 s yet; the others wait",
     ),
+    "one program of its own after the other": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0, moved=Moved(1.5, stack=False, ended=1))),
+        "warn",
+        "(waits for a process), and nothing moves there for 2 s at most; the others wait",
+    ),
+    "one program of its own after the other, for long": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", moved=Moved(1.5, ended=1)), waited=300.0),
+        "incomplete",
+        "it stands still, or tries, again and again",
+    ),
     "tries again and again": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 3.0), waited=300.0),
         "incomplete",

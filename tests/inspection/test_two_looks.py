@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from distdoctor.inspection import looks, proc_files, two_looks
+from distdoctor.inspection import candidates, jobs, looks, proc_files, two_looks
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.proc_files import Stat
 from distdoctor.inspection.sockets import SocketTables
@@ -42,3 +48,47 @@ def test_who_wakes_for_a_moment_is_seen_where_it_rests(
     main = {100: seen[0], **settled}[100].main
     assert main is not None
     assert (main.call, main.state) == (call, state)
+
+
+def test_a_share_of_the_processor_is_no_stop() -> None:
+    """cpulimit(1) stops a process again and again; one that was stopped for good does not go on."""
+    with subprocess.Popen(["sleep", "60"]) as limited, subprocess.Popen(["sleep", "60"]) as stopped:
+        os.kill(stopped.pid, signal.SIGSTOP)
+        ends = threading.Event()
+
+        def limit() -> None:
+            while not ends.is_set():
+                os.kill(limited.pid, signal.SIGSTOP)
+                time.sleep(0.07)
+                os.kill(limited.pid, signal.SIGCONT)
+                time.sleep(0.03)
+
+        limits = threading.Thread(target=limit)
+        limits.start()
+        try:
+            seen = {one.pid: replace(SLEEPS, pid=one.pid, state="T") for one in (limited, stopped)}
+            going = two_looks._going_on(seen)
+        finally:
+            ends.set()
+            limits.join()
+            limited.kill()
+            stopped.kill()
+    assert [*going] == [limited.pid] and going[limited.pid].state in ("S", "R")
+    assert not two_looks._going_on({1: SLEEPS})
+
+
+def test_what_ended_below_a_process_is_counted() -> None:
+    """Here: one program after the other."""
+    code = "import subprocess\nwhile True:\n    subprocess.run(['sleep', '0.6'])"
+    with subprocess.Popen([sys.executable, "-S", "-c", code]) as process:
+        try:
+            rank = candidates.Candidate(process.pid, os.getpid(), 0.0, "S", "python", (), {})
+            found = Found("job", "", {process.pid: (rank, "rank")})
+            while len(found.members) < 2:
+                scan = candidates.scan()
+                jobs._with_children([found], scan)
+            seen = two_looks.at(found, scan, 1.0, "off", lambda: None)
+        finally:
+            process.kill()
+    (one,) = seen.processes
+    assert one.moved is not None and one.moved.ended == 1

@@ -53,9 +53,9 @@ class Given:
     """The file that filelock is to lock; empty where that is not known, or it is none of its functions."""
     soft: bool = False
     """Whether that file being there is the lock (filelock's ``SoftFileLock``), and not one of the kernel's on it."""
-    has: Literal["", "work", "lock", "either"] = ""
-    """Of the job's own code: a ``Work`` of torch.distributed, or a lock, or both; empty where it has neither, or it is
-    none of the job's own."""
+    has: Literal["", "work", "lock", "either", "store"] = ""
+    """Of the job's own code: a ``Work`` of torch.distributed, or a lock, or both; or neither of them, but a store of
+    torch.distributed. Empty where it has none of these, or it is none of the job's own."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,8 @@ class Moved:
     not looked at so often."""
     fed: int = 0
     """How many of its other threads wait for data, and got some."""
+    ended: int = 0
+    """How many processes below it have ended."""
 
 
 @dataclass(frozen=True)
