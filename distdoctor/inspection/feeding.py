@@ -1,4 +1,5 @@
-"""Whether threads of a process beside its main one still get data, however slowly: a download that the rank waits for.
+"""Whether threads of a process beside its main one still get or send data, however slowly: a download, or an upload,
+that the rank waits for.
 
 What is received on a socket does not count as read in /proc/PID/io, and where it comes slowly it costs no time.
 """
@@ -12,7 +13,7 @@ from distdoctor.inspection import proc_files, thread_names
 MOST_THREADS = 256
 _NOT_THEIRS = ("pt_", "gloo", "cuda", "nccl", "NCCL", "grpc")
 """How the names of threads begin that torch, CUDA, NCCL and gRPC have for themselves: they wake up without any data."""
-_RECEIVES = frozenset(["recvfrom", "recvmsg", "read"])
+_BY_SOCKET = frozenset(["recvfrom", "recvmsg", "read", "sendto", "sendmsg", "write"])
 
 
 def switches(pid: int) -> dict[int, int]:
@@ -26,21 +27,26 @@ def switches(pid: int) -> dict[int, int]:
     return found
 
 
-def fed(pid: int, before: Mapping[int, int], after: Mapping[int, int], seconds: float) -> int:
-    """How many of them wait for data, and got some meanwhile: they woke up more often than their time limits tell."""
+def woke(pid: int, before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
+    """How often each of them woke up meanwhile that did, but for torch's own and the like."""
     names = thread_names.names_of(pid)
+    found = {tid: now - before.get(tid, now) for tid, now in after.items()}
+    ours = {tid for tid, name in names.items() if name == thread_names.ALL_ALIKE or not name.startswith(_NOT_THEIRS)}
+    return {tid: times for tid, times in found.items() if times > 0 and tid in ours}
+
+
+def fed(pid: int, awake: Mapping[int, int], seconds: float) -> int:
+    """How many of those that woke up wait for data, or to send some, and do so: they woke more often than their time
+    limits tell."""
     count = 0
-    for tid, now in after.items():
-        name, woke = names.get(tid, ""), now - before.get(tid, now)
-        if woke <= 0 or (name.startswith(_NOT_THEIRS) and name != thread_names.ALL_ALIKE):
-            continue
+    for tid, times in awake.items():
         call = thread_names.call_of(pid, tid)
         limit = thread_names.limit_of(call)
-        if call and call[0] in _RECEIVES:
+        if call and call[0] in _BY_SOCKET:
             link = proc_files.link(pid, f"fd/{int(call[1], 16)}") or ""
             count += link.startswith("socket:")
         elif limit is not None:
             by_itself = 0.0 if limit < 0 else 1 + seconds * 1000 / max(1, limit)
             # Clients wake a server: a store, or one that tells figures. This program may be one of them.
-            count += woke > by_itself and not thread_names.listens(pid, call)
+            count += times > by_itself and not thread_names.listens(pid, call)
     return count

@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from distdoctor.inspection.elsewhere import MOST, hosts_elsewhere
 from distdoctor.inspection.sources import disagreeing
-from distdoctor.inspection.verdict import MOST, hosts_elsewhere, ras_says, state_of, stores_say
+from distdoctor.inspection.verdict import ras_says, state_of, stores_say
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import OF_CALLS, judge

@@ -70,8 +70,9 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
         before, after = first[pid], second[pid]
         if before is None or after is None:
             continue
-        fed = feeding.fed(pid, before.others, after.others, seconds)
-        moved = replace(looks.moved(before, after), fed=fed, ended=ended.count(pid))
+        awake = feeding.woke(pid, before.others, after.others)
+        moved = replace(looks.moved(before, after), fed=feeding.fed(pid, awake, seconds), woke=tuple(sorted(awake)))
+        moved = replace(moved, ended=ended.count(pid))
         seen = replace(seen, moved=moved, idle=idle[pid])
         if pid in numbers_of_others:
             seen = replace(seen, rank=None, local_rank=None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from distdoctor.inspection.elsewhere import ask, from_outside, meet_apart, places_of
 from distdoctor.judge.engine import OF_CALLS, Judgement
-from distdoctor.knowledge.job_movement import gets_about, polls
-from distdoctor.knowledge.job_places import ENDED, HOSTING, MASTER, UNSEEN
+from distdoctor.knowledge.job_movement import awaits_thread, gets_about, polls
+from distdoctor.knowledge.job_places import ENDED, UNSEEN
 from distdoctor.knowledge.job_stacks import awaits_process
 from distdoctor.knowledge.job_threads import serves
 from distdoctor.knowledge.live_job import LiveJob
@@ -15,15 +16,6 @@ from distdoctor.model.report import Verdict
 
 PATIENCE = 60.0
 """Seconds that the others may wait for a rank that only computes before it is not called healthy any more."""
-MOST = 4096
-"""Ranks that are told one by one."""
-
-
-def hosts_elsewhere(job: LiveJob) -> Iterator[str]:
-    """The hosts of ranks that are not here, as far as the store tells."""
-    for number in range(min(job.world or 0, MOST)):
-        if number not in job.numbers and (host := job.host_of(number)):
-            yield host
 
 
 def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
@@ -35,11 +27,11 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     still = [rank for rank in job.ranks if rank.waits]
     lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
     if not job.first.processes:
-        return "outside", "incomplete", _from_outside(job)
+        return "outside", "incomplete", from_outside(job)
     if judgement.verdict == "incomplete":
-        return "unknown", "incomplete", _ask(job)
+        return "unknown", "incomplete", ask(job)
     if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
-        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *_ask(job)]
+        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *ask(job)]
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost):
         return "moves" if busy and not still and not lost else "waits", "warn", []
@@ -48,7 +40,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if lost and all(rank.place.kind == ENDED for rank in lost):
         said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
         ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
-        return "unknown", "incomplete", [f"{ended}: what was written last says why", *_ask(job)]
+        return "unknown", "incomplete", [f"{ended}: what was written last says why", *ask(job)]
     if lost and all(rank.pauses for rank in lost):
         together = not still and not busy and len(job.numbers) >= (job.world or 0)
         return _pauses(lost, job.waited, busy, "no rank waits for another" if together else "the others wait")
@@ -56,38 +48,21 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
-            f"{_said(lost)}: {_does_there(lost, job)}",
+            f"{places_of(lost)}: {_does_there(lost, job)}",
             *_beside(busy),
             *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
-            *_ask(job),
+            *ask(job),
         ]  # fmt: skip
     if busy and not still and all(rank.may_spin for rank in busy):
-        return "computes", "incomplete", [line.format(said=_said(busy)) for line in _SPINS]
+        return "computes", "incomplete", [line.format(said=places_of(busy)) for line in _SPINS]
     if busy and not still:
         return "moves", "pass", []
     if busy:
         return _others_wait(busy, job)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
-    return "unknown", "incomplete", [*_apart(job), *_ask(job)]
-
-
-def _apart(job: LiveJob) -> Iterator[str]:
-    """Ranks of one node that may meet in different places: one serves the store, and others, that look for one, have no
-    connection to it. Not sure: between two tries a client sleeps, up to a minute (c10d's socket.cpp)."""
-    for host in job.ranks:
-        ports = {s.local_port for s in host.process.sockets or () if s.state == "LISTEN"}
-        if host.place.kind != HOSTING or len(ports) != 1:
-            continue
-        apart = [rank for rank in job.ranks if rank.place.kind == MASTER and rank.node is host.node]
-        apart = [rank for rank in apart if not any(s.remote_port in ports for s in rank.process.sockets or ())]
-        if apart:
-            names = ", ".join(rank.called for rank in apart[:4]) + (f" and {len(apart) - 4} more" if apart[4:] else "")
-            yield (
-                f"{host.called} serves the store at port {min(ports)}, and {names} on the same host has no connection "
-                "to it: see that all ranks have the same MASTER_PORT, chosen once and not by each rank"
-            )
+    return "unknown", "incomplete", [*meet_apart(job), *ask(job)]
 
 
 def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
@@ -102,6 +77,8 @@ def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
     if locks and len(locks) == len(lost):
         left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""
         return f"it looks again and again whether it can have that lock: see what has it, and what that does{left}"
+    if all(awaits_thread(rank.process) for rank in lost):
+        return "it waits there for a thread of its own, which runs for a moment now and then: look what that does"
     if all(polls(rank.process) for rank in lost):
         return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
     if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
@@ -132,14 +109,14 @@ def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, 
         return (
             "moves",
             "pass",
-            [f"it is slow, not stuck: {_said(busy)}, and that moves{_about(busy)}; the others wait for it"],
+            [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait for it"],
         )
     if since is not None and since < PATIENCE:
-        told = f"it is slow so far: {_said(busy)}, and computes there; the others wait, {said}"
+        told = f"it is slow so far: {places_of(busy)}, and computes there; the others wait, {said}"
         return "moves", "pass", [f"{told}. An endless loop looks the same: look again in a minute (--watch 60)"]
     pids = " ".join(str(rank.process.pid) for rank in busy[:4])
     return "computes", "incomplete", [
-        f"{_said(busy)}: all that moves there is the processor; the others wait, {said}",
+        f"{places_of(busy)}: all that moves there is the processor; the others wait, {said}",
         "whether that is a long step or a loop without an end cannot be known from outside: see whether it leaves that "
         f"place (--watch 60, or py-spy top --pid {pids})",
     ]  # fmt: skip
@@ -160,13 +137,13 @@ def _pauses(
         now = ", and a thread or a process of it gets some data now and then"
     if waited is not None and waited >= PATIENCE:
         return "again", "incomplete", [
-            f"{_said(lost)}{now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
+            f"{places_of(lost)}{now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
             "and again",
             "whether what it waits for will come cannot be known from outside: see at that line what it is",
             *others,
         ]  # fmt: skip
     return "pauses", "warn", [
-        f"it is slow so far: {_said(lost)}{now}; {rest}",
+        f"it is slow so far: {places_of(lost)}{now}; {rest}",
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
         *others,
     ]  # fmt: skip
@@ -174,7 +151,7 @@ def _pauses(
 
 def _beside(busy: Sequence[LiveRank]) -> list[str]:
     """That these work, where others do not wait for them as far as is seen."""
-    return [f"{_said(busy)}, and something moves there"] if busy else []
+    return [f"{places_of(busy)}, and something moves there"] if busy else []
 
 
 def _about(busy: Sequence[LiveRank]) -> str:
@@ -214,87 +191,3 @@ def ras_says(job: LiveJob) -> Iterator[str]:
         yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
         if not said:
             yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
-
-
-def _from_outside(job: LiveJob) -> list[str]:
-    """What is not to be known from a store alone, and whom to ask."""
-    store = job.store
-    notes = []
-    if store is not None and store.clients == 1 and not store.groups and not store.agents:
-        notes.append(
-            "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
-            "torchrun's first node"
-        )
-    elif store is not None and store.clients and not store.groups and not store.agents and store.world is None:
-        notes.append(
-            f"{store.clients} clients came to the store: who they are, and how many are to come, a store of torch "
-            f"{store.generation} does not tell"
-        )
-    if any(view.known for view in job.stores):
-        hosts = list(dict.fromkeys([*hosts_elsewhere(job), *(view.host for view in job.stores)]))
-        notes.append(
-            "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
-            + ", ".join(hosts[:8])
-        )
-    return notes
-
-
-def _said(ranks: Sequence[LiveRank]) -> str:
-    """Where these are, in a clause."""
-    groups: dict[str, list[LiveRank]] = {}
-    for rank in ranks:
-        groups.setdefault(rank.place.said(), []).append(rank)
-    parts = []
-    for those in list(groups.values())[:3]:
-        place = those[0].place.said(len(those) > 1)
-        names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
-        parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
-    return "; ".join(parts)
-
-
-def _ask(job: LiveJob) -> list[str]:
-    """What cannot be known from here, and whom to ask."""
-    ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
-    elsewhere = [host for host in dict.fromkeys(hosts_elsewhere(job)) if host not in ours]
-    unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
-    here = ", ".join(node.name for node, _ in job.facts)
-    notes = []
-    if elsewhere:
-        notes.append(
-            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(elsewhere[:8])}"
-            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
-        )
-    elif unnamed:
-        shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
-        notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
-    elif missing := [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and job.numbers]:
-        shown = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
-        notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
-    elif job.world and len(job.numbers) >= job.world:
-        if len(job.waiting) == len(job.ranks):  # else who does not wait is told
-            notes += [_together(job), *_works_of_some(job)]
-    else:
-        notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
-    return notes
-
-
-def _works_of_some(job: LiveJob) -> Iterator[str]:
-    """Ranks in one place, of which some have called there what they have not waited for, as far as variables tell."""
-    frames = [rank.place.frame for rank in job.ranks]
-    with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
-    if 0 < len(with_work) < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1:
-        more, rest = (
-            ", ".join([r.called for r in those][:8])
-            for those in (with_work, [rank for rank in job.ranks if rank not in with_work])
-        )
-        yield (
-            f"a Work is seen among the variables there of {more}, and not of {rest}: see whether all make the call "
-            "whose Work it is, and in the same order"
-        )
-
-
-def _together(job: LiveJob) -> str:
-    """All ranks are here, and all of them wait."""
-    places = {rank.place.said() for rank in job.ranks}
-    where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({_said(job.ranks)})"
-    return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distdoctor.knowledge.job_stacks import joins, own_frame
 from distdoctor.model.facts.job import JobProcess, JobThread
 
 MUCH = 1 << 16
@@ -56,8 +57,20 @@ def gets_about(one: JobProcess) -> bool:
 
 
 def gets_data(one: JobProcess) -> bool:
-    """Whether a thread of it beside its main one waits for data, and got some."""
-    return one.moved is not None and one.moved.fed > 0
+    """Whether a thread of it beside its main one waits for data, and got some; or it waits for one that is seen to
+    read or write now and then, which what goes by a socket is not."""
+    if one.moved is None:
+        return False
+    return one.moved.fed > 0 or (awaits_thread(one) and one.moved.read + one.moved.written > 0)
+
+
+def awaits_thread(one: JobProcess) -> bool:
+    """Whether its main thread waits for the end of another that ran meanwhile, as one that sends slowly does, or one
+    that looks again and again for something: there is no further one in code of the job's own."""
+    if one.moved is None or one.main is None or not joins(one.main):
+        return False
+    others = [thread.tid for thread in one.threads[1:] if own_frame(thread) is not None]
+    return len(others) == 1 and others[0] in one.moved.woke
 
 
 def still_for(one: JobProcess) -> float | None:

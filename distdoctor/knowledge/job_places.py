@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from distdoctor.knowledge.job_movement import is_stopped, sleeps, switches_of
+from distdoctor.knowledge.job_movement import awaits_thread, is_stopped, sleeps, switches_of
 from distdoctor.knowledge.job_stacks import (
     call_of,
-    called_here,
     calls_on,
     joins,
     own_frame,
     waits_for_work,
+    was_called,
     whom,
     work_of,
 )
@@ -145,11 +145,11 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if remote := next(
         (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     ):
-        called = next((thread for thread in one.threads[1:] if called_here(thread) and not calls_on(thread)), None)
+        called = next((thread for thread in one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
         if called is not None:  # it may wait for what other ranks are to call, but not where it reads a pipe
             why = "in what another rank has called"
             sure = _of_its_own(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
-            return Place(CODE, frame=called_here(called), why=why, sure=sure)
+            return Place(CODE, frame=own_frame(called), why=why, sure=sure)
         return Place(REMOTE, frame=own, why=remote)
     # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
     imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)
@@ -186,14 +186,16 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):
         # Python ends once all threads have that are no daemons (Lib/threading.py).
         left = next((t for t in one.threads[1:] if own_frame(t)), None)
-        return Place(CODE, frame=own_frame(left), why="its program has ended but for a thread")
+        why = "its program has ended but for a thread"
+        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(one))
     if any(frame.function == "_exit_function" and frame.file.endswith("multiprocessing/util.py") for frame in frames):
         return Place(CODE, frame=own, why="its program has ended but for a process that it started")
     if frames[0].function == "getaddrinfo" and frames[0].file.endswith("socket.py"):
         return Place(CODE, frame=own, why="looks up the name of a host")
     # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without
     # clients has nothing to do.
-    return Place(CODE, frame=own, why=waiting(main), sure=not (serves(main) or asks_again))
+    sure = not (serves(main) or asks_again or awaits_thread(one))
+    return Place(CODE, frame=own, why=waiting(main), sure=sure)
 
 
 def _in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:

@@ -62,9 +62,10 @@ def _naming(thread: JobThread) -> tuple[str, int] | None:
     return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
 
 
-def called_here(thread: JobThread) -> Frame | None:
-    """Where a thread is that does what another rank has called here (torch/distributed/rpc/internal.py)."""
-    return own_frame(thread) if any(frame.file.endswith(_CALLED) for frame in thread.frames) else None
+def was_called(thread: JobThread) -> bool:
+    """Whether a thread does what another rank has called here (torch/distributed/rpc/internal.py): Python's, or a
+    function in C, of which there is no frame."""
+    return any(frame.file.endswith(_CALLED) for frame in thread.frames)
 
 
 def calls_on(thread: JobThread) -> bool:
@@ -97,8 +98,9 @@ def awaits_index(thread: JobThread | None) -> bool:
 
 
 def joins(thread: JobThread) -> bool:
-    """Whether it waits until another thread has ended."""
-    return any(frame.function == "join" and frame.file.endswith("threading.py") for frame in thread.frames)
+    """Whether it waits until another thread has ended; Python 3.11 and later tell the class of a function, too."""
+    names = (frame.function for frame in thread.frames if frame.file.endswith("threading.py"))
+    return any(name.rpartition(".")[2] in ("join", "_shutdown") for name in names)
 
 
 def _is_c10d(frame: Frame) -> bool:

@@ -13,6 +13,7 @@ from distdoctor.model.facts import (
     Frame,
     GroupView,
     JobProcess,
+    JobThread,
     Member,
     Socket,
 )
@@ -24,6 +25,7 @@ from tests.inspection.job_cases import (
     BACKWARD,
     BATON,
     BEGUN,
+    CALLED,
     CODE,
     ENDS_CALLS,
     FAR,
@@ -37,6 +39,7 @@ from tests.inspection.job_cases import (
     OTHER_WROTE,
     REDUCE,
     REFUSED,
+    RPC,
     RUNS,
     SILENT,
     STATIC,
@@ -52,6 +55,7 @@ from tests.inspection.live_facts import (
     RENDEZVOUS,
     WORKS,
     call,
+    frames,
     node,
     process,
     store,
@@ -267,6 +271,16 @@ def test_who_still_listens_is_not_gone(strangers: tuple[int, ...], found: list[o
     report = judged(node(process(0, REDUCE), stores=(ALL,), strangers=strangers))
     assert roots(report) == found
     assert report.verdict == ("fail" if found else "incomplete")
+
+
+@pytest.mark.parametrize(("left", "found"), [(9000.0, [("process/waiting-in-user-code", (3,), ("host0",))]), (5.0, [])])
+def test_a_function_in_c_that_another_rank_has_called(left: float, found: list[object]) -> None:
+    """``rpc_sync("w3", time.sleep, args=(9000,))``: of what is called there is no frame of Python's."""
+    sleeps = JobThread(1500, "python", "S", call="clock_nanosleep", frames=CALLED[1:], left=left)
+    callee = replace(process(3, ENDS_CALLS), threads=(*process(3, ENDS_CALLS).threads, sleeps))
+    report = judged(local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, callee))
+    assert roots(report) == found
+    assert "'in its own code (in what another rank has called)'" in str(report.details)
 
 
 @pytest.mark.parametrize("threads", [(), ("pt_data_worker",)], ids=["a fork of it", "the rank itself"])

@@ -268,8 +268,9 @@ def test_a_key_of_a_store_that_is_a_file() -> None:
     assert not works.findings and works.verdict == "pass"
 
 
-def test_who_waits_for_a_thread_that_waits_for_a_message() -> None:
-    joining = (Frame("join", "threading.py", 1119), *CODE)
+@pytest.mark.parametrize("function", ["join", "Thread.join"], ids=["Python 3.10", "Python 3.11"])
+def test_who_waits_for_a_thread_that_waits_for_a_message(function: str) -> None:
+    joining = (Frame(function, "threading.py", 1119), *CODE)
     receives = JobThread(1300, "python", "S", call="futex", timed=True, frames=call("recv", 40))
     one = process(1, joining)
     report = judged(local(REDUCE, replace(one, threads=(*one.threads, receives)), REDUCE, REDUCE))

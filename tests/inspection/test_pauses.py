@@ -53,6 +53,16 @@ def child(rank: int, left: float) -> Any:
     )
 
 
+SENDER = JobThread(1300, "python", "S", call="futex", frames=(Frame("send_metrics", "metrics.py", 7, own=True),))
+
+
+def joins(woke: tuple[int, ...], written: int, *more: Any, function: str = "Thread.join") -> Any:
+    """Rank 3, which waits until its thread 1300 has ended; these of its threads ran, and it wrote so much."""
+    one = process(3, (Frame(function, "threading.py", 1119), *CODE), idle=90.0)
+    moved = Moved(1.5, written=written, stack=False, woke=woke)
+    return replace(one, threads=(*one.threads, SENDER, *more), moved=moved)
+
+
 LEFT = {
     "ten seconds of sleep in each step": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 2.0, 8.0)),
@@ -68,6 +78,21 @@ LEFT = {
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0), children=[child(3, 11.0)]),
         "warn",
         "and what it waits for sleeps for 11 s yet; the others wait",
+    ),
+    "a thread that it joins sends slowly": (
+        local(REDUCE, REDUCE, REDUCE, joins((1300,), 90)),
+        "warn",
+        "(waits for a lock), and a thread or a process of it gets some data now and then",
+    ),
+    "a thread that it joins looks again and again": (
+        local(REDUCE, REDUCE, REDUCE, joins((1300,), 0)),
+        "incomplete",
+        "it waits there for a thread of its own, which runs for a moment now and then",
+    ),
+    "a thread that keeps its program looks again and again": (
+        local(REDUCE, REDUCE, REDUCE, joins((1300,), 0, function="_shutdown")),
+        "incomplete",
+        "it waits there for a thread of its own, which runs for a moment now and then",
     ),
     "one program of its own after the other": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0, moved=Moved(1.5, stack=False, ended=1))),
@@ -127,9 +152,15 @@ def test_what_is_no_failure(name: str) -> None:
 
 
 LEAVES = frames("/usr/lib/python3.11/threading.py:_shutdown")[:1]
-SENDER = JobThread(1300, "python", "S", call="futex", frames=(Frame("send_metrics", "metrics.py", 7, own=True),))
 LEAVING = process(3, LEAVES)
+WRITER = JobThread(1301, "python", "S", call="futex", frames=(Frame("log", "metrics.py", 9, own=True),))
 FOUND = {
+    "it joins a thread that does nothing": (local(REDUCE, REDUCE, REDUCE, joins((), 90)), "waits for a lock"),
+    "it joins one of two threads": (local(REDUCE, REDUCE, REDUCE, joins((1301,), 90, WRITER)), "waits for a lock"),
+    "it waits for a lock, and a thread of it writes": (
+        local(REDUCE, REDUCE, REDUCE, joins((1300,), 90, function="Condition.wait")),
+        "waits for a lock",
+    ),
     "a night of sleep, seen at once": (local(REDUCE, REDUCE, REDUCE, sleeps(3, 30_000.0, 0.3)), "is in its own code"),
     "a program of its own that sleeps for an hour": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=0.3), children=[child(3, 3600.0)]),
@@ -247,14 +278,22 @@ def send():
     while True:
         time.sleep(0.05)
         if sys.argv[2] == "feed": far.send(b"x")
-for target in (receive, send): threading.Thread(target=target, daemon=True).start()
+def send_all():
+    while True: near.sendall(bytes(1 << 20))
+def take():
+    while True:
+        time.sleep(0.05)
+        far.recv(9000)
+targets = (send_all, take) if sys.argv[2] == "takes" else (receive, send)
+for target in targets: threading.Thread(target=target, daemon=True).start()
 print(1, flush=True)
 threading.Event().wait()
 """
 
 
 @pytest.mark.parametrize(
-    ("limit", "what", "count"), [("0", "feed", 1), ("9", "feed", 1), ("0", "none", 0), ("0.1", "none", 0)]
+    ("limit", "what", "count"),
+    [("0", "feed", 1), ("9", "feed", 1), ("0", "none", 0), ("0.1", "none", 0), ("0", "takes", 1)],
 )
 def test_a_thread_that_gets_data_is_seen(limit: str, what: str, count: int) -> None:
     with Popen([sys.executable, "-c", RECEIVES, limit, what], stdout=PIPE) as started:
@@ -265,7 +304,7 @@ def test_a_thread_that_gets_data_is_seen(limit: str, what: str, count: int) -> N
                 before, began = feeding.switches(started.pid), time.monotonic()
                 time.sleep(0.4)
                 after = feeding.switches(started.pid)
-                found = feeding.fed(started.pid, before, after, time.monotonic() - began)
+                found = feeding.fed(started.pid, feeding.woke(started.pid, before, after), time.monotonic() - began)
                 if found or not count or time.monotonic() > deadline:
                     break
         finally:
@@ -302,7 +341,7 @@ def test_a_server_whose_clients_wake_it_gets_no_data(how: str) -> None:
             deadline = time.monotonic() + 10
             while (after := feeding.switches(started.pid)) == before and time.monotonic() < deadline:
                 time.sleep(0.05)
-            found = feeding.fed(started.pid, before, after, time.monotonic() - began)
+            found = feeding.fed(started.pid, feeding.woke(started.pid, before, after), time.monotonic() - began)
         finally:
             started.kill()
     assert after != before and found == 0

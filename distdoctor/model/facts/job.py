@@ -150,6 +150,8 @@ class Moved:
     """How many of its other threads wait for data, and got some."""
     ended: int = 0
     """How many processes below it have ended."""
+    woke: tuple[int, ...] = ()
+    """Those of its other threads that ran, but for torch's own."""
 
 
 @dataclass(frozen=True)
