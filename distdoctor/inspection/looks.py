@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from distdoctor.inspection import feeding, proc_files, thread_names
-from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.candidates import DISTRIBUTED, Candidate
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sleeps import EVENTS, left
 from distdoctor.inspection.sockets import SocketTables
@@ -31,7 +31,8 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.sanitize import encodable, environment
 from distdoctor.probes.identity import variables
 
-MOST_THREADS = 64
+MOST_THREADS = 256
+"""Those of which it is told what they do: a rank may have hundreds that do nothing, of OpenMP and of libraries."""
 _SCHEDULERS = {
     RANK.name: (RANK.slurm, "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
     WORLD_SIZE.name: (WORLD_SIZE.slurm, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
@@ -174,10 +175,13 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
 
 
 def threads(pid: int, tables: SocketTables) -> tuple[JobThread, ...]:
-    """Its threads, the main one first."""
+    """Its threads, the main one first. Of too many those of torch.distributed are told, and the first of the others."""
     names = thread_names.names_of(pid)
-    tids = sorted(names, key=lambda tid: (tid != pid, tid))
-    return tuple(_thread(pid, tid, names[tid], tables) for tid in tids[:MOST_THREADS])
+    first = sorted(names, key=lambda tid: (tid != pid, not names[tid].startswith(DISTRIBUTED), tid))[:MOST_THREADS]
+    # In the order in which they were begun, which that of their numbers is only as long as these do not start anew.
+    begun = {tid: one.started for tid in first if (one := proc_files.stat(f"{pid}/task/{tid}")) is not None}
+    tids = sorted(first, key=lambda tid: (tid != pid, begun.get(tid, 0.0), tid))
+    return tuple(_thread(pid, tid, names[tid], tables) for tid in tids)
 
 
 def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:

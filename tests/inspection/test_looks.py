@@ -234,6 +234,28 @@ def test_a_thread_that_polls_for_messages_is_no_progress() -> None:
     assert before and after and looks.moved(before, after).cpu <= 0.05
 
 
+MANY = """
+import ctypes, threading
+for _ in range(300):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+def run():
+    ctypes.CDLL(None).prctl(15, b"pt_gloo_runloop", 0, 0, 0)
+    print(1, flush=True)
+    threading.Event().wait()
+threading.Thread(target=run, daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def test_those_of_torch_distributed_are_seen_among_many_threads() -> None:
+    """A rank begins them last: after those of OpenMP, and of libraries."""
+    with python(MANY) as process:
+        found = looks.threads(process.pid, SocketTables())
+    assert len(found) == looks.MOST_THREADS
+    assert (found[0].tid, found[-1].name) == (process.pid, "pt_gloo_runloop")
+    assert len({one.tid for one in found}) == len(found)
+
+
 ANSWERS = POLLS.replace("TP_SHM_reactor", "pt_tcpstore_uv").replace(
     "while True: pass", "while True: open('/dev/zero', 'rb').read(100); __import__('time').sleep(0.01)"
 )
