@@ -61,6 +61,8 @@ class Look:
     switches: int = 0
     call: str = ""
     frames: tuple[Frame, ...] = ()
+    exchanged: int = 0
+    """Bytes that gloo's threads read and wrote."""
     others: dict[int, int] = field(default_factory=dict)
     """Of its other threads: how often each gave up the processor."""
 
@@ -71,7 +73,7 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
     if whole is None:
         return None
     io, status = proc_files.numbers(pid, "io"), proc_files.numbers(f"{pid}/task/{pid}", "status")
-    spent, read, written = _of_no_progress(pid)
+    spent, read, written, exchanged = _of_torch(pid)
     return Look(
         at,
         whole.cpu - spent,
@@ -81,20 +83,26 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
         status.get("voluntary_ctxt_switches", 0),
         (proc_files.text(pid, "syscall", 400) or "").partition(" 0x7")[0],
         frames,
+        exchanged,
         feeding.switches(pid),
     )
 
 
-def _of_no_progress(pid: int) -> tuple[float, int, int]:
+def _of_torch(pid: int) -> tuple[float, int, int, int]:
     """Seconds of processor time, bytes read and bytes written of those of its threads that ask again and again whether
-    something has come, though nothing has; and of a store's, which answers others that ask, this inspection too."""
-    spent, read, written = 0.0, 0, 0
+    something has come, though nothing has; and of a store's, which answers others that ask, this inspection too. And
+    the bytes that gloo's own threads read and wrote."""
+    spent, read, written, exchanged = 0.0, 0, 0, 0
     for tid in proc_files.names(pid, "task"):
-        if (proc_files.text(pid, f"task/{tid}/comm", 64) or "").startswith((*_POLL, thread_names.STORE)):
+        name = proc_files.text(pid, f"task/{tid}/comm", 64) or ""
+        if name.startswith((*_POLL, thread_names.STORE)):
             one, io = proc_files.stat(f"{pid}/task/{tid}"), proc_files.numbers(f"{pid}/task/{tid}", "io")
             spent += one.cpu if one else 0.0
             read, written = read + io.get("rchar", 0), written + io.get("wchar", 0)
-    return spent, read, written
+        elif name.startswith((thread_names.LOOP, thread_names.RUNS)):
+            io = proc_files.numbers(f"{pid}/task/{tid}", "io")
+            exchanged += io.get("rchar", 0) + io.get("wchar", 0)
+    return spent, read, written, exchanged
 
 
 def idle(pid: int) -> float | None:
@@ -141,6 +149,7 @@ def moved(before: Look, after: Look) -> Moved:
         after.switches - before.switches,
         before.frames != after.frames if both else None,
         before.call != after.call if before.call and after.call else None,
+        exchanged=after.exchanged - before.exchanged,
     )
 
 

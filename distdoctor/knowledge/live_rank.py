@@ -50,6 +50,8 @@ class LiveRank:
             return False
         if self.place.kind in _ASKED_AGAIN and job_movement.polls(self.process) and not moved.stack:
             return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
+        if moved.exchanged > job_movement.MUCH:
+            return True  # a slow link costs no time
         most = max(1.5, moved.seconds)  # gloo's loop wakes up a hundred times a second, whatever comes
         return bool(moved.stack) or moved.main_cpu * 75 >= most or moved.cpu * 30 >= most or moved.switches > 5 * most
 

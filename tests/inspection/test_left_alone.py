@@ -86,6 +86,16 @@ LEFT = {
         "rank 3 is in its own code at server.py:5 (in what another rank has called): nothing moves there",
     ),
     "it trains": (local(*(process(r, REDUCE, moved=WORKS) for r in range(4))), "pass", ""),
+    "it sends by a slow link": (
+        local(*(process(r, REDUCE, moved=Moved(1.5, read=10**6, stack=False, exchanged=10**6)) for r in range(4))),
+        "pass",
+        "",
+    ),
+    "threads of it write, and gloo's do not": (
+        local(*(process(r, REDUCE, moved=Moved(1.5, read=10**6, stack=False)) for r in range(4))),
+        "incomplete",
+        "all ranks wait in the same place",
+    ),
     "one loads data": (
         local(REDUCE, REDUCE, REDUCE, process(3, frames("torch/utils/data/dataloader.py:__next__"), moved=WORKS)),
         "pass",

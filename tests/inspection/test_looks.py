@@ -270,6 +270,15 @@ def test_what_a_store_answers_others_is_no_progress(name: str, reads: bool) -> N
     assert before and after and (looks.moved(before, after).read > 0) is reads
 
 
+@pytest.mark.parametrize(("name", "exchanges"), [("gloo_tcp_loop", True), ("python", False)])
+def test_what_gloo_exchanges_with_its_peers(name: str, exchanges: bool) -> None:
+    with python(ANSWERS.replace("pt_tcpstore_uv", name)) as process:
+        before = looks.look(process.pid, 0.0)
+        time.sleep(0.3)
+        after = looks.look(process.pid, 1.0)
+    assert before and after and (looks.moved(before, after).exchanged > 0) is exchanges
+
+
 NAMED = """
 import ctypes, threading
 def spin():

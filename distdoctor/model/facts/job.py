@@ -148,6 +148,9 @@ class Moved:
     not looked at so often."""
     fed: int = 0
     """How many of its other threads wait for data, and got some."""
+    exchanged: int = 0
+    """Bytes that gloo's own threads read and wrote, as far as they have names (after torch 2.9). What they receive from
+    their peers is not counted (recv(2)), only what they send."""
     ended: int = 0
     """How many processes below it have ended."""
     woke: tuple[int, ...] = ()
