@@ -33,6 +33,7 @@ from distdoctor.check_api import (
     Fix,
     MasterTarget,
     Node,
+    is_loopback,
     live,
     master_targets,
     names_leading_apart,
@@ -79,6 +80,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if len(methods) > 1:
         yield other_places(job, methods)
         return
+    if found := names_itself(job):
+        yield found
+        return
     told = by(lambda rank: rank.process.variables.get("MASTER_PORT", ""), () if any(job.agents) else job.ranks)
     if len(told) < 2:
         return
@@ -111,6 +115,33 @@ def apart(told: dict[str, list[live.LiveRank]]) -> tuple[str, list[live.LiveRank
     """What most were told, of two halves that of the lowest rank; and the ranks that were told something else."""
     usual = max(told, key=lambda value: len(told[value]))
     return usual, [rank for value, those in told.items() if value != usual for rank in those]
+
+
+def names_itself(job: live.LiveJob) -> Finding | None:
+    """Ranks that look for the store on their own host, while rank 0 serves it on another; None where none do."""
+    first = job.numbers.get(0)
+    if first is None or first.place.kind != live.places.HOSTING or any(job.agents):
+        return None
+    odd: list[live.LiveRank] = []
+    masters: dict[str, str] = {}
+    for node, facts in job.facts:
+        masters[node.name] = facts.master_addr
+        own = facts.master_addr in (node.name, node.identity.hostname, "localhost") or is_loopback(facts.master_addr)
+        if own and node.host != first.node.host:
+            odd += [rank for rank in job.ranks if rank.node is node and rank.place.kind == live.places.MASTER]
+    if not odd:
+        return None
+    given = masters[first.node.name]
+    right = first.node.identity.hostname if given == "localhost" or is_loopback(given) else given
+    nodes = list(dict.fromkeys(rank.node for rank in odd))
+    look = "looks for the store on its" if len(odd) == 1 else "look for the store on their"
+    said = together(f"MASTER_ADDR={masters[node.name]} on {node.name}" for node in [first.node, *nodes])
+    return live.rank_finding(
+        odd,
+        f"{live.called(odd)} {look} own host, and rank 0 serves it on {first.node.name}: {said}.",
+        evidence=live.where_ranks_are(job.ranks),
+        fixes=(Fix.on(nodes, "Name the host of rank 0 on every node.", env={"MASTER_ADDR": right}),),
+    )
 
 
 def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> Finding:

@@ -10,6 +10,7 @@ from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.knowledge.job_threads import hosts_store, threads_of
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import Contact, Socket, StoreView
 from distdoctor.model.findings import Finding, Fix
 
@@ -93,18 +94,22 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
 
 def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     """The finding that the store is not reached; ``how`` says how it fails."""
-    master, view = master_of(job), asked_store(job)
+    view, trying = asked_store(job), dialling_store(job)
+    # Not all nodes need mean the same place.
+    master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
+    master = master or master_of(job)
     port = view.port if view else job.first.master_port
-    trying = dialling_store(job)
     who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "The doctor"
     tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
     said = contact_text(view.contact) if view and view.contact else "no address" if view else ""
     unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
-    nodes = list(dict.fromkeys(node.name for node, _ in job.facts))
+    nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
+    itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
+    host = nodes[0] if itself else master
     return Finding(
         f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}.",
-        nodes=(master,),
-        links=tuple((node, master) for node in nodes if node != master),
+        nodes=(host,),
+        links=tuple((node, host) for node in nodes if node != host),
         evidence=(
             *where_ranks_are(trying),
             *(
@@ -113,7 +118,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
             ),
             *([f"{tried}{said}"] if tried and said else []),
         ),
-        fixes=(Fix(fix, (master,)),),
+        fixes=(Fix(fix, (host,)),),
         severity="warn" if job.young else None,
         matters=_perhaps_late(job) if job.young else "",
     )

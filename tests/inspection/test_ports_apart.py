@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.inspection import jobs, stacks
 from distdoctor.inspection.candidates import Candidate
-from distdoctor.model.facts import Frame, Given, JobProcess, NodeFacts
+from distdoctor.model.facts import Contact, Frame, Given, JobProcess, NodeFacts, StoreView
 from tests.inspection.job_cases import REDUCE, REFUSED, SILENT, WAITING_HOST, judged, roots
 from tests.inspection.live_facts import C10D, MAKING, RENDEZVOUS, node, process, store
 from tests.inspection.test_jobs import candidate, scan
@@ -129,3 +129,32 @@ def test_what_init_process_group_was_given(shown: str, given: str) -> None:
     frame = stacks._frame({"name": "init_process_group", "short_filename": C10D, "filename": f"/x/{C10D}", "line": 1,
                            "locals": [{"name": "init_method", "repr": f'"{shown}"'}]})  # fmt: skip
     assert isinstance(frame, Frame) and (frame.given.init_method if frame.given else "") == given
+
+
+def on_host(number: int, master: str, *ranks: JobProcess) -> NodeFacts:
+    """What one host shows whose ranks look for the store at ``master``; nobody serves it at host 1."""
+    address = f"10.0.0.{number + 1}"
+    contact = Contact(address, 29500, "open") if number == 0 else Contact(address, 29500, "refused", 111)
+    views = (StoreView(master, 29500, "unreached" if number else "read", contact),)
+    facts = node(*ranks, name=f"host{number}", stores=views)
+    return replace(facts, jobs=(replace(facts.jobs[0], master_addr=master),))
+
+
+HOST = process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep", world_size=2)
+LOOKS = process(1, RENDEZVOUS, threads=(), call="clock_nanosleep", world_size=2)
+
+
+@pytest.mark.parametrize(("first", "second"), [("host0", "host1"), ("localhost", "127.0.0.1"), ("host0", "localhost")])
+def test_each_host_names_itself(first: str, second: str) -> None:
+    """MASTER_ADDR=$(hostname) in the script that is started on each."""
+    report = judged(on_host(0, first, HOST), on_host(1, second, LOOKS))
+    assert roots(report) == [("environment/master-mismatch", (1,), ("host1",))]
+    finding = report.findings[0]
+    assert f"MASTER_ADDR={first} on host0 and MASTER_ADDR={second} on host1" in finding.summary
+    assert finding.fixes[0].env == {"MASTER_ADDR": "host0"}
+
+
+def test_who_names_another_host_than_itself_is_left_to_the_others() -> None:
+    """It is not known which host that is: an alias, or another card of host 0."""
+    report = judged(on_host(0, "host0", HOST), on_host(1, "host0-ib", LOOKS))
+    assert "environment/master-mismatch" not in [found.check for found in report.findings]
