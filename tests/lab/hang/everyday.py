@@ -22,7 +22,7 @@ import torch.distributed as dist
 from filelock import FileLock
 from torch.utils.data import DataLoader, Dataset
 
-from tests.lab.hang.holds import save_checkpoint
+from tests.lab.hang.holds import read_configuration, save_checkpoint
 
 # -- with others ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +194,24 @@ def producer_gone(mine: bool) -> None:
         queue.get()
 
 
+def leaves_fork(mine: bool) -> None:
+    """These ranks end, and leave a process that they had forked: it keeps their connections open."""
+    if mine:
+        multiprocessing.get_context("fork").Process(target=time.sleep, args=(86_400,)).start()
+        os._exit(0)
+
+
+def among_threads(mine: bool) -> None:
+    """All ranks have more threads than one looks at, begun before they meet once more; these read, the others are in a
+    backward pass."""
+    for _ in range(300):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), process_group=dist.new_group())
+    if mine:
+        read_configuration("end")
+    model(torch.ones(2, 4)).sum().backward()
+
+
 # -- healthy --------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +234,12 @@ def saves_in_barrier(mine: bool, key: str) -> None:
     dist.barrier()
 
 
+def one_after_the_other(key: str) -> None:
+    """Wait for one program of its own after the other, of which each does little."""
+    while not (Path(sys.argv[1]) / key).exists():
+        subprocess.run(["sh", "-c", "sleep 1; sleep 1; sleep 1"], check=True)
+
+
 EVERYDAY: dict[str, Callable[[bool], None]] = {
     "leave": nothing_to_do,
     "exchange": other_exchange,
@@ -233,8 +257,11 @@ EVERYDAY: dict[str, Callable[[bool], None]] = {
     "import": import_waits,
     "output-held": output_held_open,
     "producer-gone": producer_gone,
+    "leaves-fork": leaves_fork,
+    "among-threads": among_threads,
 }
 EVERYDAY_STEPS: dict[str, Callable[[bool, str], None]] = {
     "long-steps": long_steps,
     "saves-in-barrier": saves_in_barrier,
 }
+EVERYDAY_HOLDS: dict[str, Callable[[str], None]] = {"programs": one_after_the_other}

@@ -66,6 +66,8 @@ EVERYDAY = (
     one_host("rank 2 receives and does not send", "half-exchange@2", 0),
     once("workers of the data loaders meet", "worker-meets", Look(0, USER_CODE, (0, 1, 2), ("host0",)), seconds=8.0),
     once("rank 0 of two gathers figures", "evaluate@0", Look(0, MISMATCH, (0, 1), ("host0",)), ranks=2),
+    once("a rank has ended, and left a fork", "leaves-fork@1", Look(0, "process/gone", (1,), ("host0",)), gone=(1,)),
+    once("ranks of hundreds of threads", "among-threads@2", Look(0, USER_CODE, (2,), ("host0",)), seconds=8.0),
     may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "so for its clients"),
     may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
     may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
@@ -92,6 +94,7 @@ EVERYDAY = (
     held("the process that fills a queue has ended", "producer-gone@1", 1),
     moves("all ranks compute for seconds", "long-steps@0:k", 6.0),
     slow("rank 0 saves while the others wait in a barrier", "saves-in-barrier@0:k", 0, 12.0),
+    slow("rank 0 runs one program after the other", "programs@0:k", 0, 8.0),
     moves("all ranks compile", "dynamo@0,1:k", 6.0),
 )
 """All of them."""

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from tests.lab.hang.alone import ALONE
-from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_STEPS
+from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_HOLDS, EVERYDAY_STEPS
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
 from tests.lab.hang.libraries import LIBRARIES, LIBRARY_STEPS
@@ -32,7 +32,7 @@ from tests.lab.hang.trainers import TRAINERS
 EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EVERYDAY}
 """What all ranks call, with whether they are named."""
 HOLD, IN_STEPS = (
-    {**HOLDS, **LONG, "slow-server": slow_server},
+    {**HOLDS, **LONG, **EVERYDAY_HOLDS, "slow-server": slow_server},
     {
         **STEPS,
         **LONG_STEPS,
