@@ -52,8 +52,10 @@ class LiveRank:
             return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
         if moved.exchanged > job_movement.MUCH:
             return True  # a slow link costs no time
-        most = max(1.5, moved.seconds)  # gloo's loop wakes up a hundred times a second, whatever comes
-        return bool(moved.stack) or moved.main_cpu * 75 >= most or moved.cpu * 30 >= most or moved.switches > 5 * most
+        most = max(1.5, moved.seconds)
+        loops = max(1, len(job_threads.threads_of(self.process, "gloo_tcp_loop")))
+        by_time = moved.cpu * 30 >= most * loops  # that of each group wakes up a hundred times a second, whatever comes
+        return bool(moved.stack) or moved.main_cpu * 75 >= most or by_time or moved.switches > 5 * most
 
     @property
     def computes(self) -> bool:

@@ -91,6 +91,11 @@ LEFT = {
         "pass",
         "",
     ),
+    "gloo's threads of three groups only wake up": (
+        local(*(process(r, REDUCE, moved=Moved(1.5, cpu=0.07, stack=False), threads=3 * WHOLE) for r in range(4))),
+        "incomplete",
+        "all ranks wait in the same place",
+    ),
     "threads of it write, and gloo's do not": (
         local(*(process(r, REDUCE, moved=Moved(1.5, read=10**6, stack=False)) for r in range(4))),
         "incomplete",
