@@ -34,13 +34,16 @@ def without_failure(
     raised = [match for match in caught if "caught" in match.values]
     ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {CAUGHT}" for one in raised[:1]), *ended]
     verdict: Verdict = "warn" if ended else "pass"
+    # Where the other stream of its process stops in mid-work, what was caught there may have ended it.
+    over_with = {process(source.name) for source in read_ones if source.done}
+    unknown = any(process(one.source) not in over_with for one in raised)
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
         ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
     elif nothing and logs.sources:
         ended = [f"nothing was written into {logs.sources[0].name}"]
-    return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
+    return "incomplete" if logs.notes or nothing or unknown else verdict, tuple(ended[:MOST])
 
 
 def aside(logs: LogFacts) -> set[str]:
