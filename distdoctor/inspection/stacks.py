@@ -38,7 +38,8 @@ TRIES, BETWEEN = 3, 0.015
 """How often, and seconds after each other, it is looked whether a process that runs stands still."""
 MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
-_FILELOCK = "filelock/_api.py"
+_FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
+"""Where filelock waits for a lock: up to 3.x, and from 4.0 on."""
 _MOST_BYTES = 4 << 20
 _PTRACE_SEIZE = 0x4206
 Stack = dict[int, tuple[Frame, ...]]
@@ -226,7 +227,7 @@ def _given(found: Any) -> Given | None:
 
 def _given_lock(found: Any) -> Given | None:
     """The file of a lock of filelock's, in whichever function it is waited for (``acquire`` up to 3.20 and later one
-    that this calls: all have it as ``lock_filename``). py-spy cuts what is too long, and then it is not known."""
+    that this calls: all have it as ``lock_filename``, those of 4.3 too). py-spy cuts what is too long, and then it is not known."""
     texts = _texts(found)
     path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
     if path is None or path[1].endswith("..."):

@@ -101,8 +101,9 @@ def _only_looks_again(one: JobProcess) -> bool:
 
 def _reads_nothing(one: JobProcess) -> bool:
     """Whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that in the file
-    each time it looks (SoftFileLock, filelock/_soft.py)."""
+    each time it looks (SoftFileLock: a line up to 3.x, with what /proc tells of the owner some 2 KB since 4.0)."""
     moved, main = one.moved, one.main
     if moved is None or moved.written:
         return False
-    return moved.read == 0 or (main is not None and main.lock is not None and moved.read <= MUCH)
+    most = MUCH * max(1.0, moved.seconds) if main is not None and main.lock is not None else 0
+    return moved.read <= most

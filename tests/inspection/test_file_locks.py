@@ -119,10 +119,11 @@ def test_filelock_is_seen_to_wait_for_its_file(tmp_path: Path) -> None:
         ({"self": "<UnixFileLock at 0x7f>"}, None),
     ],
 )
-def test_what_filelock_was_given(shown: dict[str, str], given: Given | None) -> None:
+@pytest.mark.parametrize("where", ["_api.py", "_core/_acquire.py"], ids=["3", "4"])
+def test_what_filelock_was_given(where: str, shown: dict[str, str], given: Given | None) -> None:
     shown_so = [{"name": name, "repr": text} for name, text in shown.items()]
-    frame = stacks._frame({"name": "acquire", "filename": "/v/lib/python3.11/site-packages/filelock/_api.py",
-                           "short_filename": "filelock/_api.py", "line": 7, "locals": shown_so})  # fmt: skip
+    frame = stacks._frame({"name": "acquire", "filename": f"/v/lib/python3.11/site-packages/filelock/{where}",
+                           "short_filename": f"filelock/{where}", "line": 7, "locals": shown_so})  # fmt: skip
     assert frame.given == given
 
 
@@ -185,10 +186,11 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
 
 
-def test_who_reads_who_has_the_lock_does_not_get_on() -> None:
+@pytest.mark.parametrize("each", [18, 1800], ids=["3", "4"])
+def test_who_reads_who_has_the_lock_does_not_get_on(each: int) -> None:
     """filelock reads the file of a SoftFileLock each time it looks: the job was told as one that moves."""
     left = FileLock("/c/x.lock", age=300.0)
-    moved = replace(process(0, CODE).moved, switches=40, read=40 * 18, cpu=0.02, seconds=2.0)  # type: ignore[type-var]
+    moved = replace(process(0, CODE).moved, switches=40, read=40 * each, cpu=0.02, seconds=2.0)  # type: ignore[type-var]
     waits = with_lock(process(1, FILE_LOCK, call="clock_nanosleep", moved=moved), left)
     report = judged(local(REDUCE, waits, REDUCE, REDUCE))
     assert (roots(report), report.verdict) == ([], "incomplete")
