@@ -227,7 +227,7 @@ def _given(found: Any) -> Given | None:
 
 def _given_lock(found: Any) -> Given | None:
     """The file of a lock of filelock's, in whichever function it is waited for (``acquire`` up to 3.20 and later one
-    that this calls: all have it as ``lock_filename``, those of 4.3 too). py-spy cuts what is too long, and then it is not known."""
+    that this calls: all up to 4.3 have it as ``lock_filename``). py-spy cuts what is too long: then it is not known."""
     texts = _texts(found)
     path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
     if path is None or path[1].endswith("..."):
