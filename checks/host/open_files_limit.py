@@ -66,9 +66,10 @@ SYSTEM = "Too many open files in system"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    needs = {node.name: need_of(node, planned_rank_count(cluster)) for node in cluster.nodes}
+    ranks = planned_rank_count(cluster)
+    needs = {node.name: need_of(node, ranks) for node in cluster.nodes}
     said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
-    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * max(needs.values()))
+    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * max(needs.values(), default=0))
     used_up = [node for node in cluster.nodes if (left := room(node)) is not None and left < needs[node.name]]
     bad = [
         n for n in cluster.nodes if n.name in hit or n in used_up or ((its := limit(n)) is not None and its < comfort)
