@@ -29,9 +29,10 @@ def without_failure(
     told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
     jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
-    open_ones = [source for source in last if not source.done and not is_only_beside(source, last)]
-    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
     raised = [match for match in caught if "caught" in match.values]
+    those = {one.source for one in raised}
+    open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one, last)]
+    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
     ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {CAUGHT}" for one in raised[:1]), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # Where the other stream of its process stops in mid-work, what was caught there may have ended it.
