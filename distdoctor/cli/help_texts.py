@@ -94,8 +94,8 @@ Verdict and exit status:
   CANNOT TELL  3  it cannot be known from here; the node to ask is told
 """
 
-DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts
-that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.
+DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .xz, .zst, - for stdin),
+facts that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.
 
 \b
 Examples:

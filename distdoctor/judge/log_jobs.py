@@ -13,7 +13,7 @@ from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 _NAMES = (
     re.compile(r"(?:^|/)slurm-(\d{1,12})(?:[_.-][^/]*)?$"),  # sbatch's own name for a job's output, or the like
     # qsub's: NAME.o1234 and NAME.e1234; of a job of an array NAME.o1234.5, Torque's NAME.o1234-5
-    re.compile(r"(?:^|/)[^/]{1,200}\.[oe](\d{1,12}(?:[.-]\d{1,6}(?=$|\.(?:gz|zst)$))?)(?:\.[\w.-]{1,60})?$"),
+    re.compile(r"(?:^|/)[^/]{1,200}\.[oe](\d{1,12}(?:[.-]\d{1,6}(?=$|\.(?:gz|zst|xz|bz2)$))?)(?:\.[\w.-]{1,60})?$"),
 )
 _SAID = re.compile(r"\bStepId=(\d{1,12})|\*\*\* (?:JOB|STEP) (\d{1,12})\b")
 """How SLURM's daemons name a job in its output."""

@@ -12,7 +12,7 @@ from distdoctor.logs.reader import MAX_FILES, Source, Unreadable
 
 MOST = 256 << 20
 """Bytes of the files of one archive that are read."""
-PACKED = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|xz|bz2|tar(?:\.\w{2,4})?)$", re.I)
+PACKED = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|tar(?:\.\w{2,4})?)$", re.I)
 """The name of a file that may hold logs and is none."""
 _NAME = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|bz2|xz))$", re.I)
 

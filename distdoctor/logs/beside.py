@@ -31,6 +31,24 @@ _OF_WANDB = re.compile(
 )
 """W&B's processes tell there of what they tried again; what ended the job's is in its own log as well."""
 
+_KERNEL = re.compile(
+    rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
+)
+_DAEMON = re.compile(
+    rb"^[A-Z\d][\w:.+-]{2,40}(?: {1,2}\d{1,2} \d\d:\d\d:\d\d)? \S{1,64} (?:systemd[\w-]{0,20}|sshd|CRON|crond?|sudo"
+    rb"|su|dbus-daemon|NetworkManager|dhclient|chronyd|ntpd|rsyslogd|auditd?|polkitd|containerd|dockerd|kubelet|slurmd"
+    rb"|snapd|irqbalance|smartd|multipathd|sssd\w{0,8}|munged|agetty)(?:\[\d{1,9}\])?: "
+    rb"(?!\S{1,80}\.(?:service|scope): )",
+    re.M,
+)
+"""What the daemons of a host write into its journal; not what systemd says of a unit, which may be a job."""
+
+
+def is_of_kernel(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is the log of a host's kernel, or of its kernel and its daemons."""
+    kernel, lines = len(_KERNEL.findall(head)), head.count(b"\n")
+    return bool(lines and kernel) and (kernel + len(_DAEMON.findall(head))) * 2 > lines
+
 
 def is_quoted(name: str) -> bool:
     """Whether what the file of this path holds says nothing of a job, by its name."""

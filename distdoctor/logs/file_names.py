@@ -12,7 +12,7 @@ from distdoctor.model.facts.logs import Who
 _TASK = re.compile(
     r"(?P<folder>.*/|)(?P<job>[^/]*?(?<!\d)\d{2,12})[._-](?P<host>(?=[A-Za-z_.-]{1,62}\d)(?!(?:rank|task|proc|local|std|out|err|log|try|"
     r"attempt|restart|step|part)(?:[._-]?\d|[._-]|$))[A-Za-z](?:[\w-]|\.(?=\w+[._-])){0,62}?)"
-    r"(?:[._-](?P<task>\d{1,6}))?(?P<stream>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?(?:\.(?:gz|zst))?",
+    r"(?:[._-](?P<task>\d{1,6}))?(?P<stream>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?(?:\.(?:gz|zst|xz|bz2))?",
     re.S,
 )
 """The job's name and number, the host, the number of the task."""

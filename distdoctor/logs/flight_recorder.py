@@ -22,7 +22,7 @@ DEFAULT = "0"
 MESSAGES = "only messages between two ranks are recorded, and no collective"
 OLD = "torch before 2.4 wrote it, which counts messages and collectives together: not compared"
 _RANK = re.compile(r"rank[._-]?(\d{1,6})")
-_LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst))*$")
+_LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst|xz|bz2))*$")
 
 
 class BadDump(ValueError):

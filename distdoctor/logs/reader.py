@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from distdoctor.logs import file_names, json_lines, tables
-from distdoctor.logs.beside import begins_as_tool, is_beside, is_of_tool
+from distdoctor.logs import file_names, json_lines, tables, unpacker
+from distdoctor.logs.beside import begins_as_tool, is_beside, is_of_kernel, is_of_tool
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
@@ -34,11 +34,8 @@ MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
 _ANSI = re.compile(json_lines.COLOURS.encode())
-_KERNEL = re.compile(
-    rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
-)
 _ROTATED = re.compile(
-    r"(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst))?", re.S
+    r"(?s)(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst|xz|bz2))?"
 )
 """What logrotate and Python's handlers make of the names of older parts of a log."""
 _DUMPED = (b"entries", b"pg_config", b"pg_status")
@@ -133,10 +130,11 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
         head = _peek(raw)
         if head.startswith(b"\x1f\x8b"):
             raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=packed), packed), BLOCK)
-            head = _peek(raw)
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
             raw = _unpacked_zstd(source, packed)
-            head = _peek(raw)
+        elif file := unpacker.unpacked(packed, head):
+            raw = io.BufferedReader(_InPieces(file, packed, unpacker.ERRORS), BLOCK)
+        head = _peek(raw)
     except (OSError, EOFError, zlib.error) as err:
         raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
     kind = kind_of(head)
@@ -190,7 +188,7 @@ def _unpacked_zstd(source: Source, raw: _Counted) -> io.BufferedReader:
 class _InPieces(io.RawIOBase):
     """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
 
-    def __init__(self, file: Any, packed: _Counted, error: type[Exception] = zlib.error) -> None:
+    def __init__(self, file: Any, packed: _Counted, error: Any = zlib.error) -> None:
         self._file, self._packed, self._error = file, packed, error
         self._size = 0
 
@@ -243,10 +241,7 @@ def kind_of(head: bytes) -> Kind:
             return "flight-recorder"
         if re.match(rb'\{\s*"message"\s*:', start) and (b'"extraInfo"' in head or b'"timestamp"' in head):
             return "log" if re.search(rb'\n\{\s*"', start) else "error-file"
-    lines = head.count(b"\n")
-    if lines and len(_KERNEL.findall(head)) * 2 > lines:
-        return "kernel"
-    return "log"
+    return "kernel" if is_of_kernel(head) else "log"
 
 
 def blocks(raw: io.BufferedReader) -> Iterator[bytes]:

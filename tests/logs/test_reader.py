@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import pickle
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.logs import reader
+from distdoctor.logs import reader, unpacker
 from distdoctor.logs.collect import Collector
 from distdoctor.logs.flight_recorder import BadDump, load
 from distdoctor.logs.scanner import MOST, Scanner
@@ -35,6 +38,8 @@ def judged(*paths: Path) -> LogJudgement:
     [
         f"a\n{LINE}\n".encode(),
         gzip.compress(f"a\n{LINE}\n".encode()),
+        lzma.compress(f"a\n{LINE}\n".encode()),
+        bz2.compress(f"a\n{LINE}\n".encode()),
         f"a\n{LINE}\n".encode("utf-16"),
         b"a\0\0\n" + LINE.encode() + b"\0\n",
         b"\xff\xfe\xfa caf\xe9\n" + LINE.encode() + b"\n",
@@ -43,7 +48,7 @@ def judged(*paths: Path) -> LogJudgement:
         f"a\r\n{LINE}\r\n".encode(),
         f"a\n{LINE}".encode(),
     ],
-    ids=["plain", "gzip", "utf-16", "nul", "latin", "ansi", "bars", "crlf", "no newline"],
+    ids=["plain", "gzip", "xz", "bzip2", "utf-16", "nul", "latin", "ansi", "bars", "crlf", "no newline"],
 )
 def test_any_form(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.log").write_bytes(content)
@@ -200,14 +205,36 @@ def test_a_log_that_packs_as_logs_do_is_read_to_its_end(tmp_path: Path, monkeypa
     assert [one.check for one in judged(log).findings] == ["gpu/out-of-memory"] and not judged(log).notes
 
 
-def test_what_is_no_file_of_zstd(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", [b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh91AY&SY"], ids=["zstd", "xz", "bzip2"])
+def test_what_is_no_file_of_that_kind(tmp_path: Path, head: bytes) -> None:
     """It is not read, and the others are."""
-    packed = b"\x28\xb5\x2f\xfd" + bytes(range(60, 99))
-    (tmp_path / "x.zst").write_bytes(packed)
+    (tmp_path / "x.packed").write_bytes(head + bytes(range(60, 99)))
     (tmp_path / "y.log").write_text(f"{LINE}\n")
     found = judged(tmp_path)
     assert [one.check for one in found.findings] == ["gpu/out-of-memory"]
-    assert any("x.zst: " in note for note in found.notes)
+    assert any("x.packed: " in note for note in found.notes)
+
+
+@pytest.mark.parametrize("steps", [10, 100_000], ids=["small", "large"])
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress], ids=["xz", "bzip2"])
+def test_xz_and_bzip2_stream_after_stream(tmp_path: Path, pack: Callable[[bytes], bytes], steps: int) -> None:
+    """As of two logs that were appended; one that was cut off says so, and what is there is told."""
+    text = "".join(f"step {number} loss 1\n" for number in range(steps))
+    log = tmp_path / "x.log.packed"
+    whole = b"".join(pack(part.encode()) for part in (text, f"{LINE}\n", os.urandom(999).hex()))
+    log.write_bytes(whole)
+    assert [one.check for one in judged(log).findings] == ["gpu/out-of-memory"] and not judged(log).notes
+    log.write_bytes(whole[:-500])
+    cut = judged(log)
+    assert [one.check for one in cut.findings] == ["gpu/out-of-memory"]
+    assert f"{log}: not read to its end: the compressed file was cut off" in cut.notes
+
+
+def test_xz_that_asks_for_more_memory_than_logs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacker, "MEMORY", 1 << 20)
+    (tmp_path / "x.log.xz").write_bytes(lzma.compress(f"{LINE}\n".encode(), preset=6))  # which looks 8 MiB back
+    found = judged(tmp_path)
+    assert found.verdict == "incomplete" and "emory" in found.notes[-1]
 
 
 @pytest.mark.parametrize("steps", [10, 100_000], ids=["small", "large"])
