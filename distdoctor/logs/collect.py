@@ -16,6 +16,7 @@ from distdoctor.logs import (
     error_file,
     file_names,
     json_lines,
+    line_marks,
     newest_first,
     places,
     port_texts,
@@ -179,6 +180,8 @@ class Collector:
             self._read(source, kind, [text, *reader.blocks(raw)], numbers)
         elif raw.peek(len(beside.PARSABLE)).startswith(beside.PARSABLE):
             self._read(source, kind, [block.replace(b"|", b" ") for block in reader.blocks(raw)])
+        elif mark := line_marks.of_all(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._read(source, kind, (mark.sub(b"", block) for block in reader.blocks(raw)))
         else:
             self._read(source, kind, *_oldest_first(reader.blocks(raw)))
 
