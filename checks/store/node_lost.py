@@ -3,7 +3,8 @@
 What you see
 ------------
 The others hang until the timeout, or report `Connection reset by peer`, `Broken pipe`, `recvValue failed`: these are
-consequences, the cause is on the node that went. Its kernel's log may end with `Kernel panic`.
+consequences, the cause is on the node that went. Its kernel's log may end with `Kernel panic`, or begin anew
+(`Linux version`) while the job still ran.
 
 Why it happens
 --------------
@@ -71,7 +72,8 @@ LOG = (
         why="what the processor or the memory got wrong may be nothing that the job used",
     ),
     Line(
-        ("reboot: Restarting system", "reboot: Power down", "Sending SIGTERM to remaining processes"),
+        ("reboot: Restarting system", "reboot: Power down", "Sending SIGTERM to remaining processes", "Linux version "),
+        r"reboot: |Sending |^(?:kernel: )?(?:\[[\w .:]{6,40}\] )?(?P<booted>Linux version) \d{1,2}\.\d",
         shows="symptom",
         why="whether the job still ran then, the clock says",
     ),

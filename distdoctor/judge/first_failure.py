@@ -12,8 +12,9 @@ from distdoctor.judge.ended_by_launcher import ended_by_launcher, ended_by_monit
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.judge.moments import earliest, first_by_clock
+from distdoctor.judge.reboots import starts, that_ended_it
 from distdoctor.judge.streams import caught
-from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, survived
+from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, of_the_end, survived
 from distdoctor.model.facts.logs import LogFacts, Match
 
 BECAUSE = "it was raised because of what stands above it"
@@ -21,8 +22,10 @@ NEAR = 600
 """Lines within which exceptions belong to one death."""
 TIDIES = re.compile(
     r" in (?:destroy_process_group|__exit__|__del__|_?(?:shut_?down|close|clean_?up|tear_?down|finali[sz]e|finish)\w*)$"
+    r"|/torch/distributed/(?:distributed_c10d|c10d_logger)\.py:"
 )
-"""The frame of an error that was raised while a program that had failed put its things away: it says nothing of why."""
+"""The frame of an error that was raised while a program that had failed put its things away, or met the others once
+more: it says nothing of why."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,14 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     by_itself = caught(logs.sources, matches, (*over, *early))
     past = {match.order for match in (*over, *early, *by_itself)}
+    begun = starts(match for match in matches if match.order not in past)
+    past |= {match.order for match in begun}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
-    left = _without_rests([match for match in matches if match.order not in past])
-    causes = [match for match in left if match.shows == "cause" and not match.exception]
-    because = entailed(left)
+    left = [match for match in matches if match.order not in past]
+    left += that_ended_it(begun, logs.sources, left)
+    left = _without_rests(sorted(left, key=lambda match: match.order))
+    because = [*entailed(left), *of_the_end(left)]
+    causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]
     ends = [match for match in left if match.shows == "end"]
     symptoms = [match for match in left if match.shows == "symptom"]

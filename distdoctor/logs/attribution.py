@@ -236,6 +236,18 @@ def _time(values: dict[str, str | None]) -> float | None:
     return calendar.timegm((year, month, day, int(hours), int(minutes), 0)) + float(seconds)
 
 
+_SYSLOG = re.compile(rb"(?:<\d{1,3}>)?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)")
+
+
+def of_syslog(context: bytes, at: int) -> float | None:
+    """When the line that begins at ``at`` was written, in whatever year, as syslog tells it."""
+    found = _SYSLOG.match(context, at)
+    if found is None or (month := b"JanFebMarAprMayJunJulAugSepOctNovDec".find(found[1])) % 3:
+        return None
+    day, hours, minutes, seconds = map(int, found.groups()[1:])
+    return float(calendar.timegm((A_YEAR, month // 3 + 1, day, hours, minutes, seconds)))
+
+
 def earlier(time: float, since: float) -> bool:
     """Whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that is."""
     known = min(time, since) >= _REAL_YEARS

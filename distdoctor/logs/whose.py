@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distdoctor.logs import tracebacks
+from distdoctor.logs import attribution, tracebacks
 from distdoctor.logs.attribution import within
 from distdoctor.model.facts.logs import Who
 
@@ -82,6 +82,8 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     elif "traceback : Signal " in text and (row := _of_row(context, at)) is not None:
         who = _as_row(row, who)
         marks.update(_row_time(context, at))
+    if "booted" in values and (when := attribution.of_syslog(context, at)) is not None:
+        marks["when"] = str(when)
     if text.endswith(("issing ranks:", "talled ranks:")):
         marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
     if text.startswith("= ") and who.host is None:

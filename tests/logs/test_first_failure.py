@@ -52,6 +52,25 @@ def test_an_error_of_tidying_up_does_not_hide_why_it_was_done(tmp_path: Path, fr
 
 
 @pytest.mark.parametrize(
+    ("error", "check"),
+    [
+        ("ValueError: Default process group has not been initialized", "process/exception"),
+        ("ValueError: Invalid process group specified", "process/exception"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "gpu/out-of-memory"),
+    ],
+)
+def test_groups_that_are_used_once_more_at_the_end(tmp_path: Path, error: str, check: str) -> None:
+    """As in a finally: why the program ended was said before. What ends it there says more than that."""
+    handled = "[rank2]: \n[rank2]: During handling of the above exception, another exception occurred:\n[rank2]: \n"
+    text = raised("[rank2]: ", error).replace("/home/u/train.py", "/x/torch/distributed/distributed_c10d.py")
+    (first, *_) = judged(tmp_path, raised("[rank2]: ", "ValueError: loss is nan") + handled + text).findings
+    assert (first.check, first.ranks) == (check, (2,))
+    assert check != "process/exception" or "loss is nan" in first.summary
+    alone = judged(tmp_path, text).findings[0]
+    assert alone.check == ("collective/group-not-initialized" if "Default" in error else check)
+
+
+@pytest.mark.parametrize(
     ("code", "told", "check"),
     [
         (-9, "Signal 9 (SIGKILL) received by PID 101", "process/killed-by-oom"),
