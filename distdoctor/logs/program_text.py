@@ -7,7 +7,7 @@ import re
 _NAME = r"(?:[a-z_][\w.:>-]*|[A-Z][A-Z0-9_]*)"
 """As functions and variables are called; exceptions and other classes begin otherwise, and so does their repr()."""
 _FILES = r"(?:py|pyx|c|cc|cpp|cu|cuh|h|hpp|rs|go|java|js|ts|sh|sbatch|slurm|md|rst|ya?ml|toml|patch|diff)"
-_FOUND = re.compile(rf"(?:[\w./@+-]{{1,300}}\.{_FILES}[:-])?\d{{1,7}}[:-](?=\s{{2,}}|\S)")
+_FOUND = re.compile(rf"(?:[\w./@+-]{{1,300}}\.{_FILES}[:-])?\d{{1,7}}[:-](?=\s{{2,}}|\t|\S)")
 """What grep -n puts before a line; the indentation is the line's own."""
 _IN_FILE = re.compile(rf"[\w./@+-]{{1,300}}\.{_FILES}[:-]\d{{1,7}}[:-](?:\s{{2,}}|\t)\S")
 _TEXT_FOUND = re.compile(r"[\w./@+-]{1,300}\.(?:md|rst)[:-]\d{1,7}[:-]")
@@ -16,7 +16,8 @@ _CALL = (
     rf"(?:(?:async )?with )?@?{_NAME}(?<!rror)(?<!xception)(?<!xited)"
     r"\([^\"'()]{0,120}(?:\([^\"'()]{0,60}\)[^\"'()]{0,60})?[\"']"
 )
-_ANSWER = r"(?!.*[\"'][^\"'()]{0,80}\)+ ?(?:: ?\w|failed|returned|= -?\d))"
+_WORDS = r"(?:if|else|for|and|or|not|is|in|as|of|while|with|from|where|then|do|unless|until|const|override|noexcept)\b"
+_ANSWER = rf"(?!.*[\"'][^\"'()]{{0,80}}\)+(?: ?(?:: ?\w|= -?\d|failed|returned)| (?!{_WORDS})[a-z]{{3}}))"
 """A call with a string in it; what an exception looks like as a value is none, and so is what tells how a call went."""
 _GIVEN = (
     rf"(?:export |const |static |local |auto )?(?:[a-z]\w* )?{_NAME}(?:\[[^\]]{{0,40}}\])? [+:]?= [^\"']{{0,80}}[\"']"
@@ -38,7 +39,12 @@ _SAID = (
     r"\(?(?:[rfR]|rf|fr)[\"']|(?:#define|throw|perror|f?printf|echo)\b[ (].*[\"';]"
     r"|(?:case [\w.:\"']{1,80}|def \w+|class \w+) ?[(:)]|//"
 )
-_CODE = re.compile(rf"\s*(?:{_ANSWER}{_CALL}|{_GIVEN}|{_ASKED}|{_SAID})")
+_TRACED = (
+    r"\+{1,6} (?:\w{1,60}=\S{0,200} )?(?:[\w./-]{0,200}/)?"
+    r"(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|for|case|\[\[?) .{0,400}[\"']"
+)
+"""What a shell that traces itself (set -x) is about to look for, or to say."""
+_CODE = re.compile(rf"\s*(?:{_ANSWER}{_CALL}|{_GIVEN}|{_ASKED}|{_SAID}|{_TRACED})")
 _STRINGS = re.compile(rf"\s*(?:{_ITEM})")
 _PLACEHOLDER = re.compile(r"(?<![\w%-])%(?:\d{0,3}(?:\.\d{1,3})?)(?:ll?|z)?[dsuxi](?!\w)")
 """What printf would put a value for."""
@@ -51,9 +57,13 @@ _CHANGE = re.compile(
 """What somebody changed, as a history of changes has it."""
 _RAISES = re.compile(r"\s{4,}(?:\w{1,60}\.){0,6}\w{0,60}(?:Error|Exception): (?:[Ii]f|[Ww]hen|[Rr]aised|On|For)\b")
 """What a function raises, and when, as its description has it."""
+_OWN = re.compile(
+    r"\s*(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory): \S"
+)
+"""How the own line of an exception begins, whatever it quotes."""
 _COMMENT = re.compile(r"(?:\s{4,}|\t+)#(?: \S|[^\s\d#])|\s*/\*")
 _NUMBER_SIGN = re.compile(r"\s*#{1,6}!?(?:\s|$)")
-_BANNER = re.compile(r"\s*#{7,}\s*$")
+_BANNER = re.compile(r"\s*#{1,80}\s?[#=*~_-]{7,}\s*$")
 _STATEMENT = re.compile(
     r"\s*(?:(?:def|class|import|from|return|export|for|if|elif|while|with|raise|try|except)\b.*[:\w)]$"
     rf"|{_NAME} \+?= ?\S|@?{_NAME}\(.*\),?$|#SBATCH|fi$|done$|else:?$)"
@@ -81,11 +91,13 @@ def is_program(text: str, context: bytes, at: int) -> bool:
         return True
     if first == b"|" and _RULE.search(context[max(at - NEAR, 0) : at]):
         return True
-    if _IN_FILE.match(text) or _TEXT_FOUND.match(text):
-        return True
     found = _FOUND.match(text)
     bare = text[found.end() :] if found else text
-    if _COMMENT.match(bare) or _RAISES.match(text) or _CHANGE.match(text) or _is_form(bare[:1000]):
+    if _TEXT_FOUND.match(text) or _COMMENT.match(bare) or _RAISES.match(bare) or _CHANGE.match(text):
+        return True
+    if _OWN.match(bare):
+        return False
+    if _IN_FILE.match(text) or _is_form(bare[:1000]):
         return True
     if _NUMBER_SIGN.match(bare):
         return _is_comment(context, at)

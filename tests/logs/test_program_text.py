@@ -46,6 +46,10 @@ QUOTED = {
     "a patch": f"--- a/doc.rst\n+++ b/doc.rst\n@@ -80,4 +80,6 @@ More\n text\n+\n+  {LOADER}\n more\n",
     "what a patch takes out": f"@@ -1,3 +1,2 @@\n text\n-{IN_USE}\n more\n",
     "a table of errors": f"| error | remedy |\n|---|---|\n| {OOM} | less |\n| {IN_USE} | another port |\n",
+    "a shell that traces what it looks for": f"+ grep -q '{IN_USE}' train.log\n",
+    "a shell that traces what it would do": f"+ trap 'echo \"{OOM}\"; again' USR1\n",
+    "a shell that traces what it says": f"+ echo 'no {IN_USE} in it'\n",
+    "what a function in another file raises": f"x.py:9:        RuntimeError: If {OOM}\n",
     "a history": f'3f2a9c1 Fix "{IN_USE}" of two jobs\n- Avoid `{LOADER}`\n',
 }
 SAID = {
@@ -65,6 +69,12 @@ SAID = {
     "below a patch": f"@@ -1,3 +1,3 @@\n text\n-one\n+two\n text\n$ torchrun train.py\n{IN_USE}",
     "a part of a box": f"| {IN_USE} |",
     "with a remark on code": f'{IN_USE} (in "rendezvous")',
+    "with a comparison": f"{IN_USE}: kind == 'server'",
+    "with what printf would fill in": f"{IN_USE}: '/tmp/socket_%d'",
+    "with strings that are given names": f"{IN_USE}, host='a', options=\"b\",",
+    "with a path of slashes": f'{IN_USE}: // is no path of "s3://b"; mend it;',
+    "behind a place and a tab": f"train.py:97:\t{IN_USE}",
+    "between rules": f"# {'-' * 40}\n# {IN_USE}\n# {'-' * 40}",
 }
 
 
@@ -86,6 +96,8 @@ def test_what_was_said_is_known_whatever_is_around_it(tmp_path: Path, text: str)
         'ftruncate("/dev/shm/torch_1", 4096) = -1 ENOSPC (No space left on device)',
         'OSError: [Errno 28] No space left on device: "/tmp/a"',
         "RuntimeError('CUDA error: out of memory')",
+        "save('/ckpt/step-900.pt') raised OSError: [Errno 28] No space left on device",
+        "write('/ckpt/step-900.pt') was cut short: No space left on device",
     ],
 )
 def test_how_a_call_went_was_said(tmp_path: Path, line: str) -> None:
