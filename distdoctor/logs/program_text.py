@@ -32,9 +32,9 @@ _OPENED = re.compile(r"\s*[!*&]?[A-Za-z_@][^\"']*[\[({,]\s*$")
 """What stands before the first of them in a program."""
 _ASKED = (
     r"(?:(?:if|elif|while|else if)\b|\|\||&&).{0,400}[\"'].*(?::|\{|; then)\s*$|\(?\*[\"'].*\*\)"
-    r"|.*(?:[=!]= ?|\b[efz]?grep (?:-{1,2}[\w=-]+ ){0,6})[\"'].*"
+    r"|(?:(?!: ).)*?(?:[=!]= ?|\b[efz]?grep (?:-{1,2}[\w=-]+ ){0,6})[\"'].*"
 )
-"""What is asked of a text."""
+"""What is asked of a text. What stands behind a colon and a blank was said, as by an exception."""
 _SAID = (
     r"\(?(?:[rfR]|rf|fr)[\"']|(?:#define|throw|perror|f?printf|echo)\b[ (].*[\"';]"
     r"|(?:case [\w.:\"']{1,80}|def \w+|class \w+) ?[(:)]|//"

@@ -32,6 +32,8 @@ QUOTED = {
     "a value of printf": '  fmt = "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx";\n',
     "a page on it": "Duplicate GPU detected : rank X and rank Y both on CUDA device XXXXX\n",
     "a shell's test": f'if grep -q "{OOM}" "$LOG"; then\n    exit 1\nfi\n',
+    "a comparison": f'    return str(error) == "{IN_USE}"\n',
+    "a shell's pipe": f'dmesg | grep -c "{XID}"\n',
     "a shell's count": f'LOST=$(grep -c "{XID}" messages)\n',
     "a shell's case": '    *"No space left on device"*|*"Disk quota exceeded"*)\n        why=full ;;\n',
     "a comment": f"    # {LOADER}\n    loader = make(workers=0)\n",
@@ -98,6 +100,9 @@ def test_what_was_said_is_known_whatever_is_around_it(tmp_path: Path, text: str)
         "RuntimeError('CUDA error: out of memory')",
         "save('/ckpt/step-900.pt') raised OSError: [Errno 28] No space left on device",
         "write('/ckpt/step-900.pt') was cut short: No space left on device",
+        'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (mode == "train")',
+        "AssertionError: expected backend == 'nccl' but got 'gloo'",
+        "ValueError: the number of heads % tp != '0'",
     ],
 )
 def test_how_a_call_went_was_said(tmp_path: Path, line: str) -> None:
