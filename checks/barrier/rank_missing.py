@@ -115,4 +115,4 @@ def named(error: str | None, missing: object) -> list[int]:
     if isinstance(missing, list) and missing:
         return [rank for rank in missing if isinstance(rank, int)]
     match = re.search(r"Ranks ([\d, ]+) failed to pass", error or "")
-    return [int(rank) for rank in re.findall(r"\d+", match[1])] if match else []
+    return [int(rank) for rank in re.findall(r"\d{1,7}", match[1])] if match else []

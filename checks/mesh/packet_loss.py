@@ -43,6 +43,7 @@ from distdoctor.check_api import (
     own_addresses_filtered,
     some_of,
     source_addresses,
+    stopped_ranks,
     together,
 )
 
@@ -51,6 +52,7 @@ MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
 PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh.rtt_median",)
+NUMBER = re.compile(r"\d{1,7}")
 LATE = re.compile(r"Ranks ([\d, ]+) failed to pass monitoredBarrier")
 """What rank 0 says of those that did not come in time (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)."""
 SHOWN = 8
@@ -80,13 +82,14 @@ def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
 
 def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
     """Whether rank 0 waited in vain at the barrier for ranks that are all behind such a link: 0.2 s for a lost packet,
-    twice that for the next, and no barrier ends in its time. Where a rank's process was gone, that is why."""
-    if died_ranks(cluster):
+    twice that for the next, and no barrier ends in its time. Where a rank's process was gone, or stopped, that is why.
+    """
+    if died_ranks(cluster) or stopped_ranks(cluster):
         return False
     heavy = [link for link in links if link.rate.heavy_loss]
     ends = {rank for link in heavy for node in (link.source, link.target) for rank in node.ranks}
     errors = [one.stage.error or "" for one in failed_ranks(cluster, "barrier") if one.rank.rank in ends]
-    late = [int(rank) for error in errors for found in LATE.findall(error) for rank in found.split(",")]
+    late = [int(rank) for error in errors for found in LATE.findall(error) for rank in NUMBER.findall(found)]
     return bool(late) and ends.issuperset(late)
 
 

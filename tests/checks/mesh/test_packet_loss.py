@@ -39,7 +39,7 @@ def out_of_sight() -> Facts:
     return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True, ended=True), c
 
 
-def late_at_the_barrier(late: str = "2", segments: int = 14, died: bool = False) -> Facts:
+def late_at_the_barrier(late: str = "2", segments: int = 14, **detail: object) -> Facts:
     """Rank 0 waited for ranks of host1, to which a fifth of the packets is lost."""
     facts = []
     for one in measured(2, lossy=[(0, 1)]):
@@ -49,7 +49,7 @@ def late_at_the_barrier(late: str = "2", segments: int = 14, died: bool = False)
     a, b = facts
     error = f"RuntimeError: [Rank 0]: Ranks {late} failed to pass monitoredBarrier in 8200 ms"
     lost = "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while waiting for rank 0"
-    return failing(a, "barrier", error), failing(b, "barrier", lost, **({"died": True} if died else {}))
+    return failing(a, "barrier", error), failing(b, "barrier", lost, **detail)
 
 
 def one_of_four(*rules: str, outcome: ConnectOutcome = "no-answer") -> Facts:
@@ -148,8 +148,18 @@ def test_who_is_late_at_the_barrier_behind_a_link_that_loses_much_is_not_missing
 
 @pytest.mark.parametrize(
     "facts",
-    [late_at_the_barrier(segments=90), late_at_the_barrier(died=True)],
-    ids=["the link loses little", "a process is gone"],
+    [
+        late_at_the_barrier(segments=90),
+        late_at_the_barrier(died=True),
+        late_at_the_barrier(" , ,"),
+        late_at_the_barrier("9" * 5000),
+    ],
+    ids=["the link loses little", "a process is gone", "no rank is named", "no rank has that number"],
 )
 def test_what_else_keeps_a_rank_from_the_barrier_is_told(facts: Facts) -> None:
     assert "barrier/rank-missing" in {root.check for root in judged(*facts).roots if root.severity == "fail"}
+
+
+def test_a_rank_that_is_stopped_is_not_held_up_by_a_link_that_loses_much() -> None:
+    roots = {root.check: root.severity for root in judged(*late_at_the_barrier(state="T")).roots}
+    assert roots == {"barrier/rank-stopped": "fail", CHECK: "warn"}
