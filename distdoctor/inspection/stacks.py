@@ -40,6 +40,8 @@ MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
 _FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
 """Where filelock waits for a lock: up to 3.x, and from 4.0 on."""
+_AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix|TCP)Store) at "
+"""What py-spy tells of a variable that may be waited for; other libraries have classes for stores, too."""
 _MOST_BYTES = 4 << 20
 _PTRACE_SEIZE = 0x4206
 Stack = dict[int, tuple[Frame, ...]]
@@ -237,7 +239,7 @@ def _given_lock(found: Any) -> Given | None:
 
 def _given_work(found: Any) -> Given | None:
     """What among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a store."""
-    named = (re.match(r"<(?:\w+\.)*(Work|R?[Ll]ock|\w*Store) at ", text) for text in _texts(found).values())
+    named = (re.match(_AWAITED, text) for text in _texts(found).values())
     kinds = {match[1] for match in named if match}
     locks = {kind for kind in kinds if kind.lower().endswith("lock")}
     if "Work" in kinds:

@@ -73,10 +73,22 @@ def awaits_thread(one: JobProcess) -> bool:
     return len(others) == 1 and others[0] in one.moved.woke
 
 
+def ran_programs(one: JobProcess) -> bool:
+    """Whether programs below it have ended, for which it may have waited: it has begun something else since. Who waits
+    for a file or for an answer did not: another thread may run one after the other, to watch the GPUs."""
+    if one.moved is None or not one.moved.ended:
+        return False
+    return one.main is None or not (one.main.reads.startswith("socket:") or awaits_file(one.main))
+
+
+def awaits_file(thread: JobThread) -> bool:
+    """Whether it waits for a file, or for nothing but a signal."""
+    return thread.reads.startswith("/") or thread.call in ("openat", "flock", "pause")
+
+
 def still_for(one: JobProcess) -> float | None:
-    """For how many seconds its main thread had not run when it was looked at last; None where that is not known. Where
-    what ran below it has ended, it has begun something else since."""
-    if one.moved is not None and one.moved.ended:
+    """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
+    if one.moved is not None and ran_programs(one):
         return one.moved.seconds
     if one.idle is None:
         return None

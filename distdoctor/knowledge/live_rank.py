@@ -138,7 +138,7 @@ class LiveRank:
         """Whether something comes for it, however slowly: for a thread or a process of it. Who waits for a
         file waits for neither."""
         main = self.process.main
-        if main is not None and (main.reads.startswith("/") or main.call in ("openat", "flock", "pause")):
+        if main is not None and job_movement.awaits_file(main):
             return False
         return any(job_movement.gets_data(one) for one in (self.process, *self.below)) or any(
             one.main is not None
@@ -153,7 +153,7 @@ class LiveRank:
         """Whether it stands still for so short a time that it may only be slow."""
         if self.works or self.waits or self.place.kind not in job_places.OWN or job_movement.polls(self.process):
             return False
-        if self.gets_data or (self.process.moved is not None and self.process.moved.ended):
+        if self.gets_data or job_movement.ran_programs(self.process):
             return True
         if self.asleep is not None:
             return self.asleep < SLEEP

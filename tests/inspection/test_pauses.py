@@ -63,6 +63,11 @@ def joins(woke: tuple[int, ...], written: int, *more: Any, function: str = "Thre
     return replace(one, threads=(*one.threads, SENDER, *more), moved=moved)
 
 
+def watched(call: str, reads: str) -> Any:
+    """Rank 3, which waits there for long, while a thread of it starts nvidia-smi every second."""
+    return process(3, CODE, call=call, reads=reads, idle=90.0, moved=Moved(1.5, stack=False, ended=1))
+
+
 LEFT = {
     "ten seconds of sleep in each step": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 2.0, 8.0)),
@@ -173,6 +178,14 @@ FOUND = {
     "a file, beside a thread that gets data": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="read", reads="/data/x", moved=Moved(1.5, fed=1))),
         "read on /data/x",
+    ),
+    "a file, beside a thread that runs programs": (
+        local(REDUCE, REDUCE, REDUCE, watched("flock", "/data/x")),
+        "at train.py:8",
+    ),
+    "an answer, beside a thread that runs programs": (
+        local(REDUCE, REDUCE, REDUCE, watched("recvfrom", "socket:[7] to 10.77.0.9:443")),
+        "10.77.0.9",
     ),
     "a lock, without a time limit": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, timed=False)),
