@@ -38,7 +38,7 @@ def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | 
             network = rule.target or ("::/0" if ":" in address else "0.0.0.0/0")
             return TableRoute(network, None, None, True, rule.text, marked)
         found = longest(rule.routes, address)
-        if found is not NO_ENTRY:
+        if found is None or not (found is NO_ENTRY or found.throws):
             # What is wrong about an entry of the main table is the entry, whatever rule led there.
             return found if found is None or rule.main else replace(found, rule=rule.text, marked=marked)
     return longest(node.network.routes, address)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from distdoctor.model.facts import PolicyRule, TableRoute
 from distdoctor.probes.multipath import next_hops
 from distdoctor.probes.netlink import attributes, dump
+from distdoctor.probes.routes import MOST as MOST_ROUTES
 
 MOST = 64
 """Rules beyond which they are left alone: a router's, and no node's."""
@@ -33,18 +34,18 @@ _LOOKUP, _REJECTS = 1, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_*; of a route's types (RTN_*) the same numbers mean the same (linux/fib_rules.h, linux/rtnetlink.h)."""
 _MAIN, _LOCAL = 254, 255
 _ROUTE_DST, _OIF, _GATEWAY, _METRIC, _ROUTE_TABLE = 1, 4, 5, 6, 15
-_UNICAST = 1
+_UNICAST, _THROW = 1, 9
 _FAMILIES = {socket.AF_INET: 4, socket.AF_INET6: 6}
 
 
 def rules() -> tuple[PolicyRule, ...]:
     """The rules before that of the main table, IPv4's and IPv6's; nothing where the kernel does not tell, or where
-    there are more than on any node."""
+    there are more than on any node, or more routes."""
     found, past = list[tuple[int, PolicyRule, int, int]](), set[int]()
     for body in dump(_GETRULE, _NEWRULE):
-        family, dst_length, src_length, table, action, flags = struct.unpack_from("=BBBxBxxBI", body)
+        family, dst_length, src_length, service, table, action, flags = struct.unpack_from("=BBBBBxxBI", body)
         fields = attributes(body[12:])
-        if family not in _FAMILIES:
+        if family not in _FAMILIES or service:  # of a type of service (tos), which torch does not ask for
             continue
         version, table = _FAMILIES[family], _number(fields.get(_TABLE), table)
         if version in past or table == _LOCAL or not {*fields} <= _KNOWN:
@@ -61,6 +62,8 @@ def rules() -> tuple[PolicyRule, ...]:
     if not found or len(found) > MOST:
         return ()
     tables = _tables()
+    if any(len(tables[rule.version, table]) > MOST_ROUTES for _, rule, table, _ in found):
+        return ()
     return tuple(
         replace(
             rule,
@@ -115,7 +118,7 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
     for body in dump(_GETROUTE, _NEWROUTE):
         family, length, table, kind = struct.unpack_from("=BBxxBxxB", body)
         fields = attributes(body[12:])
-        if family not in _FAMILIES or (kind != _UNICAST and kind not in _REJECTS):
+        if family not in _FAMILIES or kind not in (_UNICAST, _THROW, *_REJECTS):
             continue
         version, number = _FAMILIES[family], _number(fields.get(_ROUTE_TABLE), table)
         network = _network(fields.get(_ROUTE_DST), length) or ("0.0.0.0/0" if version == 4 else "::/0")
@@ -128,7 +131,7 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
         if hops:
             gateway, interface = hops[0].gateway, hops[0].interface
         network = network if "/" in network else f"{network}/{length}"
-        entry = TableRoute(network, gateway, interface, kind in _REJECTS, next_hops=hops)
+        entry = TableRoute(network, gateway, interface, kind in _REJECTS, next_hops=hops, throws=kind == _THROW)
         found[version, number].append((_number(fields.get(_METRIC), 0), entry))
     tables = {place: tuple(one for _, one in sorted(its, key=lambda p: p[0])) for place, its in found.items()}
     return defaultdict(tuple, tables)

@@ -26,6 +26,8 @@ ip rule add not iif lo lookup 300 priority 95
 ip rule add iif lo lookup 300 priority 94
 ip route add default via 10.77.0.98 dev card0
 ip rule add lookup main suppress_prefixlength 0 priority 93
+ip rule add tos 0x10 lookup 300 priority 92
+ip route add throw 10.78.0.0/24 table 300
 ip -6 rule add from fd77::/64 sport 5000-6000 lookup 300
 ''', shell=True, check=True)
 say()
@@ -36,7 +38,7 @@ def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
     usual, told = (json.loads(line) for line in lines_of(PROGRAM, "--net", tools=("ip",)))
     assert usual == [], "the three that every host has are none"
     by_text = {one["text"]: one for one in told}
-    # What is for UDP or for what comes from other hosts is not told.
+    # What is for UDP, for a type of service or for what comes from other hosts is not told.
     assert list(by_text) == [
         "from all lookup 254",
         "from all iif lo lookup 300",
@@ -55,5 +57,29 @@ def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
     assert prohibits["reject"] and prohibits["target"] == "10.77.0.10" and prohibits["target_ports"] == [29500, 29500]
     assert leads["source"] == "10.77.0.11" and not leads["reject"]
     entries = [(entry["network"], entry["gateway"], entry["interface"]) for entry in leads["routes"]]
-    assert entries == [("0.0.0.0/0", "10.77.0.99", "card0"), ("10.0.0.0/8", None, "card0")]
+    assert [*entries] == [
+        ("0.0.0.0/0", "10.77.0.99", "card0"),
+        ("10.78.0.0/24", None, None),
+        ("10.0.0.0/8", None, "card0"),
+    ]
+    assert [entry["network"] for entry in leads["routes"] if entry["throws"]] == ["10.78.0.0/24"]
     assert (six["version"], six["source_ports"], six["routes"]) == (6, [5000, 6000], [])
+
+
+LONG = """
+import subprocess
+from distdoctor.probes import policy
+def say(): print([(one.text, len(one.routes)) for one in policy.rules()])
+subprocess.run("ip link set lo up && ip rule add lookup 300", shell=True, check=True)
+def add(first, last):
+    lines = "".join(f"route add 10.{one // 256}.{one % 256}.0/24 dev lo table 300\\n" for one in range(first, last))
+    subprocess.run(["ip", "-batch", "-"], input=lines, text=True, check=True)
+add(0, 256)
+say()
+add(256, 257)
+say()
+"""
+
+
+def test_a_table_that_is_longer_than_a_nodes_is_left_alone() -> None:
+    assert [*lines_of(LONG, "--net", tools=("ip",))] == ["[('from all lookup 300', 256)]", "[]"]

@@ -44,6 +44,8 @@ class TableRoute:
     """Where there are several (ECMP), all of them; ``gateway`` and ``interface`` are the first one's. Empty where there
     is one. The kernel picks one for each pair of addresses, or for each connection (fib_multipath_hash_policy 0 and 1
     of net.ipv4), whether or not anybody answers there."""
+    throws: bool = False
+    """It is no way: the next rule of policy routing is asked (``ip route add throw``)."""
 
 
 @dataclass(frozen=True)
