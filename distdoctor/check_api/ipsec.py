@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
 
 from distdoctor.check_api.table_lookup import Packet
-from distdoctor.model.addresses import in_network
+from distdoctor.model.addresses import parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import IpsecPolicy
 from distdoctor.model.findings import Fix
@@ -25,18 +26,20 @@ def _about(policy: IpsecPolicy, address: str, packet: Packet) -> bool:
     """Whether the policy is for the packet, by all that is known of that."""
     if policy.version != (6 if ":" in address else 4) or not packet.source:
         return False
-    (source, of_source), (target, of_target) = (_parts(network) for network in (policy.source, policy.target))
     return (
-        in_network(source, of_source, packet.source)
-        and in_network(target, of_target, address)
+        _within(policy.source, packet.source)
+        and _within(policy.target, address)
         and policy.source_port in (None, packet.source_port)
         and policy.target_port in (None, packet.target_port)
     )
 
 
-def _parts(network: str) -> tuple[str, int]:
-    address, _, length = network.rpartition("/")
-    return address, int(length)
+def _within(network: str, address: str) -> bool:
+    number = parse_address(address)
+    try:
+        return number is not None and number in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 def policy_said(policy: IpsecPolicy) -> str:

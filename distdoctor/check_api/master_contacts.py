@@ -80,10 +80,13 @@ def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | 
 
 
 def lacks_route(one: FailedContact) -> bool:
-    """Whether it is this node's own kernel that knows no way to the address."""
+    """Whether it is this node's own kernel that knows no way to the address; not where a policy of its own drops it."""
     network = one.node.network
     refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
-    return refused_here or bool(network.route and network.route.error)
+    if refused_here or network.route is None or not network.route.error:
+        return refused_here
+    its = proven_obstacle(one.node, one.contact.address, one.contact.port)
+    return its is None or its.kind != "ipsec"
 
 
 def _meanwhile(zero: Node, node: Node) -> bool:

@@ -182,13 +182,13 @@ def sleeping(node: Node, address: str) -> Own | None:
 
 def _length(entry: TableRoute) -> int:
     """The prefix length of an entry; -1 for none."""
-    return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network).prefixlen
+    return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network, strict=False).prefixlen
 
 
 def source_address(node: Node, address: str) -> str | None:
     """The address that packets to ``address`` have as their source."""
     network = node.network
-    if network.route is not None and network.route.target == address:
+    if network.route is not None and network.route.target == address and network.route.source is not None:
         return network.route.source
     entry, number = lookup(node, address), parse_address(address)
     if entry is None or number is None:

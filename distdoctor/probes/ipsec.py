@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from typing import Literal
 
@@ -15,29 +15,35 @@ from distdoctor.probes.netlink import XFRM, attributes, dump
 MOST = 64
 """Policies beyond which they are left alone: a gateway's, and no node's."""
 _GETPOLICY, _NEWPOLICY, _GETSA, _NEWSA = 0x15, 0x13, 0x12, 0x10
-_TEMPLATES = 5
-"""XFRMA_TMPL: an array of struct xfrm_user_tmpl."""
+_TEMPLATES, _MARK, _IF_ID = 5, 21, 31
+"""XFRMA_TMPL: an array of struct xfrm_user_tmpl. XFRMA_MARK and XFRMA_IF_ID: the policy is for packets with a mark (of
+a CNI, or by a tunnel of type vti), or for what is sent by an interface of type xfrm."""
 _SELECTOR = "=16s16sHHHHHBBBxxxiI"
 """struct xfrm_selector: to, from, the ports with a mask each, the family, the lengths of the prefixes, the protocol."""
 _TEMPLATE = 64
 _LIFETIMES = 96
 _WAYS: dict[int, Literal["in", "out"]] = {0: "in", 1: "out"}
 _BLOCK = 1
+_TRANSPORT = 0
+
+Keyed = Collection[tuple[bytes, int]]
+"""(to whom, the protocol) of associations."""
 
 
 def policies() -> tuple[IpsecPolicy, ...]:
     """Those for TCP in and out of this host, in the kernel's order; nothing where the kernel does not tell this user,
-    or has more than any node's."""
+    or has more than any node's. Of equal priorities the oldest comes first, which is told last."""
     keyed, found = set(_associations()), list[tuple[int, IpsecPolicy]]()
     for body in dump(_GETPOLICY, _NEWPOLICY, XFRM):
         told = _policy(body, keyed)
         if told is not None:
-            found.append(told)
+            found.insert(0, told)
     return tuple(one for _, one in sorted(found, key=itemgetter(0))) if len(found) <= MOST else ()
 
 
-def _policy(body: bytes, keyed: set[tuple[bytes, int]]) -> tuple[int, IpsecPolicy] | None:
-    """(priority, policy); None for one of forwarded packets, of an interface or a user, or of another protocol."""
+def _policy(body: bytes, keyed: Keyed) -> tuple[int, IpsecPolicy] | None:
+    """(priority, policy); None for one of forwarded packets, of an interface, a mark or a user, or of another
+    protocol."""
     to, source, dport, dmask, sport, smask, family, dlength, slength, protocol, card, user = struct.unpack_from(
         _SELECTOR, body
     )
@@ -47,7 +53,10 @@ def _policy(body: bytes, keyed: set[tuple[bytes, int]]) -> tuple[int, IpsecPolic
         return None
     if card or user or dmask not in (0, 0xFFFF) or smask not in (0, 0xFFFF):
         return None
-    wanted = [one for one in _templates(attributes(body[at + 16 :]).get(_TEMPLATES, b"")) if not one[2]]
+    fields = attributes(body[at + 16 :])
+    if _MARK in fields or _IF_ID in fields:
+        return None
+    wanted = list(_templates(fields.get(_TEMPLATES, b"")))
     return priority, IpsecPolicy(
         _WAYS[way],
         4 if family == socket.AF_INET else 6,
@@ -57,15 +66,25 @@ def _policy(body: bytes, keyed: set[tuple[bytes, int]]) -> tuple[int, IpsecPolic
         target_port=socket.ntohs(dport) if dmask else None,
         tcp=protocol == socket.IPPROTO_TCP,
         block=action == _BLOCK,
-        lacks=bool(wanted) and not all((end if any(end) else to, proto) in keyed for end, proto, _ in wanted),
+        lacks=not all(_there(keyed, proto, end or to, 128 if end else dlength) for end, proto in wanted),
     )
 
 
-def _templates(several: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """(to whom, the protocol, whether it may be missing) of each association that a policy asks for."""
+def _templates(several: bytes) -> Iterator[tuple[bytes, int]]:
+    """(to whom, the protocol) of each association that a policy asks for and that may not be missing; to nobody where
+    it is to whom the packet is for: in transport mode, and where the policy names none."""
     for at in range(0, len(several) - _TEMPLATE + 1, _TEMPLATE):
         end, _, protocol = struct.unpack_from("=16sIB", several, at)
-        yield end, protocol, bool(several[at + 50])
+        mode, _, optional = several[at + 48 : at + 51]
+        if not optional:
+            yield (end if mode != _TRANSPORT and any(end) else b""), protocol
+
+
+def _there(keyed: Keyed, protocol: int, to: bytes, length: int) -> bool:
+    """Whether there is an association of the protocol to anybody in this network; an address of IPv4 is the first four
+    bytes of its sixteen."""
+    wanted = int.from_bytes(to, "big") >> (128 - length)
+    return any(its == protocol and int.from_bytes(end, "big") >> (128 - length) == wanted for end, its in keyed)
 
 
 def _associations() -> Iterator[tuple[bytes, int]]:

@@ -116,13 +116,14 @@ def over_no_router(ttl: str = "1", gateway: str | None = "10.77.0.12") -> Facts:
     return routed(with_host(a, sysctls={"net.ipv4.ip_default_ttl": ttl}), route(LAN), route("10.88.0.0/24", gateway)), b
 
 
-def by_ipsec(on: int, way: str = "out", **policy: Any) -> Facts:
-    """One of the two has a policy of IPsec for what goes to the other, or comes from there; without an association."""
+def by_ipsec(on: int, way: str = "out", *before: IpsecPolicy, every: str = "", **policy: Any) -> Facts:
+    """One of the two has a policy of IPsec for what goes to the other, or comes from there; without an association.
+    ``every``: the network that it is for on both ends."""
     facts = list(two(control="no-answer"))
     mine, other = f"10.77.0.{10 + on}/32", f"10.77.0.{11 - on}/32"
-    source, target = (mine, other) if way == "out" else (other, mine)
+    source, target = (every, every) if every else (mine, other) if way == "out" else (other, mine)
     its = IpsecPolicy(way, 4, source, target, **(policy or {"lacks": True}))  # type: ignore[arg-type]
-    facts[on] = with_network(facts[on], ipsec=(its,))
+    facts[on] = with_network(facts[on], ipsec=(*before, its))
     return tuple(facts)
 
 

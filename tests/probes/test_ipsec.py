@@ -36,20 +36,60 @@ def test_policies_for_tcp_of_this_host_are_told_in_the_order_of_the_kernel() -> 
     assert (block["source_port"], block["target_port"]) == (29500, None)
 
 
+OTHERS = """
+import json, subprocess
+from distdoctor.model.facts import encode
+from distdoctor.probes import ipsec
+subprocess.run('''set -e
+ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block mark 0xe00 mask 0xf00
+ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out tmpl src 1.2.3.4 dst 4.3.2.1 proto esp mode tunnel if_id 42
+ip xfrm policy add src 10.77.0.0/24 dst 10.77.0.0/24 dir out priority 9
+ip xfrm policy add src 10.0.0.0/8 dst 10.0.0.0/8 dir out action block priority 9
+ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block priority 9
+''', shell=True, check=True)
+for one in ipsec.policies(): print(encode(one).decode())
+"""
+
+
+def test_of_equal_ones_the_oldest_comes_first_and_those_for_a_mark_or_an_interface_are_not_told() -> None:
+    """A CNI's drop what has its mark, and a tunnel's are for what is sent by its interface."""
+    told = [json.loads(line) for line in lines_of(OTHERS, "--net", tools=("ip",))]
+    assert [one["source"] for one in told] == ["10.77.0.0/24", "10.0.0.0/8", "0.0.0.0/0"]
+    assert [one["block"] for one in told] == [False, True, True]
+
+
 @pytest.mark.parametrize(
-    ("to", "number", "lacks"),
-    [("10.77.0.10", 0x1000, False), ("10.77.0.10", 0, True), ("10.77.0.12", 0x1000, True)],
-    ids=["it is there", "it is asked for", "that for another host"],
+    ("to", "number", "length", "mode", "lacks"),
+    [
+        ("10.77.0.10", 0x1000, 32, 0, False),
+        ("10.77.0.10", 0, 32, 0, True),
+        ("10.77.0.12", 0x1000, 32, 0, True),
+        ("10.77.0.12", 0x1000, 24, 0, False),
+        ("10.78.0.12", 0x1000, 24, 0, True),
+        ("10.77.0.10", 0x1000, 24, 1, False),
+        ("10.77.0.12", 0x1000, 24, 1, True),
+    ],
+    ids=[
+        "it is there",
+        "it is asked for",
+        "that for another host",
+        "that for a host of its network",
+        "that for a host of another network",
+        "that for the end of its tunnel",
+        "that for another end",
+    ],
 )
 def test_whether_a_policy_has_the_association_that_it_asks_for(
-    to: str, number: int, lacks: bool, monkeypatch: pytest.MonkeyPatch
+    to: str, number: int, length: int, mode: int, lacks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In transport mode there is one for each host that packets go to."""
     end, esp = socket.inet_aton("10.77.0.10").ljust(16, b"\0"), socket.IPPROTO_ESP
-    selector = struct.pack("=16s16sHHHHHBBBxxxiI", end, bytes(16), 0, 0, 0, 0, socket.AF_INET, 32, 0, 0, 0, 0)
-    template = struct.pack("=16sIB43x", end, 0, esp)
+    target = socket.inet_aton("10.77.0.10" if length == 32 else "10.77.0.0").ljust(16, b"\0")
+    selector = struct.pack("=16s16sHHHHHBBBxxxiI", target, bytes(16), 0, 0, 0, 0, socket.AF_INET, length, 0, 0, 0, 0)
+    template = struct.pack("=16sIB27xB15x", end, 0, esp, mode)
     policy = selector + bytes(96) + struct.pack("=IIBB6x", 0, 0, 1, 0) + struct.pack("=HH", 68, 5) + template
     state = selector + struct.pack("=16sIB", socket.inet_aton(to).ljust(16, b"\0"), number, esp)
     told = {ipsec._GETPOLICY: policy, ipsec._GETSA: state}
     monkeypatch.setattr(ipsec, "dump", lambda request, answer, family: [told[request]])
     (found,) = ipsec.policies()
-    assert (found.target, found.lacks) == ("10.77.0.10/32", lacks)
+    assert found.lacks == lacks and found.target.endswith(f"/{length}")

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, OtherWay, Route
+from distdoctor.model.facts import (
+    Contact,
+    HostsLine,
+    Interface,
+    IpsecPolicy,
+    Neighbour,
+    OtherWay,
+    Route,
+    TableRoute,
+)
 from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
@@ -70,6 +79,21 @@ def there_by_policy(**about: object) -> Facts:
     a, b = two("unreachable", errno=113)
     table = route("0.0.0.0/0", "10.77.0.99")
     return a, by_policy(b, "from 10.77.0.11 lookup 100", table, **(about or {"source": "10.77.0.11"}))
+
+
+def thrown() -> Facts:
+    """host1 has a VPN by which all goes but what goes to the LAN: Tailscale's, with an exit node."""
+    a, b = two("unreachable", errno=113)
+    return a, by_policy(
+        b, "from all lookup 52", TableRoute(LAN, None, None, throws=True), route("0.0.0.0/0", None, "ts0")
+    )
+
+
+def forbidden() -> Facts:
+    """A policy of IPsec drops all that host1 sends: connect() says EPERM, also where it asks for the way alone."""
+    a, b = two("error", errno=1)
+    policy = IpsecPolicy("out", 4, "0.0.0.0/0", "0.0.0.0/0", block=True)
+    return a, with_network(b, route=Route("10.77.0.10", error="Operation not permitted"), ipsec=(policy,))
 
 
 def vpn_alone(outcome: ConnectOutcome = "refused") -> Facts:
@@ -147,6 +171,9 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("a policy of IPsec that drops all", forbidden, ("host1",), together=True),
+    Row("the same, by its own word", lambda: forbidden()[1:], ("host1",)),
+    Row("a rule for a table that throws what goes there", thrown, ("host1", "host0"), blame="one-of"),
     Row(
         "an inverted rule for all but that source",
         lambda: there_by_policy(source="10.77.0.0/24", inverted=True),

@@ -33,17 +33,17 @@ def no_way() -> Facts:
     return waited_in_vain(a), outside(b, "unreachable", errno=101)
 
 
-def no_route() -> Facts:
+def no_route(error: str = "Network is unreachable", errno: int = 22) -> Facts:
     a, b = healthy(2)
-    b = with_network(outside(b, "error", errno=22), route=Route("10.77.0.10", error="Network is unreachable"))
+    b = with_network(outside(b, "error", errno=errno), route=Route("10.77.0.10", error=error))
     return waited_in_vain(a), b
 
 
-def prohibited() -> Facts:
+def prohibited(target: str = "10.77.0.10") -> Facts:
     """A rule of host1 lets nothing go to node 0: connect() says EACCES."""
     a, b = two("error", errno=13)
     b = with_network(b, route=Route("10.77.0.10", error="Permission denied"))
-    return a, by_policy(b, "from all to 10.77.0.10 prohibit", target="10.77.0.10", reject=True)
+    return a, by_policy(b, f"from all to {target} prohibit", target=target, reject=True)
 
 
 def no_route_to_a_peer() -> Facts:
@@ -115,7 +115,9 @@ ROWS = [
     Row("no route", no_way, ("host1",)),
     Row("MASTER_ADDR is of another network", of_another_network, ("host1",)),
     Row("no route, by the route", no_route, ("host1",)),
+    Row("what lets nothing out is not known", lambda: no_route("Operation not permitted", 1), ("host1",)),
     Row("a rule that prohibits it", prohibited, ("host1",), together=True),
+    Row("a rule that prohibits its network", lambda: prohibited("10.77.0.10/24")[1:], ("host1",)),
     Row("no route to a peer", no_route_to_a_peer, ("host1",), together=True),
     Row("host1's netmask leaves node 0 out", mask_of_node_1, ("host1",), together=True),
     Row("one of three has another netmask", mask_of_one_of_three, ("host1",), together=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Answer, Bind, Firewall
+from distdoctor.model.facts import Answer, Bind, Firewall, IpsecPolicy
 from tests.checks.row import NODES_MISSING, Cure, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -47,6 +47,7 @@ from tests.facts_builder import (
 
 CHECK = "network/port-filtered"
 BOTH = ("host1", "host0")
+LAN_FREE = IpsecPolicy("out", 4, "10.77.0.0/24", "10.77.0.0/24")
 
 
 ROWS = [
@@ -105,6 +106,9 @@ ROWS = [
     Row("node 0 wants it encrypted", lambda: by_ipsec(0, "in"), ("host0",), together=True),
     Row("host1 wants the answers encrypted", lambda: by_ipsec(1, "in"), ("host1",), together=True),
     Row("a policy of node 0 drops its answers", lambda: by_ipsec(0, block=True, source_port=PORT), ("host0",)),
+    Row("a policy of host1 drops all", lambda: by_ipsec(1, every="0.0.0.0/0", block=True), ("host1",), together=True),
+    Row("all but the LAN", lambda: by_ipsec(1, "out", LAN_FREE, every="0.0.0.0/0", block=True), BOTH, blame="one-of"),
+    Row("a policy for no network", lambda: by_ipsec(1, every="anywhere", block=True), BOTH, blame="one-of"),
     Row("a policy with its association", lambda: by_ipsec(1, lacks=False), BOTH, blame="one-of"),
     Row("a policy for another port", lambda: by_ipsec(1, block=True, target_port=22), BOTH, blame="one-of"),
     Row("node 0's packets may not pass a router", over_no_router, ("host0",), together=True),
