@@ -135,6 +135,7 @@ CASES = [
         Case("node 1 sends by a router whose firewall sees half of the connection", half_routed, "store/silent", ["host1"], hosts=3, curable=True, live=False),
         Case("node 1 is to encrypt what goes to node 0, and has no association", inside(1, "ip xfrm policy add src {host1}/32 dst {host0}/32 dir out tmpl src {host1} dst {host0} proto esp"), "network/port-filtered", ["host1"], curable=True, live=False),
         Case("node 0 wants encrypted what comes from node 1", inside(0, "ip xfrm policy add src {host1}/32 dst {host0}/32 dir in tmpl src {host1} dst {host0} proto esp"), "network/port-filtered", ["host0"], curable=True),
+        Case("a policy of IPsec drops all that node 1 sends", inside(1, "ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block"), "network/master-unreachable", ["host1"], curable=True, live=False),
         Case("node 1 does not track what answers it, and its filter lets in what belongs to a connection", UNTRACKED, "network/port-filtered", ["host1"]),
         Case("node 1's IPv6 netmask leaves node 0 out", inside(1, "ip address flush dev eth0 scope global && ip address add {host1}/128 dev eth0 nodad"), "network/no-route", ["host1"], subnets=["fd77::/64"], curable=True),
         Case("the cable of node 2 of 3 is out", cable(2, "down"), UNREACHABLE, ["host2"], hosts=3, curable=True, by_hand=cable(2, "up")),
