@@ -13,7 +13,8 @@ from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rul
 from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, passes, shut
 from distdoctor.model.facts import ShutPort
 
-_INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
+INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
+"""Targets after which the next rule is looked at."""
 _MODULES = {"tcp", "conntrack", "state", "multiport", "comment"}
 _ADDRESSES, _INTERFACES = {"-s": "saddr", "-d": "daddr"}, {"-i": "in", "-o": "out"}
 _PORTS = {"--dport": "dport", "--dports": "dport", "--sport": "sport", "--sports": "sport"}
@@ -103,7 +104,7 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
         if target in ("ACCEPT", "DROP", "RETURN"):
             verdicts: dict[str, Verdict] = {"ACCEPT": "accept", "DROP": "drop", "RETURN": "return"}
             return verdicts[target], ""
-        if target in _INERT:
+        if target in INERT:
             return "", ""
         return ("jump" if flag == "-j" else "goto"), target
     return "", ""

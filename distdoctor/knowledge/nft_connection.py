@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from distdoctor.knowledge.iptables_connection import INERT
 from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, may_pass, passes, shut
 from distdoctor.knowledge.nftables import IN, OUT, NftTable, dormant
 from distdoctor.knowledge.ruleset import BadRuleset
@@ -237,7 +238,7 @@ def _verdict(part: Any) -> tuple[Verdict, str]:
         return _JUMPS[kind], str(value["target"])
     if kind == "reject":
         return ("reset" if value and value.get("type") == "tcp reset" else "reject"), ""
-    if kind == "xt" and value.get("type") == "target":
+    if kind == "xt" and value.get("type") == "target" and value.get("name") not in INERT:
         # Which of its answers REJECT gives is not printed; by default it is an ICMP error.
         return ("reject" if value.get("name") == "REJECT" else "elsewhere"), ""
     return ("elsewhere", "") if kind in _ELSEWHERE else ("", "")

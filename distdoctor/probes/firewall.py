@@ -23,6 +23,7 @@ from distdoctor.knowledge.nftables import parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.knowledge.open_sources import open_sources
 from distdoctor.knowledge.packet_filter import with_few_rules
+from distdoctor.knowledge.untracked import untracks
 from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort
 
 READ_SECONDS = 3.0
@@ -33,9 +34,6 @@ _DENIED = re.compile("Operation not permitted|Permission denied")
 """Of a root without CAP_NET_ADMIN, as in a container. Where there are no tables of its own, iptables-legacy-save does
 not say it: it prints nothing, and ends well."""
 _PORT = re.compile(r"\b\d{4,5}\b")
-_UNTRACKED = re.compile(r'notrack|--zone|"zone"|"name":\s*"CT"', re.IGNORECASE)
-"""What takes packets from connection tracking, or has those of one connection tracked apart: what answers a connection
-is not known to be of it, then (nft(8), notrack; iptables-extensions(8), CT)."""
 MOST_PORTS = 8
 """Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
 LONGEST = 100_000
@@ -122,7 +120,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
 def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
     """What all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot be told."""
     text = " ".join(ruleset.text for ruleset in read)
-    if len(text) > LONGEST or _UNTRACKED.search(text):
+    if len(text) > LONGEST or untracks(text, port, picked):
         return
     named = {number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)}
     inside = [number for number in named if picked is not None and picked[0] <= number <= picked[1]]

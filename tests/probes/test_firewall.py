@@ -111,6 +111,14 @@ BUT_LOOPBACK = [f"{port} {ends}" for port in (29500, None)
                 for ends in ("0.0.0.0 126.255.255.255", "128.0.0.0 255.255.255.255")]  # fmt: skip
 
 
+ANY = [f"29500 {ALL}", f"None {ALL}"]
+NAMES = (
+    "iptables{0} -t raw -A PREROUTING -d 169.254.20.10 -p udp --dport 53 -j CT --notrack; "
+    "iptables{0} -t raw -A OUTPUT -s 169.254.20.10 -p tcp --sport 8080 -j CT --notrack"
+)
+"""What Kubernetes' cache of names has on each node (its NodeLocal DNSCache)."""
+
+
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
@@ -119,16 +127,21 @@ BUT_LOOPBACK = [f"{port} {ends}" for port in (29500, None)
         (OUT.format("ct state established accept; ip daddr 10.77.0.0/24 tcp dport { 22, 29500 } accept;"),
          [f"29500 {LAN}"]),
         (ANSWERS_IN,
-         [f"29500 {ALL}", f"None {ALL}"]),
+         ANY),
         ("iptables -A INPUT -p tcp --sport 29500 -j DROP", [f"None {ALL}"]),
         (EGRESS, []),
         (f"{ANSWERS_IN}; nft add table ip raw; nft add chain ip raw p "
          "'{ type filter hook prerouting priority -300; }'; nft add rule ip raw p tcp sport 29500 notrack", []),
         (f"{ANSWERS_IN}; iptables -t raw -A PREROUTING -p tcp --sport 29500 -j CT --notrack", []),
         (f"{ANSWERS_IN}; iptables-legacy -t raw -A PREROUTING -i eth0 -j CT --zone 5", []),
+        (f"{ANSWERS_IN}; {NAMES.format('')}", ANY),
+        (f"{ANSWERS_IN}; {NAMES.format('-legacy')}", ANY),
+        (f"{ANSWERS_IN}; iptables -t raw -A OUTPUT -p tcp ! --dport 53 -j CT --notrack", []),
+        (f"{ANSWERS_IN}; iptables -t raw -A OUTPUT -p tcp --dport 53:40000 -j CT --notrack", []),
     ],
     ids=["but the cloud's own address", "kubelet's", "a network", "answers come in", "none from the port", "egress",
-         "not tracked", "not tracked, by iptables", "tracked apart"],
+         "not tracked", "not tracked, by iptables", "tracked apart", "a server of names", "the same, older",
+         "all but one port", "a range of ports"],
 )  # fmt: skip
 def test_to_whom_it_lets_out_for_certain(rules: str, told: list[str]) -> None:
     tools = ("nft", "iptables", "iptables-legacy")
