@@ -38,7 +38,9 @@ def policies() -> tuple[IpsecPolicy, ...]:
         told = _policy(body, keyed)
         if told is not None:
             found.insert(0, told)
-    return tuple(one for _, one in sorted(found, key=itemgetter(0))) if len(found) <= MOST else ()
+        if len(found) > MOST:
+            return ()
+    return tuple(one for _, one in sorted(found, key=itemgetter(0)))
 
 
 def _policy(body: bytes, keyed: Keyed) -> tuple[int, IpsecPolicy] | None:
