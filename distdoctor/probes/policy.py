@@ -30,7 +30,7 @@ _ITSELF = "lo"
 _INVERT = 0x2
 _ALL_TAKEN = b"\xff" * 4
 """What the kernel tells of a rule that passes no route over, however short (``suppress_prefixlength``)."""
-_LOOKUP, _REJECTS = 1, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
+_LOOKUP, _GOTO, _REJECTS = 1, 2, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_*; of a route's types (RTN_*) the same numbers mean the same (linux/fib_rules.h, linux/rtnetlink.h)."""
 _MAIN, _LOCAL = 254, 255
 _ROUTE_DST, _OIF, _GATEWAY, _METRIC, _ROUTE_TABLE = 1, 4, 5, 6, 15
@@ -48,6 +48,8 @@ def rules() -> tuple[PolicyRule, ...]:
         if family not in _FAMILIES or service:  # of a type of service (tos), which torch does not ask for
             continue
         version, table = _FAMILIES[family], _number(fields.get(_TABLE), table)
+        if action == _GOTO and version not in past:
+            return ()  # past which of the next ones it leads is not followed
         if version in past or table == _LOCAL or not {*fields} <= _KNOWN:
             continue
         if any(fields.get(kind, nothing) != nothing for kind, nothing in _NOTHING.items()):

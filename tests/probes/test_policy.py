@@ -81,5 +81,20 @@ say()
 """
 
 
+LEADS_ON = """
+import subprocess
+from distdoctor.probes import policy
+def say(): print([one.text for one in policy.rules()])
+subprocess.run("ip rule add lookup 300 priority 20; ip rule add goto 50000 priority 40000", shell=True, check=True)
+say()
+subprocess.run("ip rule add goto 32766 priority 10", shell=True, check=True)
+say()
+"""
+
+
+def test_what_a_rule_leads_past_is_not_known() -> None:
+    assert [*lines_of(LEADS_ON, "--net", tools=("ip",))] == ["['from all lookup 300']", "[]"]
+
+
 def test_a_table_that_is_longer_than_a_nodes_is_left_alone() -> None:
     assert [*lines_of(LONG, "--net", tools=("ip",))] == ["[('from all lookup 300', 256)]", "[]"]
