@@ -49,18 +49,18 @@ LOG = (
     ),
     Line(
         "closing signal",
-        r"closing signal (?:Signals\.)?SIGTERM",
+        r"(?P<by_launcher>closing) signal (?:Signals\.)?SIGTERM",
         shows="symptom",
         why="torchrun ends the other ranks so after one has failed",
     ),
     Line.of_exit_code(
-        "-15|143",
+        "(?P<by_launcher>-15|143)",
         shows="symptom",
         why="torchrun ends the other ranks so after one has failed",
     ),
     Line(
         "Signal 15",
-        r"Signal 15 \(SIGTERM\) received",
+        r"Signal (?P<by_launcher>15) \(SIGTERM\) received",
         shows="symptom",
         why="torchrun ends the other ranks so after one has failed",
     ),

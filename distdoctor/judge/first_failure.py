@@ -15,9 +15,11 @@ from distdoctor.judge.moments import earliest, first_by_clock
 from distdoctor.judge.reboots import starts, that_ended_it
 from distdoctor.judge.streams import caught
 from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, of_the_end, survived
-from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.facts.logs import LogFacts, Match, Who
 
 BECAUSE = "it was raised because of what stands above it"
+_ABORTED = re.compile(r"-6\b|SIGABRT")
+"""How one ends that waits in vain for another, with NCCL."""
 NEAR = 600
 """Lines within which exceptions belong to one death."""
 TIDIES = re.compile(
@@ -85,7 +87,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
     strange = [match for match in said if match in old or match in ahead or is_strange(match)]
     root = _first([match for match in said if match not in strange], rows, known, began)
-    root = root or _exception(_uncaught(raised, symptoms), rows, began) or _first(strange, rows, known, began)
+    left = _uncaught(_without_survived(raised, rows), symptoms)
+    root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
     root = root or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
@@ -192,6 +195,29 @@ def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]
             ended.update({whose: max(ended.get(whose, 0), one.line) for whose in _processes(one)})
     left = [match for match in raised if all(last_line(match) >= ended.get(one, 0) for one in _processes(match))]
     return left or [*raised]
+
+
+def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Match]:
+    """``raised`` without what the first rank to fail had caught, where a signal ended it; others caught the same."""
+    ended = [row.who for row in rows]
+    if any(row.shows != "end" or _ABORTED.search(row.text) for row in rows):
+        return [*raised]
+    own = {
+        (match.exception, match.values.get("message"))
+        for match in raised
+        if any(who.local_rank is not None and _is_of(match.who, who) for who in ended)
+    }
+    return [
+        match
+        for match in raised
+        if "caught" not in match.values or (match.exception, match.values.get("message")) not in own
+    ]
+
+
+def _is_of(who: Who, row: Who) -> bool:
+    """Whether what ``who`` says is of the process of which a row of torchrun's table tells."""
+    told = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
+    return told and (who.host is None or who.host == row.host)
 
 
 def _processes(match: Match) -> list[tuple[object, ...]]:

@@ -118,7 +118,8 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.failures[:LINES]] + notes
     elif reading.symptoms:
         # What ranks say together says more than what one of them does.
-        symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
+        # What a launcher then did says the least.
+        symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
         candidates = _candidates(symptoms, known)
         notes = [*stale(logs), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
         notes.insert(0, log_notes.cannot_tell(symptoms, log_notes.aside(logs)))
@@ -248,6 +249,8 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
             continue
         if match.shows == "hint" and reading.root is not None and match.source != reading.root.source:
             continue  # what another log has shows nothing of this
+        if match.exception and "caught" in match.values:
+            continue  # what a program goes on after, follows from nothing
         if check_id != root.check and check_id not in found and check_id in known:
             found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
     return [*found.values()]
@@ -261,6 +264,11 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 
 # -- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
+    """What orders symptoms, those first that say most."""
+    return not match.compared, "by_launcher" in match.values, _says_little(match, known)
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from distdoctor.judge.streams import is_only_beside, process
+from distdoctor.judge.streams import is_of_part, is_only_beside, process
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.report import Verdict
 
@@ -14,6 +14,7 @@ MOST = 3
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
 """Where a file's name says by a number whose it is."""
 CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
+PART = "it ended a thread, or a process of its own, of a rank that ended well"
 SERIES = 3
 """Files that differ by such a number at least, before one that is not there is missed."""
 
@@ -30,10 +31,12 @@ def without_failure(
     jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
     raised = [match for match in caught if "caught" in match.values]
-    those = {one.source for one in raised}
+    apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
+    those = {one.source for one in (*raised, *apart)}
     open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one, last)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
-    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {CAUGHT}" for one in raised[:1]), *ended]
+    said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
+    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in said), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # Where the other stream of its process stops in mid-work, what was caught there may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}

@@ -45,16 +45,27 @@ def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterabl
     past = {match.order for match in over}
     left = [match for match in matches if match.shows not in ("noise", "hint") and match.order not in past]
     logs = {source.name: source for source in sources if source.lines}
-    alive = {process(one.name) for one in logs.values() if one.progress or one.done}
+    ended = {process(one.name) for one in logs.values() if one.done}
+    alive = {process(one.name) for one in logs.values() if one.progress} | ended
     for name in {match.source for match in left}:
         own = [match for match in left if match.source == name]
         raised = [match for match in own if "head" not in match.values]
         told = logs.get(name)
         if told is None or told.progress or told.done or process(name) not in alive or not raised:
             return []
+        well = process(name) in ended
+        if well and is_ranks(told) and all(is_of_part(match) for match in raised):
+            continue
         if "caught" not in max(raised, key=last_line).values or not all(map(_is_raised, raised)):
             return []
+        if not well and any(match.shows == "symptom" for match in raised):
+            return []  # it has missed another, and may have told of that itself
     return left
+
+
+def is_of_part(match: Match) -> bool:
+    """Whether it ended a thread, or a process that multiprocessing started, and not the process whose it was."""
+    return "thread" in match.values or "child" in match.values
 
 
 def _is_raised(match: Match) -> bool:

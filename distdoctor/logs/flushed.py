@@ -25,6 +25,8 @@ _OUTERMOST = re.compile(
     rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
 )
 """The frame in which a traceback begins that nobody in the program caught."""
+_CHILD = re.compile(rb"\bProcess [A-Za-z]\w{0,40}-\d{1,6}(?::\d{1,6})*:\s*\n[^\n]{0,120}\Z")
+"""How multiprocessing announces what ended a process of its (_bootstrap() in its process.py)."""
 _LAUNCHER = b"torch/distributed/run.py"
 _AT_ONCE = re.compile(
     r"^\[?(?:rank\d{1,6}\]:)?\[?[WIEF][01]\d[0-3]\d \d\d:|Warning: |\bNCCL (?:version \d|INFO Bootstrap)"
@@ -49,6 +51,12 @@ def is_of_thread(context: bytes, at: int) -> bool:
     as batches that were fetched ahead, and may end for the want of more."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
+
+
+def is_of_child(context: bytes, at: int) -> bool:
+    """Whether the exception whose own line begins at ``at`` has ended a process that multiprocessing started."""
+    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
+    return head >= 0 and _CHILD.search(context, max(head - ABOVE, 0), head) is not None
 
 
 def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:

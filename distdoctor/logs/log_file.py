@@ -160,6 +160,8 @@ class LogFile:
         mark = {"uncaught": "yes"} if uncaught else {}
         if told_so is not None and flushed.is_of_thread(context, at):
             mark = {"thread": "yes"}
+        elif uncaught and flushed.is_of_child(context, at):
+            mark = {**mark, "child": "yes"}
         heads = any(one.line.head or one.line.alone for one in known)
         ignored = heads and tracebacks.is_ignored(context, at)
         if told_so is not None and known and self._looked < ABOUT:

@@ -73,6 +73,8 @@ _BEGIN = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "
 """Where the tracebacks begin of what nobody catches: of a script, a module, a process, a thread, a loader's worker."""
 _BY_HYDRA = "Error executing job with overrides"
 """Hydra leaves its own frames out of what ends a job (run_and_report() in hydra/_internal/utils.py)."""
+_BY_TORCH = re.compile(rb"\[rank\d{1,6}\]: ?Traceback")
+"""Before what nobody caught torch writes the rank (its sys.excepthook, in torch/distributed/distributed_c10d.py)."""
 _RULE = re.compile(r"-{50,}$")
 _TEST = re.compile(r"FAIL(?: \[[\d.]{1,12}s\])?: \w{1,120} \(")
 """How unittest announces what a test asserted."""
@@ -152,10 +154,11 @@ class Before:
 
 def before(block: bytes, start: int) -> Before:
     """What stands before the line of an exception that begins at ``start``."""
-    lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
+    raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
+    lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
     outermost, caught = "", False
-    for line in reversed(lines):
+    for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
@@ -166,7 +169,7 @@ def before(block: bytes, start: int) -> Before:
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
                 chained = True
                 break
-            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN)
+            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not _BY_TORCH.search(raw)
         elif traced and line.strip() and not _RULE.match(line):
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.log_findings import LogJudgement
-from tests.logs.judging import CLOSED, judged_files, raised
+from tests.logs.judging import CLOSED, TABLE, judged_files, raised
 
 OUT = "".join(f"2026-01-02 10:00:{number:02} INFO: step {number} loss 2.{number}\n" for number in range(30))
 DONE = OUT + "2026-01-02 10:00:31 INFO: Training finished\n"
@@ -20,6 +20,7 @@ KeyError: 'rouge'
 
 
 def of_ranks(folder: Path, out: str, *errors: str, console: str = "") -> LogJudgement:
+    folder.mkdir(exist_ok=True)
     for rank, error in enumerate(errors):
         own = folder / f"logs/none_a1b2c3d4/attempt_0/{rank}"
         own.mkdir(parents=True)
@@ -57,6 +58,7 @@ def test_what_a_program_caught_while_it_works_is_no_failure(tmp_path: Path, out:
     [
         raised("", "KeyError: 'rouge'"),  # nobody caught it
         raised("[rank1]: ", "KeyError: 'rouge'"),
+        "".join(f"[rank1]: {line}\n" for line in CAUGHT.splitlines()),  # torch's own excepthook
         f"Error executing job with overrides: []\n{CAUGHT}",  # of Hydra, which leaves frames out
         CAUGHT + raised("", "ValueError: 3"),
         CAUGHT + "\nDuring handling of the above exception, another exception occurred:\n\n" + raised("", "OSError: 3"),
@@ -72,6 +74,55 @@ def test_what_a_program_caught_has_ended_it_where_others_miss_it(tmp_path: Path,
     console = "" if other else "exitcode  : 1 (pid: 17)\n"
     found = of_ranks(tmp_path, OUT, WARNED + CAUGHT, other, console=console)
     assert [one.check for one in found.findings if one.because_of is None] == ["process/exception"]
+
+
+def test_what_all_ranks_caught_does_not_follow_from_how_one_was_killed(tmp_path: Path) -> None:
+    console = TABLE.replace("8 (local_rank: 0)", "1 (local_rank: 1)")
+    killed = console.format(code=-9, told="Signal 9 (SIGKILL) received by PID 101")
+    found = of_ranks(tmp_path / "killed", OUT, CAUGHT, CAUGHT, console=killed)
+    assert [one.check for one in found.findings][:1] == ["process/killed-by-oom"] and found.findings[0].ranks == (1,)
+    assert "process/exception" not in [one.check for one in found.findings if "rouge" in one.summary]
+    for texts, code in (((CAUGHT, ""), -9), ((CAUGHT, CAUGHT), 1), ((CAUGHT, CAUGHT), -6)):
+        found = of_ranks(tmp_path / f"{code}{len(texts[1])}", OUT, *texts, console=console.format(code=code, told="x"))
+        assert found.findings[0].check == "process/exception"
+
+
+PART = """{above}
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/{frame}
+    self.run()
+  File "/x/train.py", line 34, in send
+    client.put(part)
+{error}
+"""
+
+
+@pytest.mark.parametrize("error", ["OSError: no route to the bucket", "BrokenPipeError: [Errno 32] Broken pipe"])
+@pytest.mark.parametrize(
+    ("above", "frame"),
+    [
+        ("Exception in thread Thread-3 (send):", 'threading.py", line 1045, in _bootstrap_inner'),
+        ("Process SpawnProcess-2:", 'multiprocessing/process.py", line 314, in _bootstrap'),
+    ],
+    ids=["thread", "process"],
+)
+def test_what_ended_a_part_of_a_rank_that_ended_well(tmp_path: Path, above: str, frame: str, error: str) -> None:
+    text = WARNED + PART.format(above=above, frame=frame, error=error)
+    found = of_ranks(tmp_path / "well", DONE, text, "")
+    assert (found.verdict, found.findings, found.candidates) == ("warn", (), ())
+    assert "of a rank that ended well" in found.notes[0] and error in found.notes[0]
+    found = of_ranks(tmp_path / "cut", OUT, text, "")
+    assert found.verdict in ("fail", "incomplete") and (found.findings or found.candidates)
+    (tmp_path / "script").mkdir()
+    (tmp_path / "script/out.log").write_text(DONE)  # which may not have asked how its processes ended
+    (tmp_path / "script/err.log").write_text(text)
+    assert judged_files(tmp_path / "script").verdict in ("fail", "incomplete")
+
+
+def test_ranks_that_have_told_themselves_that_they_lost_another(tmp_path: Path) -> None:
+    lost = CAUGHT.replace("KeyError: 'rouge'", CLOSED)
+    found = of_ranks(tmp_path, OUT, lost, lost, "")
+    assert found.verdict == "incomplete" and "process/peer-died" in [one.check for one in found.candidates]
 
 
 @pytest.mark.parametrize("above", ["Exception ignored in atexit callback: <function late at 0x7f>\n", ""])
