@@ -130,12 +130,7 @@ LOG = (
         why="Python goes on after it",
     ),
     Line(
-        "raise CalledProcessError",
-        shows="noise",
-        why="a line of source in a traceback",
-    ),
-    Line(
-        "raise ChildFailedError",
+        ("raise CalledProcessError", "raise ChildFailedError"),
         shows="noise",
         why="a line of source in a traceback",
     ),
@@ -175,9 +170,16 @@ LOG = (
         why="an error in native code that nobody catches ends so; its text is above it",
     ),
     Line(
-        ": error: ",
+        # argparse's, and click's
+        (
+            ": error: ",
+            "Error: No such ",
+            "Error: Invalid value for",
+            "Error: Missing ",
+            "Error: Got unexpected extra arg",
+        ),
         r"^(?:usage: )?[\w./-]{1,80}: error: (?:the following arguments are required|unrecognized arguments|argument \S"
-        r"|ambiguous option|too few arguments)",
+        r"|ambiguous option|too few arguments)|^Error: (?:No such (?:opt|com)|Inv|Missing (?:opt|arg|par)|Got)",
         unless=r"--local[-_]rank",
         told="The program does not know its own command line",
         fix="Correct the command line: the line says which argument it is.",
@@ -242,8 +244,8 @@ LOG = (
         why="what the task raised is below it",
     ),
     Line(
-        "Process name: [[",  # Open MPI's: the first that ended so
-        r"(?P<row>Process (?P<first>name)): \[\[\d{1,9},\d{1,9}\],(?P<rank>\d{1,6})\]",
+        "Process name: [",  # Open MPI's: the first that ended so; of its fifth version behind the name of a daemon
+        r"(?P<row>Process (?P<first>name)): \[(?:\[\d{1,9},\d{1,9}\]|[\w.-]{1,200}@\d{1,9}),(?P<rank>\d{1,6})\]",
         shows="symptom",
         why="mpirun tells only that a process failed",
     ),

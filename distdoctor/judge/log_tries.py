@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from distdoctor.judge.survived import last_line
-from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 _ATTEMPT = re.compile(r"(?P<run>.*?)(?:^|/)attempt_(?P<number>\d{1,6})/\d{1,6}/[^/]+$", re.S)
 """The folders of torchrun's --log-dir: one for each run of a node's launcher, in it one for each start of its ranks."""
@@ -29,6 +29,7 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     for run, number in filter(None, attempts.values()):
         last[run] = max(last.get(run, 0), number)
     over = {name for name, one in attempts.items() if one is not None and one[1] < last[one[0]]}
+    over |= _before_restarts(logs.sources)
     by_source: dict[str, list[Match]] = {}
     for match in logs.matches:
         by_source.setdefault(match.source, []).append(match)
@@ -56,6 +57,16 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
         sources=tuple(source for source in logs.sources if source.name not in over),
         matches=tuple(match for match in logs.matches if match.order not in gone),
     ), earlier
+
+
+_PREVIOUS = re.compile(r"(?P<log>.*?)[._-]prev(?:ious)?(?=\.|$)")
+"""What somebody calls what a container wrote before it was started again (kubectl logs --previous)."""
+
+
+def _before_restarts(sources: Iterable[LogSource]) -> set[str]:
+    """The logs of containers that were started again, and have then ended well."""
+    well = {source.name for source in sources if source.done}
+    return {one.name for one in sources if _PREVIOUS.search(one.name) and _PREVIOUS.sub(r"\g<log>", one.name) in well}
 
 
 _ROW = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)(?:[.+]\w{1,20})? ")

@@ -139,7 +139,7 @@ def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
 
 
 _LAUNCHER = re.compile(
-    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]"
+    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]|Process name: \["
 )
 """What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's."""
 

@@ -108,6 +108,10 @@ _PREFIXES = tuple(
         (" ", rf" {{2,32}}\| (?={_ERROR})"),  # Python's, of one exception of a group
         (">", r"(?:> ){1,3}"),
         ("a", r"(?:stdout|stderr): "),
+        # what loggers and hooks of programs put before an exception: its place, how bad it is, the rank
+        ("a0./", rf"[\w./-]{{1,120}}\.py:\d{{1,6}}:[ \t]{{1,2}}(?=(?:[Rr]ank \d{{1,6}}: )?{_ERROR}|Traceback \()"),
+        ("a", rf"(?:FATAL|CRITICAL)[ :|-]{{1,4}}(?=(?:[Rr]ank[ =:]\d{{1,6}}:? )?{_ERROR})"),
+        ("a", rf"[Rr]ank[ =:](?P<rank>\d{{1,6}}):? (?={_ERROR}|Traceback \()"),
     )
 )
 """Each behind the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""

@@ -44,7 +44,12 @@ _TRACED = (
     r"(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|for|case|\[\[?) .{0,400}[\"']"
 )
 """What a shell that traces itself (set -x) is about to look for, or to say."""
-_CODE = re.compile(rf"\s*(?:{_ANSWER}{_CALL}|{_GIVEN}|{_ASKED}|{_SAID}|{_TRACED})")
+_GENERATED = (
+    r"(?:sample|completion|generat(?:ed|ion)|prompt|question)s?[ _#]?(?:\d{1,6})?\]?\s{0,3}[:=]\s{0,3}"
+    r"(?:\".*\"|'.*')\s*$"
+)
+"""What a model was asked, or has written."""
+_CODE = re.compile(rf"\s*(?:{_ANSWER}{_CALL}|{_GIVEN}|{_ASKED}|{_SAID}|{_TRACED}|{_GENERATED})")
 _STRINGS = re.compile(rf"\s*(?:{_ITEM})")
 _PLACEHOLDER = re.compile(r"(?<![\w%-])%(?:\d{0,3}(?:\.\d{1,3})?)(?:ll?|z)?[dsuxi](?!\w)")
 """What printf would put a value for."""

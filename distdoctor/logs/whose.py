@@ -35,6 +35,8 @@ _SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global
 """What Composer's launcher puts around all that a rank wrote (composer/cli/launcher.py)."""
 _POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
 """How the account of a pod begins (kubectl describe)."""
+_POD_IN_YAML = re.compile(rb"^ {2,6}name: ([a-z0-9][a-z0-9.-]{0,252})\r?\n {2,6}namespace: ", re.M)
+"""The same as kubectl get -o yaml has it: its metadata are in the order of the alphabet."""
 _EVENT = re.compile(
     r"\s*(?:\S{1,63} +)?(?:\d{1,4}[smhdy]\S{0,8}(?: \(x\d{1,6} over \S{1,12}\))?|<\w+>) +(?:Normal|Warning) +\w{1,60} +"
     r"pod/(?P<pod>[\w.-]{1,253}) "
@@ -92,6 +94,9 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
         who = replace(who, rank=_of_section(context, at))
     if who.host is None and text.lstrip().startswith("Reason: "):
         pods = _POD.findall(context, max(at - ACCOUNT, 0), at)
+        who = replace(who, host=pods[-1].decode() if pods else None)
+    if who.host is None and text.lstrip().startswith("reason: "):
+        pods = _POD_IN_YAML.findall(context, max(at - ACCOUNT, 0), at)
         who = replace(who, host=pods[-1].decode() if pods else None)
     if who.host is None and (event := _EVENT.match(text)) is not None:
         who = replace(who, host=event["pod"])

@@ -40,7 +40,11 @@ slurmstepd-node7: error: x
 [node7:12] *** Process
 <info> [2024-01-02 03:04:05] z
 ERROR 01-02 03:04:05 [core.py:1] A
-(W pid=3, ip=1.2.3.4) B""".splitlines()
+(W pid=3, ip=1.2.3.4) B
+FATAL rank=3 KeyError: 1
+a/b.py:3: rank 3: KeyError: 1
+/a/b.py:3: KeyError: 1
+rank 3: KeyError: 1""".splitlines()
 
 
 def lines() -> Iterator[str]:

@@ -115,6 +115,16 @@ def test_of_tries_that_a_script_has_numbered_the_last(tmp_path: Path, name: str)
     assert roots(found) == ["process/exception"] and "an earlier try is not judged" in found.notes[0]
 
 
+@pytest.mark.parametrize("name", ["worker-1.previous.log", "worker-1-previous.log", "worker-1_prev.log"])
+@pytest.mark.parametrize("end", ["Training finished.\n", ""], ids=["ends well", "in mid-work"])
+def test_what_a_container_wrote_before_it_was_started_again(tmp_path: Path, name: str, end: str) -> None:
+    (tmp_path / name).write_text(f"{STEPS}{TRACE}\n")
+    (tmp_path / "worker-1.log").write_text(f"{STEPS}{STEPS}{end}")
+    found = judged(tmp_path)
+    assert found.verdict == ("pass" if end else "fail")
+    assert not end or "an earlier try is not judged" in found.notes[0]
+
+
 @pytest.mark.parametrize(("again", "root"), [(START_LINE, "process/exception"), ("", "process/killed-by-scheduler")])
 def test_a_job_that_slurm_queued_again_in_one_log(tmp_path: Path, again: str, root: str) -> None:
     """What is written in the time of grace is no new try; a launcher that is started is one."""

@@ -340,6 +340,31 @@ def test_a_unit_of_something_else_that_was_killed(tmp_path: Path) -> None:
     assert (found.verdict, found.notes) == ("pass", ())
 
 
+MANIFEST = """apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    labels:
+      job: train
+    name: train-worker-{number}
+    namespace: team
+  status:
+    containerStatuses:
+    - name: pytorch
+      state:
+        terminated:
+          exitCode: {code}
+          reason: {reason}
+"""
+
+
+def test_pods_as_yaml_name_the_one_that_was_killed(tmp_path: Path) -> None:
+    pods = MANIFEST.format(number=0, code=1, reason="Error") + MANIFEST.format(number=1, code=137, reason="OOMKilled")
+    found = judged_files(write(tmp_path, {"train-worker-0.log": STEPS, "pods.yaml": pods}))
+    assert [(one.check, one.nodes) for one in found.findings] == [("process/killed-by-oom", ("train-worker-1",))]
+
+
 DISKS = """Filesystem      Size  Used Avail Use% Mounted on
 /dev/sda1       1.8T  1.6T  160G  91% /
 {device}       2.0T  2.0T     0 100% {mount}

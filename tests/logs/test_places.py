@@ -98,8 +98,9 @@ def test_the_host_of_a_crash_that_ucx_tells(tmp_path: Path, line: str) -> None:
     assert (root.check, root.nodes) == ("process/crashed", ("n3",))
 
 
-def test_the_rank_that_mpirun_saw_end_first(tmp_path: Path) -> None:
-    table = "The first process to do so was:\n\n  Process name: [[25735,1],3]\n  Exit code:    1\n"
+@pytest.mark.parametrize("name", ["[[25735,1],3]", "[prterun-n01-9911@1,3]"], ids=["fourth", "fifth version"])
+def test_the_rank_that_mpirun_saw_end_first(tmp_path: Path, name: str) -> None:
+    table = f"The first process to do so was:\n\n  Process name: {name}\n  Exit code:    1\n"
     assert judged(tmp_path, f"{RAISED}{table}").findings[0].ranks == (3,)
 
 
@@ -116,6 +117,9 @@ def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
         ("(worker1, rank=1, pid=31582, ip=10.0.0.7) ", None, ("10.0.0.7",)),  # SkyPilot, which counts nodes so
         ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),
         ("python3.11: ", None, ()),  # a program
+        ("FATAL rank=3 ", 3, ()),
+        ("CRITICAL: ", None, ()),
+        ("train.py:97: rank 2: ", 2, ()),
     ],
 )
 def test_what_launchers_put_before_a_line(tmp_path: Path, prefix: str, rank: int | None, host: tuple[str, ...]) -> None:

@@ -52,6 +52,8 @@ QUOTED = {
     "a shell that traces what it would do": f"+ trap 'echo \"{OOM}\"; again' USR1\n",
     "a shell that traces what it says": f"+ echo 'no {IN_USE} in it'\n",
     "what a function in another file raises": f"x.py:9:        RuntimeError: If {OOM}\n",
+    "what a model wrote": f'[rank0]: sample 3: "Where it says {IN_USE}, take another port."\n',
+    "what a model was asked": f"prompt: 'What is {OOM}?'\n",
     "a history": f'3f2a9c1 Fix "{IN_USE}" of two jobs\n- Avoid `{LOADER}`\n',
 }
 SAID = {
@@ -76,6 +78,7 @@ SAID = {
     "with strings that are given names": f"{IN_USE}, host='a', options=\"b\",",
     "with a path of slashes": f'{IN_USE}: // is no path of "s3://b"; mend it;',
     "behind a place and a tab": f"train.py:97:\t{IN_USE}",
+    "of a sample": f"sample 3: {IN_USE}",
     "between rules": f"# {'-' * 40}\n# {IN_USE}\n# {'-' * 40}",
 }
 

@@ -52,6 +52,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/exception",
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 2, limit: 1",
     ),
+    ("process/exception", "Error: No such option: --lr-decay Did you mean --lr?"),
+    ("process/exception", "Error: Invalid value for '--batch-size': 'x' is not a valid integer."),
     ("process/exception", "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a closing quotation mark in string"),
     ("process/exception", "ZeroDivisionError: division by zero"),
     ("process/crashed", "  exitcode  : -11 (pid: 77)"),
@@ -347,6 +349,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "ray.exceptions.RayTaskError(RuntimeError): ray::TrainTrainable.train() (pid=1876, ip=100.97.252.234)",
     ),
     ("process/exception", "  Process name: [[25735,1],1]"),
+    ("process/exception", "   Process name: [prterun-n01-9911@1,3]"),
     ("process/crashed", "(RayTrainWorker pid=7315) *** SIGABRT received at time=1734086759 ***"),
     ("process/terminated", "*** SIGTERM received by PID 4811 (TID 4811) on cpu 5 from PID 13; stack trace: ***"),
     (
