@@ -115,6 +115,10 @@ _PREFIXES = tuple(
     )
 )
 """Each behind the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""
+_BY_PROGRAM = re.compile(
+    rf"(?:\.py:\d{{1,6}}:[ \t]|\b(?:FATAL|CRITICAL)\b|\b[Rr]ank[ =:]\d{{1,6}}:? )[^\"']{{0,40}}?{_ERROR}"
+)
+"""What a program itself writes of an exception that it has caught, in a line."""
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
 """What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
 _ADDRESS = re.compile(r"[\d.]+")
@@ -166,6 +170,11 @@ def split(line: str) -> tuple[Who, str]:
                 break
             who, text = replace(who, host=host["host"]), bare[host.end() :]
     return who, text
+
+
+def is_by_program(context: bytes, at: int) -> bool:
+    """Whether a program itself has written the line of an exception that begins at ``at``: it has caught it."""
+    return _BY_PROGRAM.search(readable(context[at : at + 300].partition(b"\n")[0])) is not None
 
 
 def mentioned(who: Who, text: str) -> Who:

@@ -222,7 +222,8 @@ class LogFile:
             self._keep(replace(line, check=self._exceptions, shows="symptom", why=ONLY_A_TEST), context, at)
             return
         self._logged = stack.logged or (stack.chained and self._logged)
-        shown = {"traced": stack.traced, "logged": self._logged, "caught": stack.caught}
+        caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
+        shown = {"traced": stack.traced, "logged": self._logged, "caught": caught}
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)

@@ -69,6 +69,17 @@ def test_what_ended_a_program_is_one_also_beside_a_stream_that_ends_well(tmp_pat
     assert of_ranks(tmp_path, DONE, WARNED + error, "").verdict == "fail"
 
 
+@pytest.mark.parametrize("above", ["/x/data.py:88: ", "rank 0: ", "FATAL: ", "FATAL rank=0 "])
+def test_an_exception_that_a_program_has_written_in_a_line(tmp_path: Path, above: str) -> None:
+    text = f"{above}ValueError: sample 17 is cut\n"
+    assert not of_ranks(tmp_path / "well", DONE, text, "").findings
+    assert of_ranks(tmp_path / "cut", OUT, text, "").verdict == "incomplete"
+    assert of_ranks(tmp_path / "told", OUT, text, "", console="exitcode  : 1 (pid: 17)\n").verdict == "fail"
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/x.log").write_text(OUT + text)
+    assert judged_files(tmp_path / "one").verdict == "fail"
+
+
 @pytest.mark.parametrize("other", [raised("[rank1]: ", CLOSED), ""])
 def test_what_a_program_caught_has_ended_it_where_others_miss_it(tmp_path: Path, other: str) -> None:
     console = "" if other else "exitcode  : 1 (pid: 17)\n"
