@@ -29,8 +29,10 @@ PREVENTS = "results right"
 LOG = (
     Line(
         "efault process group has not been initialized",
+        "(?P<without_group>efault process group has not been initialized)",
     ),
     Line(
         "efault process group is not initialized",
+        "(?P<without_group>efault process group is not initialized)",
     ),
 )

@@ -19,8 +19,6 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """How one begins that does not take itself for a failure."""
 _BY_ITSELF = re.compile(r"exitcode *: [1-9]")
-GROUP_GONE = "collective/group-not-initialized"
-"""The check of what a program is told that uses a process group after it has taken it down."""
 LAST_WORDS = 30
 """Lines that a log has at the most behind what its program wrote of its own end."""
 ACCOUNT = 150
@@ -201,7 +199,7 @@ def of_the_end(matches: Sequence[Match]) -> list[Match]:
         whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
         of = before.get(whose)
         over = match.chained and of is not None and of.shows == "cause" and of.check != match.check
-        if over and of is not None and match.check == GROUP_GONE and _is_above(of, match):
+        if over and of is not None and "without_group" in match.values and _is_above(of, match):
             found.append(match)
         before[whose] = match
     return found
