@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distdoctor.model.facts.logs import LogSource, Match
 
@@ -168,17 +168,11 @@ def cleared(matches: Sequence[Match]) -> list[Match]:
 def entailed(matches: Sequence[Match]) -> list[Match]:
     """Exceptions that their own process raised because of a symptom, by Python's own account of it: why that came, it
     does not say. ``matches`` in the order of their lines."""
-    before: dict[tuple[object, ...], Match] = {}
     found: list[Match] = []
-    for match in matches:
-        if "head" in match.values or not (match.exception or RAISED.match(match.text)):
-            continue
-        whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        of = before.get(whose)
+    for match, of in _raised_in_turn(matches):
         if match.exception and match.chained and of is not None and _is_above(of, match):
             because = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
             found += [match] if because or of in found else []
-        before[whose] = match
     # What others raise, too, where a peer ended, is what the program does at its end, whatever ends it.
     alike = {(match.exception, match.values.get("message")) for match in found}
     return [
@@ -191,18 +185,23 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
 def of_the_end(matches: Sequence[Match]) -> list[Match]:
     """Where a process used its groups once more while it ended, as in a ``finally``, when they were gone: what it
     raised then, on top of why it ended. ``matches`` in the order of their lines."""
-    before: dict[tuple[object, ...], Match] = {}
     found: list[Match] = []
+    for match, of in _raised_in_turn(matches):
+        over = match.chained and of is not None and of.shows == "cause" and of.check != match.check
+        if over and of is not None and "without_group" in match.values and _is_above(of, match):
+            found.append(match)
+    return found
+
+
+def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | None]]:
+    """What was raised, and what the same process had raised before it, None for its first."""
+    before: dict[tuple[object, ...], Match] = {}
     for match in matches:
         if "head" in match.values or not (match.exception or RAISED.match(match.text)):
             continue
         whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        of = before.get(whose)
-        over = match.chained and of is not None and of.shows == "cause" and of.check != match.check
-        if over and of is not None and "without_group" in match.values and _is_above(of, match):
-            found.append(match)
+        yield match, before.get(whose)
         before[whose] = match
-    return found
 
 
 def _is_above(of: Match, match: Match) -> bool:
