@@ -24,7 +24,6 @@ See also
 collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said
@@ -90,9 +89,6 @@ LOG = (
 )
 
 
-SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
-                       "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
-"""Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
 ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
 IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
@@ -100,82 +96,92 @@ BOTH_HALVES = (
     "Let each send() have its recv() on the rank that it names, with the same tag and group, where both ranks come to "
     "it in their turn."
 )
-FURTHER_GROUPS = ("new_group", "split_group")
-PASSES = frozenset([live.stacks.FORWARD, live.stacks.BACKWARD])
-PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait",
-                   live.places.MESSAGE, live.places.ONLY_MESSAGE])  # fmt: skip
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    if job is not None:
-        yield from recorded(job)
-    if job is None or job.servers or len(job.waiting) < len(job.ranks):
+    if job is None:
+        return
+    yield from recorded(job)
+    if job.servers or len(job.waiting) < len(job.ranks):
         return  # somebody is not in it: that is the reason
     if (blame := live.groups.to_blame(job)) is not None:
         yield other_groups(job, blame)
-        return
-    inside = [rank for rank in job.waiting if in_call(rank)]
-    whole = job.world is not None and len(inside) == job.world
-    groups = {group.path for group in job.store.groups} if job.store else set()
-    if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
-        return
-    if live.groups.whole_in_making(job):
-        return  # they wait for none of the others
+    elif (met := live.calls.met_in(job)) is not None:
+        for look in (same_halves, messages_alone, lone_halves, other_calls, crossed_messages, further_calls):
+            if (finding := look(met)) is not None:
+                yield finding
+                return
+
+
+def same_halves(met: live.calls.Met) -> Finding | None:
+    """All send, or all receive."""
     for halves, what in SAME_HALF:
-        if whole and all(rank.place.call in halves for rank in inside):
-            round_ = live.messages.for_the_next(inside)
-            more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
-            yield found(round_, f"All ranks wait to {what}.{more}", inside, text=IN_TURN)
-            return
-    here = {rank.node.name for rank in inside}
-    if whole and len(here) == 1 and {rank.place.call for rank in inside} == {live.places.ONLY_MESSAGE}:
-        summary = "All ranks wait for messages, and none comes: what they send and receive does not fit together."
-        yield found(inside, summary, inside, unsure=True, text=BOTH_HALVES)
-        return
-    lonely = [rank for rank in inside if rank.place.call in PAIRS]
-    if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
-        theirs = live.messages.partners_of(lonely)
-        named = None if theirs is None or theirs & {rank.number for rank in lonely} else live.messages.to_blame(job)
+        if met.whole and all(rank.place.call in halves for rank in met.inside):
+            round_ = live.messages.for_the_next(met.inside)
+            more = "" if len(round_) == len(met.inside) else f" {live.called(round_)} wait for each other."
+            return found(round_, f"All ranks wait to {what}.{more}", met.inside, text=IN_TURN)
+    return None
+
+
+def messages_alone(met: live.calls.Met) -> Finding | None:
+    """All wait for messages, of which nothing more is seen."""
+    hosts = {rank.node.name for rank in met.inside}
+    if not met.whole or len(hosts) > 1 or {rank.place.call for rank in met.inside} != {live.places.ONLY_MESSAGE}:
+        return None
+    summary = "All ranks wait for messages, and none comes: what they send and receive does not fit together."
+    return found(met.inside, summary, met.inside, unsure=True, text=BOTH_HALVES)
+
+
+def lone_halves(met: live.calls.Met) -> Finding | None:
+    """Some send, or some receive, and all others wait in collectives."""
+    lonely = [rank for rank in met.inside if rank.place.call in live.calls.PAIRS]
+    if not met.whole or not 0 < len(lonely) < len(met.inside) or {rank.place.call for rank in lonely} not in ONE_WAY:
+        return None
+    theirs = live.messages.partners_of(lonely)
+    if theirs is not None and not theirs & {rank.number for rank in lonely}:
+        named = live.messages.to_blame(met.job)
         if named is not None:
-            yield other_messages(job, named)
-            return
-        call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
-        summary = f"{call}, and no rank does the other half of it: all others wait in collectives."
-        more = " Whether it is left out there, or one too many here, cannot be known." if theirs is None else ""
-        either = inside if theirs is None and len(inside) == 2 else lonely
-        yield found(either, summary + more, inside, unsure=theirs is None, text=BOTH_HALVES)
-        return
-    # A wait() is for what was called before: with no message under way, for a collective.
-    paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
-    knot = live.waits.knot_of(job, inside) if whole else None
-    among = list(knot.groups) if knot is not None else inside
-    odd = those_apart([rank for rank in among if knot is not None or rank.place.call not in paired], whole, knot)
-    if knot is not None and knot.wrong is not None:
-        odd = [knot.wrong]
-    if odd:
-        others = [rank for rank in among if rank not in odd]
-        call, usual = (
-            " or ".join(dict.fromkeys(f"{rank.place.said()}{knot.of(rank) if knot else ''}" for rank in those))
-            for those in (odd, others)
-        )
-        are, why = "is" if len(odd) == 1 else "are", knot.why if knot is not None else ()
-        summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
-        calls = Counter(rank.place.call for rank in odd)
-        roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
-        sure = knot is not None and knot.wrong is not None
-        blind = knot is None and live.waits.may_differ(job, odd, others)
-        if whole and not sure and (blind or len(roots) > 1 or max(calls.values()) >= len(others)):
-            summary += " Which of them is wrong cannot be known from here."
-            yield found(among, summary, inside, unsure=True, why=why)
-            return
-        unsure = len(odd) * 2 == len(inside)
-        more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
-        yield found(odd, f"{summary}{more}", inside, why=why)
-    elif whole and (blame := live.messages.to_blame(job)) is not None:
-        yield other_messages(job, blame)
-    elif whole and (odd := live.waits.with_other_number(inside)):
-        yield other_number(odd, inside)
+            return other_messages(met.job, named)
+    call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
+    summary = f"{call}, and no rank does the other half of it: all others wait in collectives."
+    more = " Whether it is left out there, or one too many here, cannot be known." if theirs is None else ""
+    either = met.inside if theirs is None and len(met.inside) == 2 else lonely
+    return found(either, summary + more, met.inside, unsure=theirs is None, text=BOTH_HALVES)
+
+
+def other_calls(met: live.calls.Met) -> Finding | None:
+    """Some are in another collective, or in that of another group, than the others."""
+    knot = live.waits.knot_of(met.job, met.inside) if met.whole else None
+    among = list(knot.groups) if knot is not None else met.inside
+    odd = live.calls.those_apart(met, knot)
+    if not odd:
+        return None
+    others = [rank for rank in among if rank not in odd]
+    call, usual = (
+        " or ".join(dict.fromkeys(f"{rank.place.said()}{knot.of(rank) if knot else ''}" for rank in those))
+        for those in (odd, others)
+    )
+    summary = f"{live.called(odd)} {_are(odd)} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
+    why = knot.why if knot is not None else ()
+    if live.calls.either_may_be_wrong(met, knot, odd, others):
+        summary += " Which of them is wrong cannot be known from here."
+        return found(among, summary, met.inside, unsure=True, why=why)
+    unsure = len(odd) * 2 == len(met.inside)
+    more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
+    return found(odd, f"{summary}{more}", met.inside, why=why)
+
+
+def crossed_messages(met: live.calls.Met) -> Finding | None:
+    """What one sends, another does not receive."""
+    blame = live.messages.to_blame(met.job) if met.whole else None
+    return None if blame is None else other_messages(met.job, blame)
+
+
+def further_calls(met: live.calls.Met) -> Finding | None:
+    """All are in the same call, and some have made a further one."""
+    odd = live.waits.with_other_number(met.inside) if met.whole else None
+    return other_number(odd, met.inside) if odd else None
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
@@ -252,39 +258,12 @@ def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Findi
     return found(odd, summary, inside, unsure=unsure, why=tuple(threads))
 
 
-def in_call(rank: live.LiveRank) -> bool:
-    """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
-    place = rank.place
-    if place.kind in (live.places.GROUP, live.places.PEERS):
-        return place.call in FURTHER_GROUPS
-    return place.kind == live.places.COLLECTIVE and bool(place.call)
-
-
 def _do(ranks: list[live.LiveRank]) -> str:
     return "does" if len(ranks) == 1 else "do"
 
 
 def _are(ranks: list[live.LiveRank]) -> str:
     return "is" if len(ranks) == 1 else "are"
-
-
-def those_apart(inside: list[live.LiveRank], whole: bool, knot: live.waits.Knot | None) -> list[live.LiveRank]:
-    """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
-    the lowest rank."""
-    by_call: dict[object, list[live.LiveRank]] = {}
-    for rank in inside:
-        by_call.setdefault(knot.of(rank) if knot is not None and knot.apart else rank.place.call, []).append(rank)
-    if len(by_call) > 2 and {*by_call} >= PASSES:  # of one step of training: some are further in it than others
-        first, second = sorted(PASSES)
-        by_call[first] += by_call.pop(second)
-    if len(by_call) < 2 and whole and {*by_call} <= SAME_CALL:
-        by_call = {}
-        for rank in inside:
-            by_call.setdefault(rank.place.frame, []).append(rank)
-    if len(by_call) < 2 or None in by_call:
-        return []
-    usual = max(by_call.values(), key=len)
-    return [rank for rank in inside if rank not in usual]
 
 
 def found(

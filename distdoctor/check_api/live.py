@@ -14,6 +14,7 @@ from distdoctor.check_api.live_master import (
 from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
+from distdoctor.knowledge import live_calls as calls
 from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import live_messages as messages
 from distdoctor.knowledge import live_waits as waits
@@ -36,6 +37,7 @@ __all__ = [
     "awaits_orders",
     "before_store",
     "called",
+    "calls",
     "dialling",
     "dialling_store",
     "groups",
