@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from distdoctor.knowledge import job_places, job_threads
-from distdoctor.knowledge.job_places import Place, place_of
+from distdoctor.knowledge.job_places import Place
 from distdoctor.knowledge.live_rank import LiveRank
+from distdoctor.knowledge.place_of import place_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, Member, StoreView, WorkerServer

@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_movement import works
-from distdoctor.knowledge.job_places import place_of
+from distdoctor.knowledge.place_of import place_of
 from distdoctor.model.facts import Frame, Moved
 from tests.job_builder import TRAIN, rank
 
