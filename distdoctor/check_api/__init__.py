@@ -219,9 +219,8 @@ from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links
 from distdoctor.check_api.link_rates import slow_links, usual_link_speed
 from distdoctor.check_api.majority import Disagreement, disagreement
-from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, lacks_route
-from distdoctor.check_api.master_contacts import master_address_owner, master_known_up, route_obstacles
-from distdoctor.check_api.master_contacts import store_host_tried
+from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, route_obstacles
+from distdoctor.check_api.master_contacts import lacks_route, master_address_owner, master_known_up, store_host_tried
 from distdoctor.check_api.master_port import master_port_findings, misrouted_finding
 from distdoctor.check_api.master_targets import MasterTarget, master_targets, names_leading_apart
 from distdoctor.check_api.master_targets import rightful_master_target, shared_master_address
@@ -236,7 +235,8 @@ from distdoctor.check_api.rank_failures import (
     failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
     starved_ranks, stopped_ranks,
 )
-from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_evidence import route_obstacle_seen
+from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
 from distdoctor.check_api.text import shorten_error, some_of, together
@@ -281,19 +281,19 @@ __all__ = [
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
     "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
-    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route",
-    "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed",
-    "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",
-    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner",
-    "master_targets", "measured_links", "met_other_run", "misrouted_finding", "missing_library_name",
-    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of",
-    "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes",
-    "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command",
-    "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said",
-    "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file",
-    "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles",
-    "same_rendezvous", "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error",
-    "slow_links", "some_of", "source_addresses", "starved_ranks", "still_importing_torch", "stopped_ranks",
-    "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies",
-    "two_jobs_fixes", "unreadable", "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
+    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
+    "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",
+    "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
+    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
+    "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks",
+    "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause",
+    "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
+    "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
+    "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
+    "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
+    "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
+    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
+    "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding",
+    "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed",
+    "vanished_ways", "variable_meant", "wrongly_picked",
 ]

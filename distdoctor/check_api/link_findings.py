@@ -11,7 +11,8 @@ from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import gloo_dials
 from distdoctor.check_api.packet_filter import filter_evidence, shut_answers, suspect
 from distdoctor.check_api.rank_failures import by_luck, gloo_errors_name
-from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_evidence import route_obstacle_seen
+from distdoctor.check_api.route_fixes import TITLE, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, lookup
 from distdoctor.check_api.text import some_of

@@ -19,7 +19,8 @@ from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import Suspect, filter_evidence, forwarding_rules, sends_elsewhere, suspect
-from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_evidence import odd_source, route_obstacle_seen
+from distdoctor.check_api.route_fixes import TITLE, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, nearer, odd_way
 from distdoctor.check_api.table_lookup import lookup
 from distdoctor.check_api.text import links_to, names_of, together

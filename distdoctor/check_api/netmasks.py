@@ -5,23 +5,12 @@ the other (proxy ARP), so it is asked only of nodes between which nothing passes
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
-from distdoctor.check_api.routes import RouteObstacle, networks, source_address
+from distdoctor.check_api.routes import Mask, RouteObstacle, networks, source_address
 from distdoctor.check_api.table_lookup import lookup
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import TableRoute
-
-
-@dataclass(frozen=True)
-class Mask:
-    """An address whose netmask leaves out a peer that has it in its own network."""
-
-    interface: str
-    address: str
-    length: int
-    right: int
 
 
 def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
@@ -45,17 +34,16 @@ def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | N
             continue
         narrow = netmask(node, other, there)
         if narrow and not _unanswered(other, here) and _by_chance(entry, narrow):
-            return RouteObstacle(node, other, there, "narrow", entry)
-        if too_wide(node, other, there, here) and not entry.gateway and _unanswered(node, there):
-            return RouteObstacle(node, other, there, "wide", entry)
+            return RouteObstacle(node, other, there, "narrow", entry, mask=narrow)
+        wide = _too_wide(node, other, there, here)
+        if wide and not entry.gateway and _unanswered(node, there):
+            return RouteObstacle(node, other, there, "wide", entry, mask=wide)
     return None
 
 
-def too_wide(node: Node, other: Node | None, address: str, mine: str) -> Mask | None:
+def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
     """The mask that ``node``'s own address should have, where ``other`` at ``address`` has one that leaves it out and
     sends to it by a gateway."""
-    if other is None:
-        return None
     way, theirs = lookup(other, mine), netmask(other, node, mine)
     if way is None or not way.gateway or theirs is None or theirs.address != address:
         return None

@@ -30,6 +30,17 @@ TTL = "net.ipv4.ip_default_ttl"
 
 
 @dataclass(frozen=True)
+class Mask:
+    """An address whose netmask leaves out a peer that has it in its own network."""
+
+    interface: str
+    address: str
+    length: int
+    right: int
+    """The prefix length that it should have."""
+
+
+@dataclass(frozen=True)
 class RouteObstacle:
     """Why packets from ``node`` do not get to ``address`` of ``other``; or why those from there are dropped."""
 
@@ -44,6 +55,13 @@ class RouteObstacle:
     packets leave that come from an address of another one; with ``ruled``: the one that the main table names."""
     policy: IpsecPolicy | None = None
     """With ``ipsec``: that of ``node`` which drops the packets."""
+    mask: Mask | None = None
+    """With ``narrow`` and ``wide``: that of ``node`` which is in the way."""
+
+    @property
+    def there(self) -> str:
+        """The address, with the name of who has it."""
+        return f"{self.address} ({self.other.name})" if self.other is not None else self.address
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
