@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from distdoctor.check_api import RouteObstacle, repair_route_fix, route_obstacle_seen, route_evidence, route_fixes
+from distdoctor.check_api import RouteObstacle, repair_route_fix, route_evidence, route_fixes, route_obstacle_seen
 from distdoctor.check_api.routes import Kind
 from distdoctor.model.facts import TableRoute
 from tests.facts_builder import cluster, node
