@@ -122,6 +122,8 @@ def names(cluster: Cluster) -> list[str]:
 
 def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
     nodes = [node for node in cluster.nodes if not (name == GLOO_INTERFACES and not_found(node))]
+    if name == "GLOO_DEVICE_TRANSPORT":
+        nodes = [node for node in nodes if node not in without_transport(cluster)]
     # What NCCL or torch refuses or misreads has a check of its own.
     own = {node.name for node in nodes for one in unreadable(node) if one.variable == name and not taken(one)}
     nodes = [node for node in nodes if node.name not in own]
@@ -137,6 +139,11 @@ def not_found(node: Node) -> bool:
     """Whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not known."""
     choice = node.system.gloo
     return choice is not None and choice.reason == "not-found"
+
+
+def without_transport(cluster: Cluster) -> set[Node]:
+    """Of which nodes gloo/init-failed says that their torch has no such transport (ProcessGroupGloo.cpp)."""
+    return {one.node for one in failed_ranks(cluster, "gloo") if "unsupported gloo device" in (one.stage.error or "")}
 
 
 def value(node: Node, name: str) -> str | None:

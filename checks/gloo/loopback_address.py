@@ -18,7 +18,8 @@ and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts, and where the name has 
 Which side connects is settled by number: the larger address connects to the smaller. A single node at 127.0.1.1 in a
 10.x network therefore always connects and is never connected to: it works, by luck.
 
-`::1` in place of it fails on both sides at once: `ss1.ss_family == ss2.ss_family. 10 vs 2`, where the others have IPv4.
+`0.0.0.0` beside the host name is no better: gloo binds and advertises that, and Linux takes it for loopback. `::1` in
+place of it fails on both sides at once: `ss1.ss_family == ss2.ss_family. 10 vs 2`, where the others have IPv4.
 
 Fix
 ---
@@ -51,6 +52,7 @@ from distdoctor.check_api import (
     has_other_hosts,
     hosts_file_unread,
     is_loopback,
+    leads_back,
     live,
     makes_gloo_group,
     misspellings_of,
@@ -149,8 +151,8 @@ def concerns(cluster: Cluster, node: Node) -> bool:
 
 
 def loopbacks(node: Node) -> list[str]:
-    """The loopback addresses that gloo takes on this node."""
-    return [address for address in node.gloo_addresses if is_loopback(address)]
+    """The addresses that gloo takes on this node, and that lead each host to itself."""
+    return [address for address in node.gloo_addresses if leads_back(address)]
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
@@ -227,7 +229,7 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
     said = {
         one.node.name: one
         for one in reversed(failed_ranks(cluster, "gloo"))
-        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "ss_family"))
+        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "[0.0.0.0]", "ss_family"))
     }
     return tuple(
         f"{name} rank {one.rank.rank}: {shorten_error(one.stage.error or '')}" for name, one in sorted(said.items())

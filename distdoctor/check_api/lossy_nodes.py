@@ -20,15 +20,22 @@ ENETUNREACH = 101
 
 
 def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Node]:
-    """Those of these nodes of which nearly all measured links lose much; ``number_of``: the place of each key in it."""
-    seen: dict[int, list[bool]] = {}
+    """Those of these nodes of which nearly all measured links lose much, or nearly all of one direction: who loses what
+    it is sent does not lose what it sends. ``number_of``: the place of each key in it."""
+    out, into = dict[int, list[bool]](), dict[int, list[bool]]()
     for number, node in enumerate(nodes):
         for rate in node.mesh.rates:
             target = number_of.get(rate.to)
             if target is not None and target != number:
-                seen.setdefault(number, []).append(rate.heavy_loss)
-                seen.setdefault(target, []).append(rate.heavy_loss)
-    return {nodes[number] for number, lossy in seen.items() if sum(lossy) > NEARLY_ALL * len(lossy)}
+                out.setdefault(number, []).append(rate.heavy_loss)
+                into.setdefault(target, []).append(rate.heavy_loss)
+    both = {number: [*out.get(number, ()), *into.get(number, ())] for number in {*out, *into}}
+    return {
+        nodes[number]
+        for seen in (both, out, into)
+        for number, lossy in seen.items()
+        if sum(lossy) > NEARLY_ALL * len(lossy)
+    }
 
 
 def lost_by_chance(source: Node, target: Node, link: Link) -> bool:

@@ -30,6 +30,8 @@ from distdoctor.model.findings import Finding, Fix
 
 FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port, as that of a container that is gone"
 
+SENT_ELSEWHERE = "A rule of a node sends what it means for MASTER_PORT to another host or port"
+
 
 def master_port_findings(
     cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool], how: str = ""
@@ -123,7 +125,7 @@ def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, told: str) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     port = shut[0].contact.port
-    sides = {_rejects(one, zero) or suspect(one.node, zero, port) for one in shut}
+    sides = {_side(one, zero) for one in shut}
     side = next(iter(sides)) if len(sides) == 1 else "either"
     between = _between(cluster, shut, port) if side == "either" else ()
     others = [n for n in cluster.nodes if n is not zero]
@@ -151,11 +153,15 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port, [zero] if zero else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
-    forwarded = forwarding_rules(zero, port) if zero is not None and side == "to" else ()
+    title = ""
+    if zero is not None and side == "to" and forwarding_rules(zero, port):
+        title, told = FORWARDED, "is forwarded to another place by a rule of its own"
+    elif side == "from" and all(map(_sent_elsewhere, shut)):
+        title, told = SENT_ELSEWHERE, f"is not what is asked: a rule of {together(clients)} sends that to another place"
     return Finding.about(
         blamed,
-        _summary(shut, name, "is forwarded to another place by a rule of its own" if forwarded else told),
-        title=FORWARDED if forwarded else "",
+        _summary(shut, name, told),
+        title=title,
         links=links_to((one.node for one in shut), name),
         unsure=side == "either",
         evidence=evidence,
@@ -175,12 +181,17 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
     )
 
 
-def _rejects(one: FailedContact, zero: Node | None) -> Suspect | None:
-    """Whose packet filter said so: who sent the ICMP error, which tells it without root, too."""
+def _side(one: FailedContact, zero: Node | None) -> Suspect:
+    """Whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose rules say
+    so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an error, too."""
+    if _sent_elsewhere(one):
+        return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
     if sender in one.node.addresses and sender != one.contact.address:
         return "from"
-    return "to" if zero is not None and sender in zero.addresses else None
+    if zero is not None and sender in zero.addresses:
+        return "to"
+    return suspect(one.node, zero, one.contact.port)
 
 
 def _summary(shut: list[FailedContact], name: str, told: str) -> str:

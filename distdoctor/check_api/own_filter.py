@@ -16,8 +16,9 @@ from distdoctor.model.facts import ShutPort
 from distdoctor.model.findings import Finding
 
 SHOWN = 8
-_REDIRECT = re.compile(r"\bredirect to :", re.IGNORECASE)
 """How many of those who did not come are told by name."""
+_REDIRECT = re.compile(r"\bredirect to :|\bREDIRECT(?: --to-ports|$)")
+"""To another port: nft's own, iptables-legacy's, and iptables-nft's, of which nft does not tell to which."""
 
 
 def shuts_itself(cluster: Cluster, how: str, outcomes: Collection[str]) -> Node | None:

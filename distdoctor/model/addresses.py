@@ -25,6 +25,13 @@ def is_loopback(address: str | None) -> bool:
     return parsed is not None and parsed.is_loopback
 
 
+def leads_back(address: str | None) -> bool:
+    """Whether a connection to ``address`` ends on the host that makes it, whichever that is: a loopback address, and
+    0.0.0.0 or ::, for which Linux takes loopback's."""
+    parsed = parse_address(address)
+    return parsed is not None and (parsed.is_loopback or parsed.is_unspecified)
+
+
 def in_network(own: str, length: int, address: str) -> bool:
     """Whether ``address`` is in the network of ``own``, whose prefix is so many bits long."""
     one, other = parse_address(own), parse_address(address)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
-from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.addresses import is_loopback, leads_back, parse_address
 from distdoctor.probes import ipsec, names, own_port
 from distdoctor.probes.connect import connect
 from distdoctor.probes.neighbour_room import filled_since, refused
@@ -113,7 +113,7 @@ def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Targ
             continue
         uses: dict[str, list[str]] = {}
         for use, address in addresses_of(one.facts, nccl=nccl):
-            if one_host or not is_loopback(address):
+            if not leads_back(address) or (one_host and is_loopback(address)):
                 uses.setdefault(address, []).append(use)
         for address, use_of in uses.items():
             yield Target(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))

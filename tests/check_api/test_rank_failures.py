@@ -178,6 +178,15 @@ def test_a_host_name_of_64_letters_is_told_apart_from_a_long_path() -> None:
     assert [(f.option, f.env) for f in root.fixes] == [(1, {"GLOO_SOCKET_IFNAME": "eth0"}), (2, {})]
 
 
+def test_a_transport_that_torch_lacks_on_one_node_is_not_to_be_set_on_all() -> None:
+    a, b = healthy(2)
+    b = replace(b, variables={"GLOO_DEVICE_TRANSPORT": "TCP_TLS"})
+    text = "RuntimeError: makeDeviceForHostname(): unsupported gloo device"
+    (root,) = judged(failing(a, "gloo", KILLED, killed=True), failing(b, "gloo", text)).roots
+    assert (root.check, root.nodes) == ("gloo/init-failed", ("host1",))
+    assert [(f.nodes, f.env) for f in root.fixes] == [(("host1",), {"GLOO_DEVICE_TRANSPORT": None})]
+
+
 def test_a_transport_that_torch_lacks_is_unset_where_it_is_set() -> None:
     a, b = healthy(2)
     both = [replace(one, variables={"GLOO_DEVICE_TRANSPORT": "TCP_TLS"}) for one in (a, b)]

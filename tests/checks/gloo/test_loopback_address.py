@@ -39,6 +39,13 @@ def loopback_one(network: str = "10.77.0") -> Facts:
     return met(a, loopback_name(b))
 
 
+def nowhere_one() -> Facts:
+    """host1's own name means 0.0.0.0, which gloo can bind, and which every host takes for its own loopback."""
+    a, b = healthy(2)
+    said = "[enforce fail at device.cc:212] ifa != nullptr. Unable to find interface for: [0.0.0.0]"
+    return failing(a, "gloo", "ended after 3 s", killed=True), failing(loopback_name(b, "0.0.0.0"), "gloo", said)
+
+
 def loopback_of_other_family() -> Facts:
     """host1's own name means ::1 before its real address; gloo compares families before anybody connects."""
     a, b = healthy(2)
@@ -90,6 +97,7 @@ ROWS = [
     Row("127.0.1.1 on both", loopback_both, BOTH, together=True),
     Row("127.0.1.1 on one, 10.x", loopback_one, ("host1",), "warn", together=True),
     Row("127.0.1.1 on one, 192.168", lambda: loopback_one("192.168.7"), ("host1",), together=True),
+    Row("0.0.0.0 on one", nowhere_one, ("host1",), together=True),
     Row("::1 on one, IPv4 on the other", loopback_of_other_family, ("host1",), together=True),
     Row("GLOO_SOCKET_IFNAME=lo", loopback_variable, BOTH, together=True),
     Row("own name unknown", unresolvable_both, BOTH, together=True),
@@ -126,6 +134,14 @@ def test_gloo_evidence_names_the_line_and_what_gloo_said() -> None:
     assert "host0: /etc/hosts line 2: 127.0.1.1 host0" in text
     assert "its own name host0 resolves to 127.0.1.1" in text
     assert "connect [127.0.1.1]:1234: Connection refused" in text
+
+
+def test_a_line_that_gives_the_own_name_0_0_0_0_is_corrected_in_its_place() -> None:
+    """One behind it would not help: gloo takes the first address that it can bind."""
+    a, b = nowhere_one()
+    found = fixes(a, with_host_lines(b, HostsLine(4, "0.0.0.0 host1")))
+    (command,) = (command for fix in found if fix.option == 2 for command in fix.commands)
+    assert "sed -e '4c\\10.77.0.11 host1' /etc/hosts" in command
 
 
 def test_the_variable_that_leads_gloo_to_lo_can_be_unset() -> None:

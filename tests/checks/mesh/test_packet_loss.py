@@ -67,6 +67,16 @@ def one_of_four(*rules: str, outcome: ConnectOutcome = "no-answer") -> Facts:
     return a, b, with_network(c, firewall=blocking(*rules)) if rules else c, d
 
 
+def deaf_by_chance() -> Facts:
+    """host1 loses a third of what comes to it, and nothing of what it sends: a connection of host0's to it, too."""
+    a, b, c = measured(3, lossy=[(2, 1)])
+    assert a.mesh is not None and c.mesh is not None
+    dead = Link(b.key, "10.77.0.11", 40000, ("gloo", "nccl", "primary"), "no-answer", seconds=3.3)
+    a = replace(a, mesh=replace(a.mesh, rates=tuple(r for r in a.mesh.rates if r.to != b.key), good=1, bad=(dead,)))
+    rates = tuple(replace(r, retransmitted=5, segments=13) if r.retransmitted else r for r in c.mesh.rates)
+    return a, b, replace(c, mesh=replace(c.mesh, rates=rates))
+
+
 def with_a_limit_of_ssh() -> Facts:
     """The cable of one node; each has a rule that others may begin so many connections to ssh."""
     facts = measured(4, lossy=into(2, 4) | out_of(2, 4))
@@ -83,6 +93,7 @@ SHUT = "ip saddr 10.77.0.11 tcp dport != 29500 drop"
 ROWS = [
     Row("a third is lost, and a connection with it", one_of_four, ("host2",), "warn", together=True),
     Row("the same by rule", lambda: one_of_four(BY_CHANCE), ("host2",), "warn", together=True),
+    Row("what one node is sent is lost", deaf_by_chance, ("host1", "host2"), "warn", "one-of", together=True),
     Row("a limit of ssh's connections is on all", with_a_limit_of_ssh, ("host2",), "warn", together=True),
     Row("payloads are lost", lambda: one_of_four(outcome="stalled"), ("host2",), "warn", together=True),
     Row("loss, two nodes", lambda: measured(2, lossy=[(0, 1), (1, 0)]), BOTH, "warn", "one-of", together=True),

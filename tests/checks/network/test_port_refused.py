@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Contact, Route
+from distdoctor.model.facts import Bind, Contact, FirewallChain, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
@@ -27,6 +27,14 @@ def sent_elsewhere(late: bool = False) -> Facts:
     return (replace(a, started_at=5000.0), replace(b, started_at=1000.0)) if late else (a, b)
 
 
+def redirected() -> Facts:
+    """iptables-nft sends the port to another one, and nft does not tell to which."""
+    (a,) = own_rule("reset")
+    assert a.network is not None and a.network.firewall is not None
+    chain = FirewallChain("nft", "ip", "nat", "PREROUTING", "input", "accept", ("tcp dport 29500 REDIRECT",))
+    return (with_network(a, firewall=replace(a.network.firewall, chains=(chain,), shut=())),)
+
+
 def kept() -> Facts:
     """A route of type local on host1 has node 0's address in it: the kernel sends from that address, to itself."""
     a, b = shut("refused")
@@ -40,6 +48,7 @@ ROWS = [
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
     Row("node 0 came late, and has a rule", late, ("host0",), together=True),
     Row("node 0 knows its own rule", lambda: own_rule("reset"), ("host0",)),
+    Row("node 0 redirects the port to another one", redirected, ("host0",)),
 ]
 
 LOOK_ALIKES = [

@@ -59,5 +59,15 @@ def test_a_rule_that_forwards_the_port_is_not_called_a_firewall_that_rejects() -
     assert "forwards" in root(*shut("rejected", rules=(FORWARDS, "tcp dport 8080 dnat to 172.17.0.6:80"))).title
 
 
+def test_a_rule_of_its_own_changes_who_says_that_it_is_rejected() -> None:
+    """The kernel translates the address of an error, too: it seems to come from node 0, which never saw a packet."""
+    rule = "tcp dport 29500 DNAT"
+    a, b = shut("rejected", rules=(rule,), at=1, hook="output")
+    assert b.network is not None and b.network.contact is not None
+    one = root(a, with_network(b, contact=replace(b.network.contact, icmp_from="10.77.0.10")))
+    assert one.nodes == ("host1",) and "A rule of a node sends" in one.title and rule in " ".join(one.evidence)
+    assert "a rule of host1 sends that to another place" in one.summary
+
+
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
