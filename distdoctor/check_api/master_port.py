@@ -157,7 +157,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     if zero is not None and side == "to" and forwarding_rules(zero, port):
         title, told = FORWARDED, "is forwarded to another place by a rule of its own"
     elif side == "from" and all(map(_sent_elsewhere, shut)):
-        title, told = SENT_ELSEWHERE, f"is not what is asked: a rule of {together(clients)} sends that to another place"
+        title, told = SENT_ELSEWHERE, f"is never asked: a rule of {together(clients)} sends that to another place"
     return Finding.about(
         blamed,
         _summary(shut, name, told),
