@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 
-from distdoctor.check_api.fixes import open_firewall_fix
+from distdoctor.check_api.fixes import open_firewall_fix, other_master_port_fixes
 from distdoctor.check_api.master_contacts import (
     FailedContact,
     asked_itself,
@@ -30,6 +31,11 @@ from distdoctor.model.findings import Finding, Fix
 
 FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port, as that of a container that is gone"
 
+WITHOUT_PROXY = (
+    "Start the job once the proxy runs (istio: holdApplicationUntilProxyStarts), or without it (the annotation "
+    'sidecar.istio.io/inject: "false"; without a mesh: take the rule away).'
+)
+PUBLISHED = "a container has published the port (docker ps --filter publish={}), or had before it was killed"
 SENT_ELSEWHERE = "A rule of a node sends what it means for MASTER_PORT to another host or port"
 
 
@@ -69,6 +75,13 @@ def master_port_findings(
 def _sent_elsewhere(one: FailedContact) -> bool:
     """Whether the node's own rules say that it asked somebody else."""
     return sends_elsewhere(one.node, one.contact.port)
+
+
+def _proxied(one: FailedContact) -> tuple[str, ...]:
+    """The rules by which a proxy on the node itself gets all that it sends, where that refused: one that runs accepts
+    every connection. They may be for other users than this one, which node 0 tells that hosted its store meanwhile."""
+    rules = one.node.network.firewall
+    return rules.proxied if rules is not None and one.contact.outcome == "refused" else ()
 
 
 def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:
@@ -153,20 +166,42 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port, [zero] if zero else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
-    title = ""
-    if zero is not None and side == "to" and forwarding_rules(zero, port):
-        title, told = FORWARDED, "is forwarded to another place by a rule of its own"
-    elif side == "from" and all(map(_sent_elsewhere, shut)):
-        title, told = SENT_ELSEWHERE, f"is never asked: a rule of {together(clients)} sends that to another place"
+    words = _translated(cluster, shut, zero, side)
     return Finding.about(
         blamed,
-        _summary(shut, name, told),
-        title=title,
+        _summary(shut, name, words.told if words else told),
+        title=words.title if words else "",
         links=links_to((one.node for one in shut), name),
         unsure=side == "either",
-        evidence=evidence,
-        fixes=fixes,
+        evidence=(*evidence, *(words.evidence if words else ())),
+        fixes=words.fixes if words and words.fixes else fixes,
     )
+
+
+class _Words(NamedTuple):
+    """What is told where a rule changes to whom the packets go."""
+
+    title: str
+    told: str
+    evidence: tuple[str, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    """Instead of accepting the port; empty where that helps."""
+
+
+def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, side: Suspect) -> _Words | None:
+    port, clients = shut[0].contact.port, [one.node for one in shut]
+    if zero is not None and side == "to" and forwarding_rules(zero, port):
+        others = other_master_port_fixes(cluster, zero.network.bind.free_port if zero.network.bind else None)
+        away = Fix.on(zero, f"Or take the rule away: {PUBLISHED.format(port)}.", 2)
+        return _Words(FORWARDED, "is forwarded to another place by a rule of its own", fixes=(*others, away))
+    if side != "from":
+        return None
+    if all(map(_sent_elsewhere, shut)):
+        return _Words(SENT_ELSEWHERE, f"is never asked: a rule of {names_of(clients)} sends that to another place")
+    if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
+        told = f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
+        return _Words(SENT_ELSEWHERE, told, proxied, (Fix.on(clients, WITHOUT_PROXY),))
+    return None
 
 
 def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fix, ...]:
@@ -184,7 +219,7 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
 def _side(one: FailedContact, zero: Node | None) -> Suspect:
     """Whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose rules say
     so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an error, too."""
-    if _sent_elsewhere(one):
+    if _sent_elsewhere(one) or (zero is not None and _proxied(one)):
         return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
     if sender in one.node.addresses and sender != one.contact.address:
@@ -203,6 +238,8 @@ def _seen_alone(one: FailedContact) -> Iterator[str]:
     """What the node's own interfaces and routing table say of the way, whoever is at its end."""
     who, at = one.node.name, one.contact.address
     near, entry = nearer(one.node, at), lookup(one.node, at)
+    for rule in _proxied(one):
+        yield f"{who}: {rule}: a proxy of its own gets what it sends, and it refused"
     if asked_itself(one):
         yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
     elif near is not None and entry is not None:

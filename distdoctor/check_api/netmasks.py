@@ -19,7 +19,7 @@ def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
     for interface, mine, length in networks(node):
         for right in theirs:
             if length > right and not in_network(mine, length, address) and in_network(address, right, mine):
-                return Mask(interface.name, mine, length, right)
+                return Mask(interface.device, mine, length, right)
     return None
 
 

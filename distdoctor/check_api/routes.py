@@ -94,7 +94,7 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
             return odd
     if back is not None and back.kind != "detour":
         return back
-    network, arrives = target.network, target.interface_of(address)
+    network, arrives = target.network, next((one.device for one in target.interfaces if address in one.addresses), None)
     entry = lookup(target, mine, answer)
     if entry is None or arrives is None or entry.interface in (None, arrives):
         return back
@@ -136,7 +136,7 @@ def nearer(node: Node, address: str) -> Own | None:
     """The interface that has ``address`` in its network, where a narrower entry (a VPN client's) sends to it by another
     interface, which has not."""
     entry = lookup(node, address)
-    near = [Own(i.name, own, length) for i, own, length in networks(node) if in_network(own, length, address)]
+    near = [Own(i.device, own, length) for i, own, length in networks(node) if in_network(own, length, address)]
     if entry is None or entry.interface is None or any(one.interface == entry.interface for one in near):
         return None
     return next((one for one in near if one.length < _length(entry)), None)
@@ -211,7 +211,7 @@ def source_address(node: Node, address: str) -> str | None:
     entry, number = lookup(node, address), parse_address(address)
     if entry is None or number is None:
         return None
-    same = [(i, a) for i, a, _ in networks(node) if i.name == entry.interface and ((":" in a) == (":" in address))]
+    same = [(i, a) for i, a, _ in networks(node) if i.device == entry.interface and ((":" in a) == (":" in address))]
     return same[0][1] if same else None
 
 
@@ -231,7 +231,7 @@ def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
     usual = longest(node.network.routes or (), address)
     if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
         return None
-    own = next((own for one, own, _ in networks(node) if one.name == usual.interface), None)
+    own = next((own for one, own, _ in networks(node) if one.device == usual.interface), None)
     if own is None or _by_itself(node, usual) is not None or _way(other, node, own, Packet(address)) is not None:
         return None
     return RouteObstacle(node, other, address, "ruled", entry, usual.interface or "")
@@ -243,7 +243,7 @@ def better_source(node: Node, address: str) -> Own | None:
     way, entry = node.network.route, lookup(node, address)
     if way is None or way.target != address or way.source is None or entry is None:
         return None
-    its = [Own(i.name, own, length) for i, own, length in networks(node) if i.name == entry.interface]
+    its = [Own(i.device, own, length) for i, own, length in networks(node) if i.device == entry.interface]
     if any(one.address == way.source for one in its):
         return None
     return next((one for one in its if in_network(one.address, one.length, entry.gateway or address)), None)

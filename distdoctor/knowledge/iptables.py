@@ -40,6 +40,17 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
     return tuple(found)
 
 
+def iptables_proxied(text: str) -> tuple[str, ...]:
+    """The rules, out of the same, by which a port of this host gets what it sends to all ports. Raises BadRuleset."""
+    return tuple(
+        f"iptables -t nat -A OUTPUT {rule}"
+        for table, policies, rules in iptables_tables(text)
+        if table == "nat"
+        for rule in _iptables_ending("OUTPUT", rules, policies, lambda target, _: target == "REDIRECT")
+        if not re.search(r"--dports? \d|--dst-type LOCAL|-d 127\.", rule)
+    )
+
+
 # -- iptables -------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ _ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))
 _ELSEWHERE = ("dnat", "redirect")
 _TRANSLATED = (*_ELSEWHERE, "snat")
 _FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
+_TO_ITSELF = re.compile(r"\bfib\b|\baddrtype\b|\bdaddr 127\.")
 _OF_OTHERS = re.compile(r"\bsaddr\b|\biif(?:name)?\b")
 """Of a rule on the way out: it is for what is forwarded, as a network's of containers."""
 _LIMIT = re.compile(r"\b(?:limit rate|ct count) (?!over)")
@@ -70,12 +71,13 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
             blocking = tuple(rules.ending(name, ("drop", "reject", "queue")))
         elif chain["type"] == "nat" and chain["hook"] in ("prerouting", "output"):
             # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's. On the
-            # way out one for addresses of this host (fib daddr type local) keeps it from no other.
+            # way out one for addresses of this host (fib daddr type local, iptables-nft's addrtype, of which nft does
+            # not tell more) keeps it from no other.
             here = chain["hook"] == "output"
             blocking = tuple(
                 rule
                 for rule in rules.ending(name, _ELSEWHERE)
-                if _FOR_A_PORT.search(rule) and not (here and re.search(r"\bfib\b|\bdaddr 127\.", rule))
+                if _FOR_A_PORT.search(rule) and not (here and _TO_ITSELF.search(rule))
             )
         elif chain["type"] == "nat" and chain["hook"] == "postrouting":
             # From another address: answers may not find back to it. masquerade takes one of the way's own interface.
@@ -85,6 +87,24 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
         if blocking or policy == "drop":
             limited = tuple(rules.limiting(name)) if chain["type"] == "filter" else ()
             yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking, limited)
+
+
+def nft_proxied(text: str) -> tuple[str, ...]:
+    """The rules, out of the same, by which a port of this host gets what it sends to all ports. Raises BadRuleset."""
+    try:
+        items = json.loads(text)["nftables"]
+        tables, asleep = NftTable.all(items), dormant(items)
+        chains = [item["chain"] for item in items if "chain" in item]
+        return tuple(
+            f"nft chain {one['family']} {one['table']} {one['name']}: {rule}"
+            for one in chains
+            if (one.get("type"), one.get("hook")) == ("nat", "output") and one["family"] in _FAMILIES
+            if (one["family"], one["table"]) not in asleep
+            for rule in tables[one["family"], one["table"]].ending(one["name"], ("redirect",))
+            if not _FOR_A_PORT.search(rule) and not _TO_ITSELF.search(rule)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
 
 @dataclass(frozen=True)

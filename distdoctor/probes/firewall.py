@@ -13,13 +13,13 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
-from distdoctor.knowledge.iptables import parse_iptables
+from distdoctor.knowledge.iptables import iptables_proxied, parse_iptables
 from distdoctor.knowledge.iptables_connection import iptables_passes, iptables_shut
 from distdoctor.knowledge.iptables_marks import iptables_marks
 from distdoctor.knowledge.new_connection import Packet
 from distdoctor.knowledge.nft_connection import nft_passes, nft_shut, opaque
 from distdoctor.knowledge.nft_marks import nft_marks
-from distdoctor.knowledge.nftables import parse_nft_json
+from distdoctor.knowledge.nftables import nft_proxied, parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.knowledge.open_sources import open_sources
 from distdoctor.knowledge.packet_filter import with_few_rules
@@ -73,6 +73,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     chains: list[FirewallChain] = []
     read: list[Read] = []
     marks: list[PacketMark] = []
+    proxied: list[str] = []
     try:
         ruleset, saved_by = _said(*NFT), {tool: _said(f"{tool}-legacy-save") for tool in IPTABLES}
     except PermissionError:
@@ -80,6 +81,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     if ruleset is not None:
         try:
             chains += parse_nft_json(ruleset)
+            proxied += nft_proxied(ruleset)
             read += _of_nft(ruleset)
             marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
         except ValueError:
@@ -88,6 +90,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         if saved is not None:
             try:
                 chains += parse_iptables(saved, tool)
+                proxied += iptables_proxied(saved)
                 read.append(_of_iptables(saved, tool))
                 marks += _marks(partial(iptables_marks, saved, tool, interface=interface), port, picked, saved)
             except ValueError:
@@ -109,12 +112,12 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
             open_ports = open_ranges(" ".join(ruleset.text for ruleset in read), shuts)
         shut = shutting(port)
     except ValueError:
-        return Firewall(True, chains=tuple(chains))
+        return Firewall(True, chains=tuple(chains), proxied=tuple(proxied))
     try:
         free = tuple(_passages(read, port, picked, interface)) if chains and ruleset is not None else ()
     except ValueError:
         free = ()
-    return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free)
+    return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free, tuple(proxied))
 
 
 def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:

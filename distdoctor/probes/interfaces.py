@@ -52,15 +52,19 @@ def interfaces() -> tuple[Interface, ...]:
 def _listed() -> tuple[Interface, ...]:
     stats, refused, bridges = psutil.net_if_stats(), _refused(), _bridges()
     found = []
-    for name, entries in psutil.net_if_addrs().items():
+    listed = psutil.net_if_addrs()
+    for name, entries in listed.items():
+        card = Interface(name).device
         addresses, lengths, mac = [], [], ""
+        if card != name:  # a label of an address
+            entries = [*entries, *(one for one in listed.get(card, ()) if one.family == psutil.AF_LINK)]
         for entry in entries:
             if entry.family == psutil.AF_LINK and entry.address.strip("0:-"):
                 mac = entry.address.lower()
             if entry.family in (socket.AF_INET, socket.AF_INET6):
                 addresses.append(entry.address.partition("%")[0])
                 lengths.append(_prefix_length(entry.netmask))
-        stat = stats.get(name)
+        stat = stats.get(card)
         flags = str(getattr(stat, "flags", "")).split(",")
         loopback = "loopback" in flags or any(
             (parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses
@@ -79,9 +83,9 @@ def _listed() -> tuple[Interface, ...]:
                 _agreed(speed) if up else None,
                 half,
                 "noarp" in flags,
-                _arp_ignore(name),
+                _arp_ignore(card),
                 refused.get(name, ()),
-                bridges.get(name, ""),
+                bridges.get(card, ""),
             )
         )
     return tuple(found)
@@ -222,13 +226,13 @@ def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
     candidates = [
         (interface.name, address)
         for interface in ours
-        if interface.up and not interface.loopback and (interface.name in defaults or not is_bridge(interface.name))
+        if interface.up and not interface.loopback and (interface.device in defaults or not is_bridge(interface.device))
         for address in interface.addresses
         if (parsed := parse_address(address)) and not parsed.is_link_local and not parsed.is_loopback
     ]
     candidates.sort(key=lambda pair: (is_virtual(pair[0]), ":" in pair[1]))
     for name, address in candidates:
-        if name in defaults and not is_virtual(name):
+        if Interface(name).device in defaults and not is_virtual(name):
             return AddressChoice(address, name, "default route")
     return AddressChoice(candidates[0][1], candidates[0][0], "first interface") if candidates else None
 

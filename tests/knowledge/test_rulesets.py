@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.knowledge.iptables import parse_iptables
-from distdoctor.knowledge.nftables import parse_nft_json
+from distdoctor.knowledge.iptables import iptables_proxied, parse_iptables
+from distdoctor.knowledge.nftables import nft_proxied, parse_nft_json
 from distdoctor.knowledge.ruleset import BadRuleset
 
 # nft -j list ruleset, nftables 1.0.6
@@ -176,6 +176,52 @@ def test_what_iptables_sends_elsewhere_is_told(rule: str, hook: str | None) -> N
     heads = "".join(f":{name} ACCEPT [0:0]\n" for name in ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"))
     found = parse_iptables(f"*nat\n{heads}-A {rule}\nCOMMIT\n", "iptables")
     assert [one.hook for one in found] == ([hook] if hook else [])
+
+
+ISTIO = """*nat
+:OUTPUT ACCEPT [0:0]
+:ISTIO_OUTPUT - [0:0]
+:ISTIO_REDIRECT - [0:0]
+-A OUTPUT -p tcp -j ISTIO_OUTPUT
+-A OUTPUT -p tcp -m addrtype --dst-type LOCAL -j REDIRECT --to-ports 7
+-A OUTPUT -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 8080
+-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN
+-A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN
+-A ISTIO_OUTPUT -j ISTIO_REDIRECT
+-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001
+COMMIT
+"""
+
+
+def test_by_which_rules_a_proxy_gets_all_that_is_sent() -> None:
+    (rule,) = iptables_proxied(ISTIO)
+    chains = "-p tcp -j ISTIO_OUTPUT > -j ISTIO_REDIRECT > -p tcp -j REDIRECT --to-ports 15001"
+    assert rule == f"iptables -t nat -A OUTPUT {chains}"
+
+
+def test_the_same_as_nft_tells_it_of_iptables_nft() -> None:
+    def rule(chain: str, *expr: object) -> object:
+        return {"rule": {"family": "ip", "table": "nat", "chain": chain, "expr": [*expr]}}
+
+    tcp = {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "protocol"}}, "right": "tcp"}}
+    port = {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 80}}
+    local, redirect = {"xt": {"type": "match", "name": "addrtype"}}, {"xt": {"type": "target", "name": "REDIRECT"}}
+    base = {"family": "ip", "table": "nat", "name": "OUTPUT", "type": "nat", "hook": "output", "prio": -100}
+    items = [
+        {"table": {"family": "ip", "name": "nat"}},
+        {"chain": base},
+        {"chain": {"family": "ip", "table": "nat", "name": "ISTIO_REDIRECT"}},
+        rule("OUTPUT", tcp, {"jump": {"target": "ISTIO_REDIRECT"}}),
+        rule("OUTPUT", tcp, local, redirect),
+        rule("OUTPUT", port, redirect),
+        rule("ISTIO_REDIRECT", tcp, redirect),
+    ]
+    text = json.dumps({"nftables": items})
+    assert nft_proxied(text) == (
+        "nft chain ip nat OUTPUT: ip protocol tcp jump ISTIO_REDIRECT > ip protocol tcp REDIRECT",
+    )
+    with pytest.raises(BadRuleset):
+        nft_proxied("[]")
 
 
 def test_what_iptables_accepts_so_many_of_is_told() -> None:

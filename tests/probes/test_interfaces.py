@@ -116,3 +116,23 @@ print(sorted((one.name, one.refused) for one in interfaces() if one.name != "lo"
 
 def test_an_ipv6_address_for_which_another_host_answered_is_told() -> None:
     assert lines_of(_REFUSED, "--net", tools=("ip",)) == ["[('v0', ()), ('v1', ('fd77::b',))]"]
+
+
+_LABEL = """
+import subprocess
+from distdoctor.probes.interfaces import interfaces, reachable_address
+for line in ("link add eth0 type veth peer name x0", "link set eth0 up", "link set x0 up",
+             "address add 10.77.0.11/24 dev eth0 label eth0:0", "route add default via 10.77.0.1 dev eth0"):
+    subprocess.run(["ip", *line.split()], check=True)
+found = {one.name: one for one in interfaces()}
+one, card = found["eth0:0"], found["eth0"]
+print(one.addresses, one.up, one.device, one.mac == card.mac != "", one.mtu)
+print(reachable_address(tuple(found.values())))
+"""
+
+
+def test_an_address_with_a_label_is_on_a_card_that_is_up() -> None:
+    """getifaddrs() lists it by its label, of which the kernel tells nothing."""
+    address, reached = lines_of(_LABEL, "--net", tools=("ip",))
+    assert address == "('10.77.0.11',) True eth0 True 1500"
+    assert "'eth0:0'" in reached and "default route" in reached

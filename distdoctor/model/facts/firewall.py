@@ -101,3 +101,5 @@ class Firewall:
     passages: tuple[Passage, ...] = ()
     """What it lets through for certain, though it has chains that can block; empty where it has none, or where that is
     not known."""
+    proxied: tuple[str, ...] = ()
+    """The rules by which a port of this host gets what it sends to all ports of others, as those of a service mesh."""

@@ -95,6 +95,12 @@ class Interface:
     """The bridge that it is a port of (``ip link set ... master``): what comes in there is the bridge's, also what is
     for an address of the port's own."""
 
+    @property
+    def device(self) -> str:
+        """The card, as routing tables name it: getifaddrs() lists an address with a label by that (``eth0:0``), gloo
+        and NCCL take it for the name of an interface, and the kernel knows none of that name."""
+        return self.name.partition(":")[0]
+
 
 @dataclass(frozen=True)
 class HostsLine:

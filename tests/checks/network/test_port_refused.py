@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Contact, FirewallChain, Route
+from distdoctor.model.facts import Bind, Contact, Firewall, FirewallChain, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
@@ -35,6 +35,16 @@ def redirected() -> Facts:
     return (with_network(a, firewall=replace(a.network.firewall, chains=(chain,), shut=())),)
 
 
+PROXY = "nft chain ip nat OUTPUT: ip protocol tcp REDIRECT"
+
+
+def to_a_proxy(*, hosted: bool = True) -> Facts:
+    """All that host1 sends is for a sidecar of its own that does not run yet."""
+    a, b = shut("refused")
+    b = with_network(b, firewall=Firewall(True, proxied=(PROXY,)))
+    return (a, b) if hosted else (b,)
+
+
 def kept() -> Facts:
     """A route of type local on host1 has node 0's address in it: the kernel sends from that address, to itself."""
     a, b = shut("refused")
@@ -48,6 +58,7 @@ ROWS = [
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
     Row("node 0 came late, and has a rule", late, ("host0",), together=True),
     Row("node 0 knows its own rule", lambda: own_rule("reset"), ("host0",)),
+    Row("host1 sends all to a proxy that is not there", to_a_proxy, ("host1",)),
     Row("node 0 redirects the port to another one", redirected, ("host0",)),
 ]
 
@@ -109,3 +120,9 @@ def test_what_a_kernel_keeps_for_itself_is_no_firewall_s() -> None:
         (told,) = [f for f in judged(*facts).findings if f.check == CHECK]
         assert told.nodes == ("host1",) and "sends it to itself" in " ".join(told.evidence)
         assert [fix.commands for fix in told.fixes] == [("ip route show table local",)]
+
+
+def test_that_a_proxy_refused_one_node_alone_does_not_claim() -> None:
+    """The rules may be for other users than this one, and node 0 not started."""
+    (refused,) = [one for one in judged(*to_a_proxy(hosted=False)).findings if one.check == CHECK]
+    assert refused.because_of and PROXY in " ".join(refused.evidence)

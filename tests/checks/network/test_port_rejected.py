@@ -59,6 +59,13 @@ def test_a_rule_that_forwards_the_port_is_not_called_a_firewall_that_rejects() -
     assert "forwards" in root(*shut("rejected", rules=(FORWARDS, "tcp dport 8080 dnat to 172.17.0.6:80"))).title
 
 
+def test_a_published_port_is_left_to_its_container() -> None:
+    """To let it in would not do: what node 0 sends to its own address is forwarded, too."""
+    one = root(*shut("rejected", rules=(FORWARDS,)))
+    assert {value for fix in one.fixes if fix.option == 1 for value in fix.flags.values()} == {"29501"}
+    assert "docker ps --filter publish=29500" in next(fix.text for fix in one.fixes if fix.option == 2)
+
+
 def test_a_rule_of_its_own_changes_who_says_that_it_is_rejected() -> None:
     """The kernel translates the address of an error, too: it seems to come from node 0, which never saw a packet."""
     rule = "tcp dport 29500 DNAT"
