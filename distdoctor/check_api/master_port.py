@@ -30,7 +30,6 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
 
 FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port, as that of a container that is gone"
-
 WITHOUT_PROXY = (
     "Start the job once the proxy runs (istio: holdApplicationUntilProxyStarts), or without it (the annotation "
     'sidecar.istio.io/inject: "false"; without a mesh: take the rule away).'
@@ -58,12 +57,12 @@ def master_port_findings(
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
     shutting = shuts_itself(cluster, how, outcomes)
     for group in grouped_by_address([one for one in shut if one.node not in found]):
-        zero = store_host_tried(cluster, group)
-        if zero is None and shutting is not None and shutting is master_address_owner(cluster, group):
+        zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
+        if zero is None and shutting is not None and shutting is owner:
             zero = shutting  # it came when they had given up: its rule would have kept them out all the same
-        proven = group if zero is not None else [one for one in group if at_once(one) or _sent_elsewhere(one)]
+        proven = group if zero is not None else [one for one in group if at_once(one) or _sent_elsewhere(one, owner)]
         if proven:
-            yield _blocked(cluster, proven, zero or master_address_owner(cluster, proven), told)
+            yield _blocked(cluster, proven, zero or owner, told)
         # Whose own plan makes no sense has asked once, and waited for nobody.
         rest = [one for one in group if one not in proven and not one.node.plan.broken]
         if rest:
@@ -72,9 +71,12 @@ def master_port_findings(
         yield own_filter_finding(cluster, shutting)
 
 
-def _sent_elsewhere(one: FailedContact) -> bool:
-    """Whether the node's own rules say that it asked somebody else."""
-    return sends_elsewhere(one.node, one.contact.port)
+def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
+    """Whether the node's own rules say that it asked somebody else than node 0. Without that one's facts, only of the
+    address of a host on the same link: a rule for another may be what leads to node 0, as those of a service are."""
+    near = one.node.network.neighbour
+    is_host = near is not None and near.state == "answers" and near.address == one.contact.address
+    return (zero is not None or is_host) and sends_elsewhere(one.node, one.contact.port, zero)
 
 
 def _proxied(one: FailedContact) -> tuple[str, ...]:
@@ -196,7 +198,7 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
         return _Words(FORWARDED, "is forwarded to another place by a rule of its own", fixes=(*others, away))
     if side != "from":
         return None
-    if all(map(_sent_elsewhere, shut)):
+    if all(_sent_elsewhere(one, zero) for one in shut):
         return _Words(SENT_ELSEWHERE, f"is never asked: a rule of {names_of(clients)} sends that to another place")
     if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
         told = f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
@@ -219,7 +221,7 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
 def _side(one: FailedContact, zero: Node | None) -> Suspect:
     """Whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose rules say
     so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an error, too."""
-    if _sent_elsewhere(one) or (zero is not None and _proxied(one)):
+    if _sent_elsewhere(one, zero) or (zero is not None and _proxied(one)):
         return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
     if sender in one.node.addresses and sender != one.contact.address:

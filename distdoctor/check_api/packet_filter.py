@@ -16,6 +16,7 @@ from distdoctor.model.facts import Firewall, FirewallChain
 
 Suspect = Literal["from", "to", "either"]
 _SOURCE = re.compile(r"(?:\bsnat (?:ip6? )?to|--to-source) ([\da-fA-F.:]+)")
+_TARGET = re.compile(r"(?:\bdnat (?:ip6? )?to|--to-destination) \[?([\da-fA-F:]+(?=\])|[\d.]+|[\da-fA-F:]+)")
 _ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b", re.IGNORECASE)
 
 
@@ -24,7 +25,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
     The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
     """
-    source_rules, target_rules = _told(source), _told(target)
+    source_rules, target_rules = _told(source, target), _told(target)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
@@ -54,17 +55,30 @@ def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
     )
 
 
-def _told(node: Node | None) -> Firewall | None:
-    """The packet filter of a node, without its rules that only make what it sends come from an address of its own."""
+def _told(node: Node | None, target: Node | None = None) -> Firewall | None:
+    """The packet filter of a node, without its rules that only make what it sends come from an address of its own, or
+    go to one of the target's, as those for the address of a service do."""
     rules = node.network.firewall if node is not None else None
     if node is None or rules is None:
         return None
     own = {a for one in node.interfaces if not one.loopback for a in one.addresses}
+    its = set(target.addresses) if target is not None else set()
     chains = (
-        replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if _source(rule) not in own))
+        replace(
+            chain,
+            blocking_rules=tuple(
+                rule for rule in chain.blocking_rules if _source(rule) not in own and _target(rule) not in its
+            ),
+        )
         for chain in rules.chains
     )
     return replace(rules, chains=tuple(chains))
+
+
+def _target(rule: str) -> str:
+    """The address that a rule sends packets to instead; empty where it does not, or where nft does not tell."""
+    found = _TARGET.search(rule)
+    return found[1] if found is not None else ""
 
 
 def _source(rule: str) -> str:
@@ -128,9 +142,10 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def sends_elsewhere(node: Node, port: int) -> bool:
-    """Whether a rule of the node sends what it means for that port of others to another host or port."""
-    rules = node.network.firewall
+def sends_elsewhere(node: Node, port: int, target: Node | None) -> bool:
+    """Whether a rule of the node sends what it means for that port of others to another host or port, and not to the
+    target."""
+    rules = _told(node, target)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
         if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):

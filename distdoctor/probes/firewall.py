@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Literal
@@ -33,6 +33,7 @@ _COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
 _DENIED = re.compile("Operation not permitted|Permission denied")
 """Of a root without CAP_NET_ADMIN, as in a container. Where there are no tables of its own, iptables-legacy-save does
 not say it: it prints nothing, and ends well."""
+_WITHOUT_TARGET = re.compile(r"\b(?:DNAT|REDIRECT|SNAT)$")
 _PORT = re.compile(r"\b\d{4,5}\b")
 MOST_PORTS = 8
 """Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
@@ -80,7 +81,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         return Firewall(False, "root may not read the firewall's rules without CAP_NET_ADMIN, as in a container")
     if ruleset is not None:
         try:
-            chains += parse_nft_json(ruleset)
+            chains += _with_targets(parse_nft_json(ruleset))
             proxied += nft_proxied(ruleset)
             read += _of_nft(ruleset)
             marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
@@ -157,6 +158,21 @@ def _made(
         for direction, reply in ((way, False), (back, True))
     ]
     return all(ruleset.passes(version, packet) for packet in packets for ruleset in read)
+
+
+def _with_targets(chains: Iterable[FirewallChain]) -> Iterator[FirewallChain]:
+    """The chains with what iptables-nft-save tells of those of iptables-nft that send packets elsewhere: nft does not
+    tell where to."""
+    saved: dict[str, tuple[FirewallChain, ...]] = {}
+    for chain in chains:
+        tool: Literal["iptables", "ip6tables"] = "ip6tables" if chain.family == "ip6" else "iptables"
+        if chain.table == "nat" and any(map(_WITHOUT_TARGET.search, chain.blocking_rules)):
+            if tool not in saved:
+                saved[tool] = parse_iptables(_said(f"{tool}-nft-save", "-t", "nat") or "", tool)
+            told = next((one.blocking_rules for one in saved[tool] if one.name == chain.name), ())
+            yield replace(chain, blocking_rules=told or chain.blocking_rules)
+        else:
+            yield chain
 
 
 def _of_nft(ruleset: str) -> Iterator[Read]:

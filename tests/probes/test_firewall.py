@@ -168,3 +168,36 @@ def test_many_rules_take_no_long_time(rules: int, told: str) -> None:
     """Each rule was looked at for each address and port by itself: 4 s of a processor for 300 rules. Of very many it
     is not asked whom they let in, and that is not known then."""
     assert lines_of(f"N = {rules}\n{MANY}", "--net", tools=("nft",)) == [told]
+
+
+DOCKER = """
+-N DOCKER
+-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER
+-A DOCKER ! -i docker0 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 172.17.0.5:29500
+"""
+SENT = """
+import subprocess
+from distdoctor.probes.firewall import firewall
+for rule in RULES.strip().splitlines():
+    subprocess.run(["iptables-nft", "-t", "nat", *rule.split()], check=True)
+found = firewall(29500)
+for chain in found.chains: print(chain.tool, chain.name, *chain.blocking_rules)
+for rule in found.proxied: print(rule)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (DOCKER, ["nft PREROUTING -m addrtype --dst-type LOCAL -j DOCKER > ! -i docker0 -p tcp -m tcp --dport 29500 -j "
+                  "DNAT --to-destination 172.17.0.5:29500"]),
+        ("-A OUTPUT -d 10.96.0.7 -p tcp --dport 29500 -j DNAT --to-destination 10.77.0.10",
+         ["nft OUTPUT -d 10.96.0.7/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10"]),
+        ("-A OUTPUT -p tcp -j REDIRECT --to-ports 15001", ["nft chain ip nat OUTPUT: meta l4proto tcp REDIRECT"]),
+    ],
+    ids=["published", "a service", "a proxy"],
+)  # fmt: skip
+def test_where_iptables_nft_sends_packets_to(rules: str, told: list[str]) -> None:
+    """nft itself tells only that it does."""
+    assert lines_of(f"RULES = {rules!r}\n{SENT}", "--net", tools=("nft", "iptables-nft")) == told

@@ -126,3 +126,19 @@ def test_that_a_proxy_refused_one_node_alone_does_not_claim() -> None:
     """The rules may be for other users than this one, and node 0 not started."""
     (refused,) = [one for one in judged(*to_a_proxy(hosted=False)).findings if one.check == CHECK]
     assert refused.because_of and PROXY in " ".join(refused.evidence)
+
+
+SERVICE = "-d 10.96.0.7/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10"
+
+
+def test_the_rule_of_a_service_that_leads_to_node_0_is_no_reason() -> None:
+    a, b = shut("refused", rules=(SERVICE,), at=1, hook="output")
+    found = [one for one in judged(a, b).roots if one.check == CHECK]
+    assert not found or found[0].nodes != ("host1",)
+
+
+def test_one_node_alone_does_not_know_whether_a_rule_leads_to_node_0() -> None:
+    """Its facts are not here, and the address is no host's on the link: it may be a service's."""
+    _, b = shut("refused", rules=(SERVICE,), at=1, hook="output")
+    (refused,) = [one for one in judged(b).findings if one.check == CHECK]
+    assert refused.because_of

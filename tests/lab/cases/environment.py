@@ -84,6 +84,7 @@ CASES = [
         Case("--backend mpi on a build without, where node 1 is slow", together(flag("--backend", "mpi", 0, 1), torch_slow(5, 1)), "environment/backend-not-built", BOTH, torch="at once"),
         Case("--backend nccl on a build without", flag("--backend", "nccl", 0, 1), "environment/backend-not-built", BOTH),
         Case("a setting of gloo on one of 3", variable("TORCH_GLOO_LAZY_INIT", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3),
+        Case("a transport that torch lacks on one of 2", variable("GLOO_DEVICE_TRANSPORT", "TCP_TLS", 1), "gloo/init-failed", ["host1"], torch="not measured"),
         Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
         Case("DETAIL on one of 2", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
         Case("DETAIL on one of 3", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 0), "environment/setting-mismatch", ["host0"], hosts=3),

@@ -16,6 +16,8 @@ CASES = [
     # The case this project began with.
     Case("127.0.1.1 on both", own_name_at("127.0.1.1", 0, 1), LOOPBACK, ["host0", "host1"], verified=True, options=(1, 2)),
     Case("127.0.1.1 on both, 192.168", own_name_at("127.0.1.1", 0, 1), LOOPBACK, ["host0", "host1"], subnets=[PRIVATE_LAN], verified=True),
+    Case("0.0.0.0 on node 1", own_name_at("0.0.0.0", 1), LOOPBACK, ["host1"], verified=True, options=(1, 2), torch="not measured"),
+    Case("0.0.0.0 on both", own_name_at("0.0.0.0", 0, 1), LOOPBACK, ["host0", "host1"], verified=True, torch="not measured"),
     Case("::1 on node 1", own_name_at("::1", 1), LOOPBACK, ["host1"], verified=True),
     Case("127.0.1.1 on both, under torchrun", own_name_at("127.0.1.1", 0, 1), LOOPBACK, ["host0", "host1"], style="torchrun", verified=True),
     Case("127.0.1.1 on both, interfaces of other names", own_name_at("127.0.1.1", 0, 1), LOOPBACK, ["host0", "host1"], interface="enp0s31f6"),

@@ -131,6 +131,44 @@ def published_for_another(on: int) -> Fault:
     return inject
 
 
+def published_by_docker(on: int, port: int = PORT) -> Fault:
+    """The rules of ``docker run -p PORT:PORT`` on host ``on``, and the container is gone."""
+    rules = iptables(
+        on,
+        "-t nat -N DOCKER",
+        "-t nat -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER",
+        "-t nat -A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER",
+        "-t nat -A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE",
+        f"-t nat -A DOCKER ! -i docker0 -p tcp -m tcp --dport {port} -j DNAT --to-destination 172.17.0.5:{port}",
+    )
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].add_interface("docker0", "172.17.0.1/16")
+        launch.cluster[on].inside("echo 1 > /proc/sys/net/ipv4/ip_forward")
+        rules(launch)
+
+    return inject
+
+
+def istio(on: int) -> Fault:
+    """The rules of istio's init container on host ``on``; the sidecar does not run yet."""
+    return iptables(
+        on,
+        "-t nat -N ISTIO_OUTPUT",
+        "-t nat -N ISTIO_REDIRECT",
+        "-t nat -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001",
+        "-t nat -A OUTPUT -p tcp -j ISTIO_OUTPUT",
+        "-t nat -A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN",
+        "-t nat -A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN",
+        "-t nat -A ISTIO_OUTPUT -j ISTIO_REDIRECT",
+    )
+
+
+def istio_off(on: int) -> Fault:
+    """Nothing of host ``on`` is redirected any more."""
+    return iptables(on, "-t nat -F OUTPUT")
+
+
 def ufw(on: int) -> Fault:
     """What ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
     return iptables(
