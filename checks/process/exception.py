@@ -57,12 +57,37 @@ LOG = (
     ),
     Line(
         # HTCondor's, too, and systemd's, of a unit whose name may be a job's
-        ("exitcode", "exit code", "return code = ", "(1) Normal termination (", "code=exited, status="),
-        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b|Normal termination \(return value [1-9]"
+        ("exitcode", "exit code", "return code = ", "(1) Normal termination (", "code=exited, status=", "] Error "),
+        r"(?:(?:exit ?code|return code) *[:=]? *\(?|^make(?:\[\d+\])?: \*\*\* .{1,300}\] Error )[1-9]\d*\b"
+        r"|Normal termination \(return value [1-9]"
         r"|systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main .{0,30}, status=[1-9]",
         shows="symptom",
         why="exit code 1 says nothing of the reason",
-        unless=r"exit ?code *[:=]? *\(?(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
+        unless=r"(?:exit ?code *[:=]? *\(?|\] Error )(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
+    ),
+    Line(  # of programs in Go that have started it
+        "exit status ",
+        r"(?:^|: )exit status (?!137)[1-9]\d{0,2}$",
+        shows="symptom",
+        why="the exit code says nothing of the reason",
+    ),
+    Line(  # what wrappers and W&B say of how the job ended
+        (
+            " with status ",
+            " with exit status ",
+            "exit_status=",
+            ", rc=",
+            "=FAILED",
+            ": FAILED",
+            " (failed ",
+            " failed with code ",
+        ),
+        r"\b(?:job|run|training|torchrun|python[\d.]*|script|launcher)\b.{0,60}\b(?:ended|finished|exited|completed"
+        r"|terminated|done|failed)\b.{0,40}(?:\bwith (?:exit )?status|exit_status=|\brc=)[: ]?[1-9]"
+        r"|\b(?:[Jj]ob|[Rr]un|[Tt]raining)\b.{0,60}\b(?:state|[Ss]tatus)(?:=|: )FAILED\b"
+        r"|^wandb: .{0,80}(?:\(failed |Program failed with code )[1-9]",
+        shows="symptom",
+        why="that it failed says nothing of the reason",
     ),
     Line(
         "CalledProcessError: ",
@@ -97,7 +122,9 @@ LOG = (
     ),
     Line(
         " exited with code ",  # of HPE's mpiexec (PALS), of docker compose
-        r"^(?:(?:(?P<host>[\w.-]{1,63}): )?rank (?P<rank>\d{1,6})|(?P<pod>[\w.-]+[-_]\d+)) exited with code [1-9]",
+        r"^(?:(?:(?P<host>[\w.-]{1,63}): )?rank (?P<rank>\d{1,6})|(?P<pod>[\w.-]+[-_]\d+)) exited with code [1-9]"
+        r"|\b(?:[Jj]ob|[Tt]rain\w*|torchrun|python[\d.]*|[Cc]ontainer|[Cc]ommand|[Ss]cript)\b.{0,60} exited with code "
+        r"[1-9]",
         unless="code (?:13[245679]|143)$",
         shows="symptom",
         why="the exit code says nothing of the reason",

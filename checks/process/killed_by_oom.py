@@ -150,9 +150,10 @@ LOG = (
         "std::bad_alloc",
         told=REFUSED,
     ),
+    Line.of_exit_code("-9|137", shows="end", why=BY_WHOM, told=KILLED),
     Line(
-        ("exitcode", "exit code", "return code = ", '"ExitCode": '),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-9|137)\b|\"ExitCode\": 137\b",
+        '"ExitCode": ',
+        r"\"ExitCode\": 137\b",
         shows="end",
         why=BY_WHOM,
         told=KILLED,
@@ -205,6 +206,13 @@ LOG = (
         why=BY_WHOM,
         told=KILLED,
     ),
+    Line(  # LSF's
+        "Exited ",
+        r"^Exited (?:with signal termination: (?:9|Killed)\b|by signal 9\b)",
+        shows="end",
+        why=BY_WHOM,
+        told=KILLED,
+    ),
     Line(
         "exited on signal 9",
         r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b",
@@ -216,7 +224,9 @@ LOG = (
         # HPE's mpiexec (PALS); HTCondor; docker compose
         (" died from signal 9", " exited with code 137", "l termination (signal 9)"),
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b|\(0\) A"
-        r"|^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code 137$",
+        r"|^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code 137$"
+        r"|\b(?:[Jj]ob|[Tt]rain\w*|torchrun|python[\d.]*|[Cc]ontainer|[Cc]ommand|[Ss]cript)\b.{0,60} exited with code "
+        r"137\b",
         shows="end",
         why=BY_WHOM,
         told=KILLED,

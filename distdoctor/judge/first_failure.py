@@ -14,7 +14,7 @@ from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.judge.moments import earliest, first_by_clock
 from distdoctor.judge.reboots import starts, that_ended_it
 from distdoctor.judge.streams import caught
-from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, of_the_end, survived
+from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, of_the_end, survived, told_over
 from distdoctor.model.facts.logs import LogFacts, Match, Who
 
 BECAUSE = "it was raised because of what stands above it"
@@ -100,7 +100,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    return Reading(root, others, tuple(symptoms), tuple(noise), tuple(by_itself))
+    return Reading(root, others, tuple(symptoms), tuple(noise), (*by_itself, *told_over(logs.sources, went_on)))
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:

@@ -43,13 +43,38 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
         ended = any(_ends(match) for match in own)
         if source.died and not source.finished > last:
             continue  # what stands below it was written before
-        alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
+        # Who has died does not say that the job is done: the script around it does.
+        dead = any(_is_death(match, source) for match in own)
+        alive = source.progress > last or (source.finished > last and not ended and not dead)
+        alive = alive or source.lines - last > FAR
         alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))
         # What is said while all ranks leave is no failure of what they were there for.
-        left = source.done and not ended and all(match.shows == "symptom" for match in own)
+        left = source.done and not ended and not dead and all(match.shows == "symptom" for match in own)
         if own and (alive or left):
             found += own
     return found
+
+
+def _is_death(match: Match, source: LogSource) -> bool:
+    """Whether ``match`` shows the end of a process that had not said that the job is done, and below it no steps."""
+    line = last_line(match)
+    if 0 < source.over < match.line or source.progress > line or match.values.keys() & {"thread", "child"}:
+        return False
+    raised = RAISED.match(match.text) is not None and "caught" not in match.values
+    return match.shows == "end" or "whole" in match.values or raised or _ABORTED.search(match.text) is not None
+
+
+def told_over(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
+    """Of ``matches``, which are survived, what a program has caught below its last steps, and before the word that the
+    job is done: whoever wrote that."""
+    of = {source.name: source for source in sources}
+    return [
+        match
+        for match in matches
+        if "caught" in match.values
+        and (source := of.get(match.source)) is not None
+        and source.progress < last_line(match) < source.over
+    ]
 
 
 def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
@@ -138,8 +163,10 @@ def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
 
 _LAUNCHER = re.compile(
     r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]|Process name: \["
+    r"|[Ee]xited with (?:exit )?code [1-9]|\bexit (?:code|status)\W{0,3}[1-9]|\] Error [1-9]\d{0,2}$"
 )
-"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's."""
+"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's; srun, CI, make."""
+_ABORTED = re.compile(r"\bAborted\b|\bSIGABRT\b")
 
 
 def _ends(match: Match) -> bool:

@@ -21,6 +21,7 @@ from distdoctor.logs import (
     places,
     port_texts,
     reader,
+    report_first,
     settings,
     stack_texts,
     tables,
@@ -176,7 +177,7 @@ class Collector:
             text = as_text(raw.read(json_lines.ARRAY))
             numbers: Sequence[int] = ()
             if newest_first.begins(text[: reader.HEAD]):
-                text, numbers = newest_first.turned(text)
+                text, numbers = newest_first.in_order(text)
             self._read(source, kind, [text, *reader.blocks(raw)], numbers)
         elif raw.peek(len(beside.PARSABLE)).startswith(beside.PARSABLE):
             self._read(source, kind, [block.replace(b"|", b" ") for block in reader.blocks(raw)])
@@ -229,15 +230,18 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
     """The blocks of a log in the order in which it was written, and where their lines stand in it where that is
     another."""
     first = next(blocks, b"")
-    if not newest_first.begins(first[: reader.HEAD]):
+    for order in (newest_first, report_first):
+        if order.begins(first[: reader.HEAD]):
+            break
+    else:
         return chain([first], blocks), ()
     read, size = [first], len(first)
     for block in blocks:
         read.append(block)
         size += len(block)
-        if size > newest_first.LARGEST:
+        if size > order.LARGEST:
             return chain(read, blocks), ()
-    text, numbers = newest_first.turned(b"".join(read))
+    text, numbers = order.in_order(b"".join(read))
     return [text], numbers
 
 

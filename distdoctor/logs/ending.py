@@ -23,6 +23,7 @@ PROGRESS = re.compile(
 _OVER = re.compile(
     r"\btrain_runtime\b|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){1,2}:? 0\b|\bexits successfully\b"
     r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)|^\(1\) Normal termination \(return value 0\)"
+    r"|^Successfully completed\.$"
     r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
     r"|(?:finished|completed) successfully|succeeded)\b"
     r"|\bfit\W{1,3}stopped: \W?max_(?:epochs|steps|time)=|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
@@ -39,6 +40,15 @@ _DONE = re.compile(
     re.I,
 )
 """The job is done."""
+_BADLY = re.compile(
+    r"\b(?:exit|return)?[ _-]?(?:code|status|rc)\b\W{0,3}-?[1-9]|\bexit(?:ed)?(?: with)?\W{0,3}[1-9]"
+    r"|\b(?:state|status|result|outcome)\W{1,3}(?:fail(?:ed|ure)|error|killed|aborted|cancell?ed)\b"
+    r"|\bwith (?:an? |some |[1-9]\d{0,6} )?(?:errors?|failures?|exceptions?)\b|\bunsuccessful"
+    r"|\((?:failed|killed|aborted)\b"
+    r"|\b[1-9]\d{0,6} (?:failed|failures?|errors?)\b|\b(?-i:FAILED|FAILURE|ABORTED|KILLED)\b",
+    re.I,
+)
+"""That it has not ended well stands in the same line."""
 _PART = re.compile(
     r"\bevaluation\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
     r"|\bsaved? (?:the )?(?:model|checkpoint)|\bBest (?:accuracy|model|val)",
@@ -87,6 +97,7 @@ class Ending:
     progress: int | None = None
     finished: int | None = None
     record: int | None = None
+    over: int | None = None
     starting: bool = False
     done: bool = False
 
@@ -94,7 +105,7 @@ class Ending:
 def judge(tail: bytes) -> Ending:
     """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
     last, steps, drawn, seen = "", list[int](), "", 0
-    part = ahead = record = None
+    part = ahead = record = first = None
     tested = _TESTED.search(tail)
     done = tail.count(b"\n", 0, tested.start()) if tested else None
     low = tail.lower()
@@ -111,24 +122,30 @@ def judge(tail: bytes) -> Ending:
         last = last or text
         if "progress" in hints and PROGRESS.search(text) and not _SUMMARY.match(text):
             bar = _BAR.search(text)
-            if bar is None or bar[0] != drawn:
+            if bar is None or text[: bar.end()] != drawn:
                 steps.append(number)
-            drawn = bar[0] if bar else ""
-        if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))):
-            done = number
+            drawn = text[: bar.end()] if bar else ""
+        if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
+            done = number if done is None else done
+            first = first if steps else number
         if part is None and close and _PART.search(text):
             part = number
         if "starting" in hints and _STARTING.search(text):
             ahead = number
         if "record" in hints and RECORD.match(text):
             record = number
-        for kind, known in (("progress", len(steps) > 1), ("end", done), ("starting", ahead), ("record", record)):
+        for kind, known in (
+            ("progress", len(steps) > 1),
+            ("end", bool(steps) and done),
+            ("starting", ahead),
+            ("record", record),
+        ):
             if known not in (None, False):
                 open_ones.pop(kind, None)
     finished = max((one for one in (done, part) if one is not None), default=None)
     starting = ahead is not None and finished is None and (not steps or ahead > steps[0])
     over = done is not None and all(one is None or one <= done for one in (steps[0] if steps else None, ahead))
-    return Ending(last[:300], steps[1] if len(steps) > 1 else None, finished, record, starting, over)
+    return Ending(last[:300], steps[1] if len(steps) > 1 else None, finished, record, first, starting, over)
 
 
 def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:

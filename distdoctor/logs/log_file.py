@@ -123,6 +123,7 @@ class LogFile:
             worked=self._alive.told(self._file, alive.MANY),
             restarted=self._tries.restarted,
             began=self._began,
+            over=first + end.over if end.over is not None else 0,
             ended=_last_time(tail.splitlines()[-LAST:]),
         )
 
@@ -168,7 +169,7 @@ class LogFile:
             self._looked += 1
             stack = tracebacks.before(context, at)
             line, ignored = replace(line, chained=stack.chained), stack.ignored
-            mark = {**mark, "caught": "yes"} if stack.caught else mark
+            mark |= {name: "yes" for name, true in (("caught", stack.caught), ("whole", stack.whole)) if true}
         for one in known:
             values = one.values(text)
             if _ADVICE.match(text) if one.line.shows == "cause" else ignored:
@@ -223,7 +224,7 @@ class LogFile:
             return
         self._logged = stack.logged or (stack.chained and self._logged)
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
-        shown = {"traced": stack.traced, "logged": self._logged, "caught": caught}
+        shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)

@@ -22,7 +22,7 @@ def begins(head: bytes) -> bool:
     return drops >= DROPS and not rises and times[0] - times[-1] >= 1
 
 
-def turned(text: bytes) -> tuple[bytes, list[int]]:
+def in_order(text: bytes) -> tuple[bytes, list[int]]:
     """The lines of ``text``, the last one first, each with what follows it without a time of its own; and at which line
     of ``text`` each stands."""
     groups = [*_groups(text)][::-1]

@@ -71,6 +71,7 @@ _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: after what a frame quotes, the own line of the exception."""
 _BEGIN = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_worker_loop")
 """Where the tracebacks begin of what nobody catches: of a script, a module, a process, a thread, a loader's worker."""
+_OF_SCRIPTS = ("<module>", "_run_module_as_main")
 _BY_HYDRA = "Error executing job with overrides"
 """Hydra leaves its own frames out of what ends a job (run_and_report() in hydra/_internal/utils.py)."""
 _BY_TORCH = re.compile(rb"\[rank\d{1,6}\]: ?Traceback")
@@ -150,6 +151,9 @@ class Before:
     """Whether it is what a test asserted, by unittest's account."""
     caught: bool = False
     """Whether the program has caught it: the traceback begins in one of its functions."""
+    whole: bool = False
+    """Whether the traceback begins where a script does, and no logger of the program wrote it: most often nobody has
+    caught that."""
 
 
 def before(block: bytes, start: int) -> Before:
@@ -157,7 +161,7 @@ def before(block: bytes, start: int) -> Before:
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
     lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
-    outermost, caught = "", False
+    outermost, caught, whole = "", False, False
     for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
@@ -169,7 +173,9 @@ def before(block: bytes, start: int) -> Before:
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
                 chained = True
                 break
-            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not _BY_TORCH.search(raw)
+            by_torch = _BY_TORCH.search(raw) is not None
+            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN) and not by_torch
+            whole = by_torch or outermost in _OF_SCRIPTS
         elif traced and line.strip() and not _RULE.match(line):
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))
@@ -178,7 +184,8 @@ def before(block: bytes, start: int) -> Before:
             caught = caught and not line.startswith(_BY_HYDRA)
             break
     ignored = ignored or bool(_TRACKER.search(frame))
-    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught)
+    whole = whole and not (logged or chained)
+    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, whole)
 
 
 def is_ignored(block: bytes, start: int) -> bool:

@@ -63,8 +63,9 @@ class Line:
     def of_exit_code(cls, codes: str, *, shows: Shows, why: str = "", told: str = "", unless: str = "") -> Line:
         """What launchers, shells and schedulers say of a process that ended with one of these ``codes``, an
         expression."""
-        words = rf"(?:exit ?code|return code) *[:=]? *\(?(?:{codes})\b"
-        return cls(("exitcode", "exit code", "return code = "), words, shows, why, told, unless=unless)
+        said = r"(?:exit ?code|return code) *[:=]? *\(?|^make(?:\[\d{1,3}\])?: \*\*\* .{1,300}\] Error "
+        literals = ("exitcode", "exit code", "return code = ", "] Error ")
+        return cls(literals, rf"(?:{said})(?:{codes})\b", shows, why, told, unless=unless)
 
     @property
     def literals(self) -> tuple[str, ...]:

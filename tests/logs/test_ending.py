@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs import ending
-from tests.logs.judging import judged
+from tests.logs.judging import CLOSED, judged, raised
 
 STEPS = "".join(f"step {number}: loss {1 / number:.3f}\n" for number in range(1, 60))
 SUMMARY = "".join(f"  layer.{number}.weight  frobenius  {number / 7:.4f}\n" for number in range(120))
@@ -77,3 +77,95 @@ def test_a_bar_that_is_drawn_again_as_it_was_shows_no_step(
     after = "".join(f" {one}%|###  | {one}/100 [00:40<00:10,  3.1it/s]\r" for one in states)
     found = judged(tmp_path, f"{bars}\n{HANDLED}{after}\n")
     assert found.verdict == verdict
+
+
+JOB_FINISHED = "Job finished at Fri Jan  2 10:00:00 UTC 2026\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("Killed", "fail"),
+        ("job.sh: line 12:  4711 Killed                  python train.py", "fail"),
+        ("Segmentation fault (core dumped)", "fail"),
+        ("Aborted (core dumped)", "incomplete"),
+        ("srun: error: n01: task 0: Killed", "fail"),
+        ("srun: error: n01: task 0: Exited with exit code 1", "incomplete"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "fail"),
+        (raised("", "KeyError: 'x'"), "fail"),
+        (raised("[rank1]: ", "KeyError: 'x'"), "fail"),
+        (raised("", CLOSED), "incomplete"),
+    ],
+)
+@pytest.mark.parametrize("finished", [JOB_FINISHED, "Everything done.\n", "State: COMPLETED (exit code 0)\n"])
+def test_a_script_that_says_it_is_done_does_not_say_that_the_job_is(
+    tmp_path: Path, line: str, verdict: str, finished: str
+) -> None:
+    assert judged(tmp_path, f"{STEPS}{line}\n{finished}").verdict == verdict
+
+
+def test_what_is_said_before_and_after_the_end(tmp_path: Path) -> None:
+    warning = "WARNING:root:could not upload: [Errno 28] No space left on device\n"
+    assert judged(tmp_path, f"{STEPS}{warning}Training complete.\n").verdict == "pass"
+    assert judged(tmp_path, f"{STEPS}Training complete.\n{raised('', CLOSED)}").verdict == "pass"
+
+
+def test_a_tool_that_is_ended_after_the_job(tmp_path: Path) -> None:
+    killed = "job.sh: line 20:  4711 Killed                  tensorboard --logdir tb\n"
+    assert judged(tmp_path, f"{STEPS}Training complete.\n{killed}{JOB_FINISHED}").verdict == "pass"
+
+
+def test_what_a_program_has_caught_before_somebody_said_that_it_is_done(tmp_path: Path) -> None:
+    text = f"{STEPS}{HANDLED}Training complete.\n"
+    found = judged(tmp_path, text)
+    assert (found.verdict, found.findings) == ("warn", ()) and "the program caught it" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("[wrapper] training finished with status 1", "incomplete"),
+        ("[wrapper] training finished with status 0", "pass"),
+        ("Job finished: state=FAILED reason=NonZeroExitCode", "incomplete"),
+        ("Job finished: state=SUCCEEDED", "pass"),
+        ("run ended, rc=1", "incomplete"),
+        ("run ended, rc=0", "pass"),
+        ("All done: 3 failed, 5 passed", "warn"),
+        ("All done: 0 failed, 5 passed", "pass"),
+        ("training finished with errors", "warn"),
+        ("training finished without errors", "pass"),
+        ("training finished unsuccessfully", "warn"),
+        ("job done (killed)", "warn"),
+        ("make: *** [Makefile:8: train] Error 1", "incomplete"),
+        ("make: *** [Makefile:8: train] Error 137", "fail"),
+        ("make[2]: *** [Makefile:8: train] Error 139", "fail"),
+        ("wandb: Waiting for W&B process to finish... (failed 1). Press Control-C to abort syncing.", "incomplete"),
+        ("wandb: Waiting for W&B process to finish... (success).", "warn"),
+        ("the job's container exited with code 2", "incomplete"),
+        ("the job's container exited with code 137", "fail"),
+        ("error: exit status 1", "incomplete"),
+    ],
+)
+def test_an_end_that_is_a_bad_one(tmp_path: Path, line: str, verdict: str) -> None:
+    assert judged(tmp_path, f"{STEPS}{line}\n").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR: Job failed: exit code 1",
+        "srun: error: n01: task 0: Exited with exit code 1",
+        "make: *** [Makefile:8: train] Error 1",
+        "trainer-1 exited with code 1",
+        "exit status 1",
+    ],
+)
+@pytest.mark.parametrize("after", ["", JOB_FINISHED])
+def test_who_tells_a_bad_exit_code_after_the_end(tmp_path: Path, line: str, after: str) -> None:
+    assert judged(tmp_path, f"{STEPS}Training complete.\n{line}\n{after}").verdict == "incomplete"
+
+
+def test_bars_of_several_epochs_are_steps(tmp_path: Path) -> None:
+    bars = "".join(f"Epoch {number}: 100%|####| 200/200 [00:30<00:00,  6.61it/s]\n" for number in range(3))
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 GiB.\n"
+    assert judged(tmp_path, f"{error}{bars}`Trainer.fit` stopped: `max_epochs=3` reached.\n").verdict == "pass"

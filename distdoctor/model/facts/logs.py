@@ -87,6 +87,8 @@ class LogSource:
     """The first time that it tells, where that is near its beginning, as of :class:`Who`."""
     ended: float | None = None
     """The last time that it tells, where that is near its end."""
+    over: int = 0
+    """The first line below all steps in which a job says that it is done, near the end; else 0."""
 
 
 @dataclass(frozen=True)
