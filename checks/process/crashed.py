@@ -161,8 +161,8 @@ LOG = (
         "driver is at fault (the kernel's log of that host).",
     ),
     Line(
-        "Illegal instruction",
-        r"Illegal instruction ?\(core dumped\)|SIGILL",
+        ("Illegal instruction", "Floating point exception"),
+        r"(?:Illegal instruction|Floating point exception) ?\(core dumped\)|SIGILL",
         shows="end",
     ),
     Line.of_exit_code(

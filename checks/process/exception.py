@@ -232,7 +232,9 @@ LOG = (
             "an exception on one of the ranks",
             "Error: failed to run torchrun",  # ColossalAI's
             "failed with return code list: [",  # SkyPilot's
+            "Job 'raysubmit_",  # Ray's
         ),
+        r"^(?!Job 'raysubmit_\w{1,40}' (?!failed))",
         shows="symptom",
         why="the launcher tells only that a process failed",
     ),

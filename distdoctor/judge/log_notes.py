@@ -14,6 +14,7 @@ MOST = 3
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
 """Where a file's name says by a number whose it is."""
 CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
+DONE = "below it stands no more than that the job is done; whether that was survived is not told"
 PART = "it ended a thread, or a process of its own, of a rank that ended well"
 SERIES = 3
 """Files that differ by such a number at least, before one that is not there is missed."""
@@ -32,10 +33,12 @@ def without_failure(
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
     raised = [match for match in caught if "caught" in match.values]
     apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
-    those = {one.source for one in (*raised, *apart)}
+    doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
+    those = {one.source for one in (*raised, *apart, *doubtful)}
     open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one, last)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
     said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
+    said += [(one, DONE) for one in doubtful[:1]]
     ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in said), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # Where the other stream of its process stops in mid-work, what was caught there may have ended it.

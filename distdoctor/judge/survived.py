@@ -56,24 +56,30 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
 
 
 def _is_death(match: Match, source: LogSource) -> bool:
-    """Whether ``match`` shows the end of a process that had not said that the job is done, and below it no steps."""
-    line = last_line(match)
-    if 0 < source.over < match.line or source.progress > line or match.values.keys() & {"thread", "child"}:
+    """Whether ``match`` shows the end of a process that had not said that the job is done."""
+    if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
-    raised = RAISED.match(match.text) is not None and "caught" not in match.values
-    return match.shows == "end" or "whole" in match.values or raised or _ABORTED.search(match.text) is not None
+    if "whole" in match.values:
+        return True
+    told = match.shows == "end" or "final" in match.values or _FATAL.match(match.text) is not None
+    return told and source.known < last_line(match)
+
+
+def _is_last(match: Match, source: LogSource) -> bool:
+    """Whether no steps stand below ``match``, and above it nothing that says that the job is done."""
+    return source.progress <= last_line(match) and not 0 < source.over < match.line
 
 
 def told_over(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
-    """Of ``matches``, which are survived, what a program has caught below its last steps, and before the word that the
-    job is done: whoever wrote that."""
+    """Of ``matches``, which are survived, the causes below the last steps of which only the word of somebody tells so
+    that the job is done."""
     of = {source.name: source for source in sources}
     return [
         match
         for match in matches
-        if "caught" in match.values
-        and (source := of.get(match.source)) is not None
-        and source.progress < last_line(match) < source.over
+        if (match.shows == "cause" or match.exception) and not _WARNED.match(match.text)
+        if (source := of.get(match.source)) is not None and _is_last(match, source)
+        if last_line(match) < source.finished and source.known < last_line(match)
     ]
 
 
@@ -166,7 +172,12 @@ _LAUNCHER = re.compile(
     r"|[Ee]xited with (?:exit )?code [1-9]|\bexit (?:code|status)\W{0,3}[1-9]|\] Error [1-9]\d{0,2}$"
 )
 """What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's; srun, CI, make."""
-_ABORTED = re.compile(r"\bAborted\b|\bSIGABRT\b")
+_FATAL = re.compile(
+    r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
+    r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called |mpirun noticed |MPI_ABORT |Aborted\b|Terminated$"
+    r"|Job '\S{1,80}' failed|.{0,80}(?:Watchdog caught|terminated with exception|entire process down)"
+)
+"""How a line begins of who starts programs and sees them end, or of a process that ends itself."""
 
 
 def _ends(match: Match) -> bool:

@@ -31,6 +31,12 @@ _OVER = re.compile(
     re.I,
 )
 """The job is done, and no part of it, wherever in the tail it stands."""
+_KNOWN = re.compile(
+    r"\btrain_runtime\b|\bexits successfully\b|\(SUCCEEDED\)|\bfit\W{1,3}stopped: |^=+ .{0,200}\d passed\b"
+    r"|\btraining SUCCESS\b"
+)
+"""Who says so knows how it went: a launcher, a harness of tests, a trainer at its own end. The script around a job says
+all the same that it is done, and so does the scheduler that has run the script."""
 _DONE = re.compile(
     r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
     r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
@@ -65,6 +71,8 @@ _SUMMARY = re.compile(r"wandb: ")
 """How a line begins that tells again, after the run, how its steps went."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
 """How a line begins that a program's logger wrote, after its time."""
+_ERROR = re.compile(r"(?:\[?[\w.]{1,60}\]?[ :|-]{0,4})?\[?(?:ERROR|FATAL|CRITICAL)\b")
+"""The same of one that takes it for a failure."""
 _STARTING = re.compile(
     r"\binit(?:ializ\w*|ialis\w*)? (?:torch[. ])?(?:distributed|process group|parallel)|\binit_process_group\b"
     r"|rendezvous|store[_ ]based[_ ]barrier|\bMEMBER: \d+/\d+|Init START"
@@ -84,6 +92,7 @@ _WORDS = {
         "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
         "|channel",
         "record": "info|warn|error|critical|debug",
+        "error": "error|fatal|critical",
     }.items()
 }
 """Of each expression that is looked for in many lines the words of which one stands in what it finds."""
@@ -98,6 +107,7 @@ class Ending:
     finished: int | None = None
     record: int | None = None
     over: int | None = None
+    known: int | None = None
     starting: bool = False
     done: bool = False
 
@@ -106,8 +116,9 @@ def judge(tail: bytes) -> Ending:
     """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
     last, steps, drawn, seen = "", list[int](), "", 0
     part = ahead = record = first = None
+    errors: list[tuple[int, str]] = []
     tested = _TESTED.search(tail)
-    done = tail.count(b"\n", 0, tested.start()) if tested else None
+    done = known = tail.count(b"\n", 0, tested.start()) if tested else None
     low = tail.lower()
     open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
     for number, piece in _pieces(tail):
@@ -120,7 +131,7 @@ def judge(tail: bytes) -> Ending:
         if seen > LAST or not (open_ones or close):
             break
         last = last or text
-        if "progress" in hints and PROGRESS.search(text) and not _SUMMARY.match(text):
+        if "progress" in hints and PROGRESS.search(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
             bar = _BAR.search(text)
             if bar is None or text[: bar.end()] != drawn:
                 steps.append(number)
@@ -128,24 +139,38 @@ def judge(tail: bytes) -> Ending:
         if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
             done = number if done is None else done
             first = first if steps else number
+            known = number if known is None and _KNOWN.search(text) else known
         if part is None and close and _PART.search(text):
             part = number
         if "starting" in hints and _STARTING.search(text):
             ahead = number
+        if "error" in hints and not steps and _ERROR.match(text):
+            errors.append((number, text))
         if "record" in hints and RECORD.match(text):
             record = number
-        for kind, known in (
+        for kind, found in (
             ("progress", len(steps) > 1),
             ("end", bool(steps) and done),
             ("starting", ahead),
             ("record", record),
+            ("error", bool(steps)),
         ):
-            if known not in (None, False):
+            if found not in (None, False):
                 open_ones.pop(kind, None)
     finished = max((one for one in (done, part) if one is not None), default=None)
     starting = ahead is not None and finished is None and (not steps or ahead > steps[0])
     over = done is not None and all(one is None or one <= done for one in (steps[0] if steps else None, ahead))
-    return Ending(last[:300], steps[1] if len(steps) > 1 else None, finished, record, first, starting, over)
+    failed = next((text for number, text in reversed(errors) if known is None and number < (first or 0)), "")
+    return Ending(
+        (failed or last)[:300],
+        steps[1] if len(steps) > 1 else None,
+        finished,
+        record,
+        first,
+        known,
+        starting,
+        over and not failed,
+    )
 
 
 def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:

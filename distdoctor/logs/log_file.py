@@ -124,6 +124,7 @@ class LogFile:
             restarted=self._tries.restarted,
             began=self._began,
             over=first + end.over if end.over is not None else 0,
+            known=first + end.known if end.known is not None else 0,
             ended=_last_time(tail.splitlines()[-LAST:]),
         )
 

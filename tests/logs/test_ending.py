@@ -91,10 +91,23 @@ JOB_FINISHED = "Job finished at Fri Jan  2 10:00:00 UTC 2026\n"
         ("Aborted (core dumped)", "incomplete"),
         ("srun: error: n01: task 0: Killed", "fail"),
         ("srun: error: n01: task 0: Exited with exit code 1", "incomplete"),
-        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "fail"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "warn"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ckpt.pt', starting from scratch", "warn"),
+        ("Terminated", "incomplete"),
         (raised("", "KeyError: 'x'"), "fail"),
         (raised("[rank1]: ", "KeyError: 'x'"), "fail"),
         (raised("", CLOSED), "incomplete"),
+        ("terminate called after throwing an instance of 'c10::Error'", "incomplete"),
+        ("Floating point exception (core dumped)", "fail"),
+        ("/bin/bash: line 14: torchrun: command not found", "fail"),
+        ("python: can't open file '/home/u/trian.py': [Errno 2] No such file or directory", "fail"),
+        ("train.py: error: the following arguments are required: --data", "fail"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.", "fail"),
+        ("job.sh: line 20: echo: write error: No space left on device", "fail"),
+        ("Job 'raysubmit_x' failed", "incomplete"),
+        ("ERROR: cannot read /data/config.yaml", "warn"),
+        ("FATAL: loss is nan at step 20, stopping", "warn"),
+        ("2026-01-02 10:00:00,000 ERROR __main__: giving up", "warn"),
     ],
 )
 @pytest.mark.parametrize("finished", [JOB_FINISHED, "Everything done.\n", "State: COMPLETED (exit code 0)\n"])
@@ -108,6 +121,13 @@ def test_what_is_said_before_and_after_the_end(tmp_path: Path) -> None:
     warning = "WARNING:root:could not upload: [Errno 28] No space left on device\n"
     assert judged(tmp_path, f"{STEPS}{warning}Training complete.\n").verdict == "pass"
     assert judged(tmp_path, f"{STEPS}Training complete.\n{raised('', CLOSED)}").verdict == "pass"
+
+
+def test_an_error_after_the_end_is_none_of_the_job(tmp_path: Path) -> None:
+    error = "ERROR: could not upload the metrics\n"
+    assert judged(tmp_path, f"{STEPS}Training complete.\n{error}{JOB_FINISHED}").verdict == "pass"
+    assert judged(tmp_path, f"{STEPS}{error}Ran 2 tests in 1.2s\n\nOK\n").verdict == "pass"
+    assert "last seen doing: ERROR: could" in judged(tmp_path, f"{STEPS}{error}{JOB_FINISHED}").notes[0]
 
 
 def test_a_tool_that_is_ended_after_the_job(tmp_path: Path) -> None:
