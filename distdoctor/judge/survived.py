@@ -34,7 +34,7 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
         if source.kind == "kernel":
             continue
         found += [match for match in own if "restarted" in match.values]  # a container that did well when tried again
-        found += (went_on := _went_on(source, own))
+        found += (went_on := [*_went_on(source, own), *_executed(source, own)])
         own = [match for match in own if match not in went_on]
         last = max((last_line(match) for match in own), default=0)
         if any(match.values.get("final") for match in own) and source.finished <= last:
@@ -104,6 +104,17 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
         if last_line(match) < max((*mine, *others, *many, *after), default=0) and "uncaught" not in match.values:
             found.append(match)
     return found
+
+
+def _executed(source: LogSource, own: Sequence[Match]) -> list[Match]:
+    """The exceptions of texts that a program executes, as what a model has written, where the log goes on below the
+    last of them and nothing else in it failed, with what announces them; or where something else in it shows why."""
+    raised = [match for match in own if "executed" in match.values]
+    others = [match for match in own if match not in raised and "head" not in match.values]
+    last = max(map(last_line, raised), default=0)
+    if others:
+        return raised if any(match.shows == "cause" for match in others) else []
+    return [*own] if raised and source.lines > last else []
 
 
 def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:

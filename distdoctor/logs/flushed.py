@@ -68,12 +68,12 @@ def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
         whole = readable(raw[:400])
         if (_AT_ONCE.search(whole) or RECORD.match(split(whole)[1])) and not _AT_THE_END.search(whole):
             return False
-    speaker, after = _step(below)
-    _, before = _step(reversed(above), speaker)
+    speaker, after = first_step(below)
+    _, before = first_step(reversed(above), speaker)
     return not before or after > before
 
 
-def _step(lines: Iterable[bytes], speaker: Who | None = None) -> tuple[Who, tuple[int, ...]]:
+def first_step(lines: Iterable[bytes], speaker: Who | None = None) -> tuple[Who, tuple[int, ...]]:
     """Of the first of these lines that shows a step, by ``speaker`` where one is given, who says it, and its whole
     numbers."""
     for raw in lines:

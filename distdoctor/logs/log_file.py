@@ -149,6 +149,7 @@ class LogFile:
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text, found = line.text, False
         quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
+        echoed = not quoted and program_text.is_echoed(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
         if quoted:
@@ -157,7 +158,9 @@ class LogFile:
             self._tries.hear(line.who, text)
             if self._hear is not None:
                 self._hear(line.who, text)
-        told_so = None if quoted else tracebacks.exception(text)
+        if echoed:  # how it went is what the script knows by itself
+            known = [one for one in known if one.line.shows == "symptom"]
+        told_so = None if quoted or echoed else tracebacks.exception(text)
         uncaught = told_so is not None and flushed.is_uncaught(context, at)
         mark = {"uncaught": "yes"} if uncaught else {}
         if told_so is not None and flushed.is_of_thread(context, at):
@@ -170,7 +173,8 @@ class LogFile:
             self._looked += 1
             stack = tracebacks.before(context, at)
             line, ignored = replace(line, chained=stack.chained), stack.ignored
-            mark |= {name: "yes" for name, true in (("caught", stack.caught), ("whole", stack.whole)) if true}
+            shown = (("caught", stack.caught), ("whole", stack.whole), ("executed", stack.executed))
+            mark |= {name: "yes" for name, true in shown if true}
         for one in known:
             values = one.values(text)
             if _ADVICE.match(text) if one.line.shows == "cause" else ignored:
@@ -226,6 +230,7 @@ class LogFile:
         self._logged = stack.logged or (stack.chained and self._logged)
         caught = stack.caught or (not stack.traced and attribution.is_by_program(context, at))
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
+        shown["executed"] = stack.executed
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)

@@ -44,6 +44,8 @@ _TRACED = (
     r"(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|for|case|\[\[?) .{0,400}[\"']"
 )
 """What a shell that traces itself (set -x) is about to look for, or to say."""
+_ECHO = re.compile(rb"(?:^|\n)[^\n]{0,120}?\+{1,6} echo (?:-[en]{1,2} )?([^\n]{1,1000})\r?\n[^\n]{0,120}\Z")
+"""What such a shell is about to say, in the line above."""
 _GENERATED = (
     r"(?:sample|completion|generat(?:ed|ion)|prompt|question)s?[ _#]?(?:\d{1,6})?\]?\s{0,3}[:=]\s{0,3}"
     r"(?:\".*\"|'.*')\s*$"
@@ -109,6 +111,16 @@ def is_program(text: str, context: bytes, at: int) -> bool:
     if _PASTED.search(bare[:1000]) or not any(mark in bare for mark in _MARKS):
         return False
     return bool(_CODE.match(bare[:1000])) or (bool(_STRINGS.match(bare[:1000])) and _is_opened(context, at))
+
+
+def is_echoed(text: str, context: bytes, at: int) -> bool:
+    """Whether a shell that traces itself has just told that it is about to say ``text``, which a script has in it."""
+    told = _ECHO.search(context[max(at - NEAR, 0) : at])
+    return told is not None and _bare(told[1].decode("utf-8", "replace")) == _bare(text)
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\"'\\]", "", text).strip()
 
 
 def _is_form(text: str) -> bool:

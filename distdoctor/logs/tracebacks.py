@@ -151,6 +151,8 @@ class Before:
     """Whether it is what a test asserted, by unittest's account."""
     caught: bool = False
     """Whether the program has caught it: the traceback begins in one of its functions."""
+    executed: bool = False
+    """Whether all of its frames are of a text that a program has executed, and has not read from a file."""
     whole: bool = False
     """Whether the traceback begins where a script does, and no logger of the program wrote it: most often nobody has
     caught that."""
@@ -161,13 +163,14 @@ def before(block: bytes, start: int) -> Before:
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
     lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
-    outermost, caught, whole = "", False, False
+    outermost, caught, whole, executed = "", False, False, True
     for line, raw in zip(reversed(lines), reversed(raws), strict=True):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
         if match and not traced:
             outermost = match["name"]
+            executed = executed and match["file"] == "<string>"
         if HEAD in line:
             traced = True
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
@@ -184,8 +187,9 @@ def before(block: bytes, start: int) -> Before:
             caught = caught and not line.startswith(_BY_HYDRA)
             break
     ignored = ignored or bool(_TRACKER.search(frame))
-    whole = whole and not (logged or chained)
-    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, whole)
+    executed = executed and traced and bool(frame)
+    whole = whole and not (logged or chained or executed)
+    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught, executed, whole)
 
 
 def is_ignored(block: bytes, start: int) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
+from distdoctor.logs.flushed import first_step
 from distdoctor.logs.tracebacks import HEAD
 from distdoctor.model.facts.logs import Match, Who
 
@@ -136,6 +137,8 @@ class Tries:
         self._steps: set[str] = set()
         self._before: deque[bytes] = deque(maxlen=PIECES)
         self._taken_at: float | None = None
+        self._step: tuple[Who, tuple[int, ...]] = Who(), ()
+        """The last step before that: who goes back behind it has begun again at what was saved."""
         self._asked = 0
         self.launched = 0
         """How many of the tries before this one are known by the starts of all launchers."""
@@ -148,11 +151,14 @@ class Tries:
         """Of each launcher the line, behind the last of these, in which it ends ranks."""
         self._told_end: dict[_Launcher, set[int]] = {}
         """The lines in which launchers tell why they end."""
+        self._last = 0
+        """The last line that is known."""
 
     @property
     def restarted(self) -> int:
-        """The line up to which a launcher's earlier starts of its ranks go; 0 where none has started them twice."""
-        last = 0
+        """The line up to which a launcher's earlier starts of its ranks go, or all before a new try that has failed
+        in nothing yet; 0 where none has started them twice."""
+        last = self._last if self._repeated or (self._taken and self._begun) else 0
         for (host, task, number), lines in self._failed.items():
             if (host, task) not in self._told_end:
                 lines = [*lines, *self._sent.get((host, task, number), ())]
@@ -171,6 +177,9 @@ class Tries:
             self._asked += 1
             time = _time(piece[:BEHIND].splitlines()[:TIMED])
             self._started = time is not None and time > self._taken_at + GRACE
+        if self._taken and not self._started and self._step[1]:
+            _, numbers = first_step(piece[:BEHIND].replace(b"\r", b"\n").splitlines(), self._step[0])
+            self._started = bool(numbers) and numbers < self._step[1]
         if not self._ended or self._begun:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
@@ -201,6 +210,7 @@ class Tries:
         """``match`` with the number of its try."""
         if match.shows in ("noise", "hint"):
             return match
+        self._last = match.line
         before = sum(line < match.line for lines in self._failed.values() for line in lines)
         if match.who.pid is not None:
             self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
@@ -222,7 +232,7 @@ class Tries:
             self._taken_at = _time(
                 line for piece in reversed(self._before) for line in reversed(piece.splitlines()[-TIMED:])
             )
-            self._by_hand = None
+            self._step = first_step(line for piece in reversed(self._before) for line in reversed(piece.splitlines()))
         if _ENDED.search(match.text):
             self._ended = True
             self._by_hand = None

@@ -129,3 +129,13 @@ def test_no_line_takes_long(part: str) -> None:
     for _ in range(20):
         is_program(line, context, 2 * len(line) + 2)
     assert time.process_time() - began < 1
+
+
+def test_what_a_shell_has_said_before(tmp_path: Path) -> None:
+    steps = "".join(f"step {number} loss 2.5\n" for number in range(9)) + "Training complete\n"
+    for said in (f"no {IN_USE} in it", 'no "Out of memory: Killed process 12 (python)"', "RuntimeError: was not seen"):
+        assert judged(tmp_path, f"{steps}+ echo '{said}'\n{said}\n+ exit 0\n").verdict == "pass"
+        assert judged(tmp_path, f"{steps}n01: + echo '{said}'\nn01: {said}\n").verdict == "pass"
+    failed = "the training has failed: exit code 1"
+    assert judged(tmp_path, f"{steps}+ echo '{failed}'\n{failed}\n").verdict == "incomplete"
+    assert judged(tmp_path, f"{steps}+ echo so\nso\nRuntimeError: was seen\n").verdict == "fail"

@@ -69,6 +69,22 @@ def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
         assert [check for check, _ in found] == ["process/killed-by-scheduler"]
 
 
+def test_a_job_that_was_queued_again_and_has_not_ended(tmp_path: Path) -> None:
+    """Only its steps tell that it was started again, from what it had saved: those of its time of grace go on."""
+    taken = "slurmstepd: error: *** JOB 881 ON gn02 CANCELLED AT 2026-11-02T10:02:00 DUE TO PREEMPTION ***\n"
+    steps = "".join(f"step {number} loss 2.5\n" for number in range(20))
+    assert roots(tmp_path, steps + taken + "step 20 loss 2.5\nstep 21 loss 2.5\n") == [
+        ("process/killed-by-scheduler", ())
+    ]
+    again = "resumed\n" + "".join(f"step {number} loss 2.5\n" for number in range(15, 30))
+    found = judged(tmp_path, steps + taken + again)
+    assert (found.verdict, found.findings) == ("warn", ()) and "an earlier try is not judged" in found.notes[-1]
+    begin = "Job 881 is on these nodes: gn01\nloading the modules of the year\n"
+    found = judged(tmp_path, begin + steps + taken + begin)
+    assert (found.verdict, found.findings) == ("warn", ())
+    assert roots(tmp_path, steps + taken + again + raised("", NO_SAMPLES)) == [("process/exception", ())]
+
+
 def test_ranks_that_were_started_again_and_ended_from_outside(tmp_path: Path) -> None:
     """Torchrun sends signals to ranks that live alone."""
     sent = "W1102 10:09:12.125000 {} torch/distributed/elastic/multiprocessing/api.py:1028] Sending process {} closing "
