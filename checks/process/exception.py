@@ -186,6 +186,12 @@ LOG = (
     ),
     Line(
         "an illegal memory access was encountered",
+        r"^\s*what\(\): {1,4}CUDA error: an illegal memory access",
+        told="A kernel touched memory that is not its own",
+        fix="Start with CUDA_LAUNCH_BLOCKING=1, which shows the operation whose kernel it is.",
+    ),
+    Line(
+        "an illegal memory access was encountered",
         r"terminated with exception: |NCCL WARN",
         shows="symptom",
         why="a kernel touched memory that is not its own: whose it was, CUDA_LAUNCH_BLOCKING=1 says",

@@ -73,8 +73,12 @@ _PREFIXES = tuple(
         ("[0", r"\[?\d\d:\d\d:\d\d[.,]\d{3,9}\]? (?=\S)"),  # a clock without a day, which orders nothing
         # vLLM
         ("a", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?"),
-        # Horovod
-        ("a", r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),
+        # Horovod, mpirun --timestamp-output
+        (
+            "a",
+            r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?:\d{1,9},)?(?P<rank>\d{1,6})\]"
+            r"<std(?:out|err|diag)>: ?",
+        ),
         (
             "<a",
             r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "

@@ -18,6 +18,18 @@ _TASK = re.compile(
 """The job's name and number, the host, the number of the task."""
 _STEP = re.compile(r"(?P<job>.*(?<!\d)\d{2,12})_(?P<task>\d{1,5})(?P<end>\.(?:out|err|log))", re.S)
 """What srun writes of a task (``--output slurm-%j_%t.out``) beside the log of the job; a job of an array has none."""
+_STREAMS = re.compile(
+    r"(?P<job>(?:.*/)?(?:[^/]{0,200}(?<!\d)(?<!run)(?<!exp)(?<!try)(?<!epoch)(?<!trial)(?<!fold)(?<!seed)(?<!eval)[._-])?)"
+    r"(?P<task>\d{1,5})[._-](?:std)?(?P<stream>out|err)(?:\.(?:log|txt))?",
+    re.S,
+)
+"""The same where both streams have a file (``--output job.%t.out --error job.%t.err``)."""
+_ON_HOST = re.compile(
+    r"(?P<job>.*/|)(?P<host>[A-Za-z][A-Za-z_-]{0,40}\d{1,6}(?:[a-z]\d{1,4}){0,4})[._-](?P<task>\d{1,6})"
+    r"(?P<end>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?",
+    re.S,
+)
+"""A host and a task, with no job (``%N.%t.log``)."""
 _RUN = re.compile(
     r"(?:.*/|)(?!(?:run|exp|try|attempt|restart|logs?|out|job|tmp|torchelastic)[^/]{0,20}/)(?P<host>[A-Za-z][\w.-]{0,62})"
     r"/[^/]+/attempt_\d{1,6}/\d{1,6}/[^/]+",
@@ -60,8 +72,9 @@ def whose(names: Iterable[str]) -> dict[str, Who]:
     every = [*names]
     found = {name: Who(host=host) for name, host in _of_folders(every).items()}
     jobs: dict[tuple[str, str, str], dict[str, re.Match[str]]] = {}
-    for name, task in _of_step(every).items():
+    for name, task in (_of_step(every) | _of_streams(every)).items():
         found[name] = Who(task=task)
+    found.update(_on_hosts(every))
     for name in every:
         if (parts := _TASK.fullmatch(name)) is not None:
             kind = name[parts.end("task") if parts["task"] else parts.end("host") :]
@@ -84,6 +97,39 @@ def _of_step(names: list[str]) -> dict[str, int]:
             steps.setdefault((parts["job"], parts["end"]), {})[name] = int(parts["task"])
     whole = [tasks for tasks in steps.values() if len(tasks) > 1 and sorted(tasks.values()) == [*range(len(tasks))]]
     return {name: task for tasks in whole for name, task in tasks.items()}
+
+
+def _of_streams(names: Iterable[str]) -> dict[str, int]:
+    """Of files of which each number has one stream, from 0 on, and some have the other, the tasks: who says nothing
+    leaves that empty."""
+    jobs: dict[str, dict[str, dict[int, str]]] = {}
+    for name in names:
+        if (parts := _STREAMS.fullmatch(name)) is not None:
+            jobs.setdefault(parts["job"], {}).setdefault(parts["stream"], {})[int(parts["task"])] = name
+    return {
+        name: task
+        for streams in jobs.values()
+        if len(streams) == 2 and (whole := max(map(len, streams.values()))) > 1
+        if {*streams["out"], *streams["err"]} == {*range(whole)}
+        for files in streams.values()
+        for task, name in files.items()
+    }
+
+
+def _on_hosts(names: Iterable[str]) -> dict[str, Who]:
+    """Of files of several hosts whose tasks go on from one host to the next, the ranks."""
+    jobs: dict[tuple[str, str], dict[str, Who]] = {}
+    for name in names:
+        if (parts := _ON_HOST.fullmatch(name)) is not None:
+            who = Who(rank=int(parts["task"]), host=parts["host"])
+            jobs.setdefault((parts["job"], parts["end"]), {})[name] = who
+    return {
+        name: who
+        for files in jobs.values()
+        if len({one.host for one in files.values()}) > 1
+        if sorted(one.rank or 0 for one in files.values()) == [*range(len(files))] and len(files) > 2
+        for name, who in files.items()
+    }
 
 
 def _of_folders(names: Iterable[str]) -> dict[str, str]:

@@ -49,10 +49,10 @@ _ANY = re.compile(
 """Of any name, where it stands at the end of a traceback; one without a module may be a word of the next line. Python
 can be told to raise what it would warn of; a warning has its file before it."""
 _QUOTED = re.compile(
-    r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
-    r"(?P<text>[^\"]{0,400})"
+    r"(?:\"message\": \"|ErrorMessage \"|(?=[\w.]{1,80}Error: Caught ))"
+    r"(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): (?P<text>[^\"]{0,400})"
 )
-"""As torchelastic's error files and benchmark harnesses quote it."""
+"""As torchelastic's error files, SageMaker and benchmark harnesses quote it."""
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,120})')
 _RICH = re.compile(r"(?P<file>[\w./-]{2,300}\.py):(?P<line>\d{1,7}) in (?P<name>[\w.<>]{1,120})")
 _SOURCE = re.compile(

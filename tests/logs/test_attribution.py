@@ -80,3 +80,8 @@ def test_every_end_has_one_of_its_words() -> None:
             if kind not in hints and any(one.match(text) if kind == "record" else one.search(text) for one in ones)
         }
         assert not missed
+
+
+def test_mpirun_that_was_told_to_write_the_time() -> None:
+    who, text = split("Wed Nov 25 18:00:06 2026[1,2]<stderr>:KeyError: 'x'")
+    assert (who.rank, text) == (2, "KeyError: 'x'")

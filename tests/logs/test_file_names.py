@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.file_names import above
-from tests.logs.judging import LOGS, judged_files, raised
+from distdoctor.logs.file_names import above, whose
+from tests.logs.judging import CLOSED, LOGS, judged_files, raised
 
 
 def test_folders_above_the_one_that_is_asked_for_are_no_hosts(tmp_path: Path) -> None:
@@ -24,3 +26,42 @@ def test_how_much_of_a_name_says_nothing() -> None:
     assert above("job/a.log", "job") == 0
     assert above("/data/gpu1/u/x/host0/run/a.log", "") == len("/data/gpu1/u/x/")
     assert above("a.log", "") == 0
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("job.{}.out", "job.{}.err"),
+        ("logs/pretrain-{}.stdout", "logs/pretrain-{}.stderr"),
+        ("gpt_8812/{}.out", "gpt_8812/{}.err"),
+    ],
+)
+@pytest.mark.parametrize("silent", [False, True])
+def test_tasks_of_srun_by_the_names_of_their_streams(tmp_path: Path, names: tuple[str, str], silent: bool) -> None:
+    for number in range(4):
+        for name, text in zip(names, ("step 1\n", raised("", "KeyError: 'x'" if number == 2 else CLOSED)), strict=True):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name.format(number)).write_text("" if silent and number != 2 and "err" in name else text)
+    assert judged_files(tmp_path).findings[0].ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("run.{}.out", "run.{}.err"),
+        ("slurm-88_{}.out", "slurm-88_{}.err"),  # jobs of an array
+        ("job.1{}.out", "job.1{}.err"),
+        ("train.{}.log", "eval.{}.log"),
+        ("node{}.log", "other.log"),
+    ],
+)
+def test_numbers_that_are_no_ranks(names: tuple[str, str]) -> None:
+    every = [name.format(number) for number in range(4) for name in names]
+    assert all(who.rank is None and who.task is None for who in whose(every).values())
+
+
+def test_tasks_that_go_on_from_host_to_host() -> None:
+    found = whose([f"logs/n0{rank // 4 + 1}.{rank}.log" for rank in range(8)])
+    assert (found["logs/n02.5.log"].rank, found["logs/n02.5.log"].host) == (5, "n02")
+    assert not whose([f"logs/n0{rank // 4 + 1}.{rank % 4}.log" for rank in range(8)])
+    assert not whose([f"logs/step{rank}.{rank}.log" for rank in range(1, 8)])

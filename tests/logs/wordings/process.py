@@ -56,6 +56,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/exception", "Error: Invalid value for '--batch-size': 'x' is not a valid integer."),
     ("process/exception", "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a closing quotation mark in string"),
     ("process/exception", "ZeroDivisionError: division by zero"),
+    ("process/exception", "  what():  CUDA error: an illegal memory access was encountered"),
+    ("process/exception", 'ErrorMessage "RuntimeError: The expanded size of the tensor (513) must match"'),
+    ("process/crashed", "Floating point exception (core dumped)"),
+    ("process/killed-by-oom", "Exited with signal termination: 9, and core dumped."),
+    ("process/killed-by-oom", "make: *** [Makefile:8: train] Error 137"),
     ("process/crashed", "  exitcode  : -11 (pid: 77)"),
     ("process/crashed", "srun: error: n01: task 3: Segmentation fault (core dumped)"),
     (
