@@ -225,7 +225,7 @@ LOG = (
     ),
     Line(  # SLURM's words, and its state of a job: scontrol's, seff's, its mails', sacct's tables
         ("DUE TO TASK FAILURE", "JobState=FAILED", "State: FAILED", ", FAILED, ", " FAILED "),
-        r" FAILED \(non-zero exit code|DUE TO TASK FAILURE"
+        r" FAILED \(non-zero exit code|DUE TO TASK FAILURE|\bState[:= ]{1,2}FAILED .{0,40}\bExit ?Code"
         r"|(?:JobState=|^State: |Run time [\d:-]{5,20}, )(?P<state>FAILED)(?:[ ,]|$)"
         r"|^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} (?P<of_table>FAILED) +\d{1,3}:\d{1,3}(?: |$)",
         shows="symptom",

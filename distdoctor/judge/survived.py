@@ -59,10 +59,8 @@ def _is_death(match: Match, source: LogSource) -> bool:
     """Whether ``match`` shows the end of a process that had not said that the job is done."""
     if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
-    if "whole" in match.values:
-        return True
-    told = match.shows == "end" or "final" in match.values or _FATAL.match(match.text) is not None
-    return told and source.known < last_line(match)
+    told = match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text)
+    return bool(told) and source.known < last_line(match)
 
 
 def _is_last(match: Match, source: LogSource) -> bool:

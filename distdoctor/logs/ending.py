@@ -31,18 +31,17 @@ _OVER = re.compile(
     re.I,
 )
 """The job is done, and no part of it, wherever in the tail it stands."""
-_KNOWN = re.compile(
-    r"\btrain_runtime\b|\bexits successfully\b|\(SUCCEEDED\)|\bfit\W{1,3}stopped: |^=+ .{0,200}\d passed\b"
-    r"|\btraining SUCCESS\b"
-)
-"""Who says so knows how it went: a launcher, a harness of tests, a trainer at its own end. The script around a job says
-all the same that it is done, and so does the scheduler that has run the script."""
+_KNOWN = re.compile(r"\(SUCCEEDED\)|^=+ .{0,200}\d passed\b|\btraining SUCCESS\b")
+"""Who says so knows how all of it went: a launcher, a harness of tests. The script around a job says all the same that
+it is done, and so does the scheduler that has run the script; what one rank says, another may not have reached."""
 _DONE = re.compile(
     r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
     r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
     r"|^=+ (?:\d{1,7} (?:passed|skipped|deselected|xfailed|xpassed|warnings?),? )+in \d[\w.:() ]{1,40}=+$"
-    r"|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
-    r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
+    r"|^(?:all )?(?:done|finished|success)(?: in [\d.]{1,12} ?\w{1,8})?[.!]?$"
+    r"|\b(?:finished|completed) (?:the )?training\b(?!.{0,20}(?:\bepoch|\d))"
+    r"|\bsaved? (?:the )?final (?:model|checkpoint)|\bdestroy(?:ed|ing)? (?:the )?process group"
+    r"|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )
 """The job is done."""

@@ -44,7 +44,7 @@ _TRACED = (
     r"(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|for|case|\[\[?) .{0,400}[\"']"
 )
 """What a shell that traces itself (set -x) is about to look for, or to say."""
-_ECHO = re.compile(rb"(?:^|\n)[^\n]{0,120}?\+{1,6} echo (?:-[en]{1,2} )?([^\n]{1,1000})\r?\n[^\n]{0,120}\Z")
+_ECHO = re.compile(rb"[^\n]{0,120}?\+{1,6} echo (?:-[en]{1,2} )?([^\n]{1,1000})\r?\n[^\n]{0,120}\Z")
 """What such a shell is about to say, in the line above."""
 _GENERATED = (
     r"(?:sample|completion|generat(?:ed|ion)|prompt|question)s?[ _#]?(?:\d{1,6})?\]?\s{0,3}[:=]\s{0,3}"
@@ -115,7 +115,8 @@ def is_program(text: str, context: bytes, at: int) -> bool:
 
 def is_echoed(text: str, context: bytes, at: int) -> bool:
     """Whether a shell that traces itself has just told that it is about to say ``text``, which a script has in it."""
-    told = _ECHO.search(context[max(at - NEAR, 0) : at])
+    above = context[context.rfind(b"\n", max(at - NEAR, 0), max(at - 1, 0)) + 1 : at]
+    told = _ECHO.match(above) if b"+ echo " in above else None
     return told is not None and _bare(told[1].decode("utf-8", "replace")) == _bare(text)
 
 

@@ -123,6 +123,12 @@ def test_what_is_said_before_and_after_the_end(tmp_path: Path) -> None:
     assert judged(tmp_path, f"{STEPS}Training complete.\n{raised('', CLOSED)}").verdict == "pass"
 
 
+def test_what_tests_provoked_that_have_all_passed(tmp_path: Path) -> None:
+    provoked = raised("", "RuntimeError: Timed out waiting 1000ms for recv operation to complete")
+    assert judged(tmp_path, f"{provoked}=========== 2 passed, 1 warning in 12.10s ===========\n").verdict == "pass"
+    assert judged(tmp_path, f"{provoked}====== 1 failed, 2 passed in 12.10s ======\n").verdict == "incomplete"
+
+
 def test_an_error_after_the_end_is_none_of_the_job(tmp_path: Path) -> None:
     error = "ERROR: could not upload the metrics\n"
     assert judged(tmp_path, f"{STEPS}Training complete.\n{error}{JOB_FINISHED}").verdict == "pass"
@@ -164,6 +170,11 @@ def test_what_a_program_has_caught_before_somebody_said_that_it_is_done(tmp_path
         ("the job's container exited with code 2", "incomplete"),
         ("the job's container exited with code 137", "fail"),
         ("error: exit status 1", "incomplete"),
+        ("JobID 517 State FAILED ExitCode 1:0 Elapsed 00:05:00", "incomplete"),
+        ("JobID 517 State COMPLETED ExitCode 0:0 Elapsed 00:05:00", "warn"),
+        ("done in 60.2 s", "pass"),
+        ("INFO finished training", "pass"),
+        ("INFO finished training epoch 3", "warn"),
     ],
 )
 def test_an_end_that_is_a_bad_one(tmp_path: Path, line: str, verdict: str) -> None:
