@@ -49,7 +49,7 @@ LOG = (
         told="Python cannot open the script",
         fix="Name the script by a path that is there on this host, and in the folder that the launcher starts it in.",
     ),
-    Line("device-side assert triggered"),
+    Line(("device-side assert triggered", "what():  CUDA error: an illegal memory access")),
     Line(
         "ChildFailedError",
         shows="symptom",
@@ -65,27 +65,23 @@ LOG = (
         why="exit code 1 says nothing of the reason",
         unless=r"(?:exit ?code *[:=]? *\(?|\] Error )(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
     ),
-    Line(  # of programs in Go that have started it
-        "exit status ",
-        r"(?:^|: )exit status (?!137)[1-9]\d{0,2}$",
-        shows="symptom",
-        why="the exit code says nothing of the reason",
-    ),
-    Line(  # what wrappers and W&B say of how the job ended
+    Line(  # what wrappers, programs in Go, W&B and Ray say of how the job ended
         (
             " with status ",
-            " with exit status ",
+            "exit status ",
             "exit_status=",
             ", rc=",
             "=FAILED",
             ": FAILED",
             " (failed ",
-            " failed with code ",
+            "' failed",
+            " failed with",
         ),
         r"\b(?:job|run|training|torchrun|python[\d.]*|script|launcher)\b.{0,60}\b(?:ended|finished|exited|completed"
         r"|terminated|done|failed)\b.{0,40}(?:\bwith (?:exit )?status|exit_status=|\brc=)[: ]?[1-9]"
         r"|\b(?:[Jj]ob|[Rr]un|[Tt]raining)\b.{0,60}\b(?:state|[Ss]tatus)(?:=|: )FAILED\b"
-        r"|^wandb: .{0,80}(?:\(failed |Program failed with code )[1-9]",
+        r"|^wandb: .{0,80}(?:\(failed |Program failed with code )[1-9]"
+        r"|(?:^|: )exit status (?!137)[1-9]\d{0,2}$|^Job 'raysubmit_\w{1,40}' failed",
         shows="symptom",
         why="that it failed says nothing of the reason",
     ),
@@ -104,19 +100,9 @@ LOG = (
         alone=True,
     ),
     Line(
-        "terminated with exit code",
-        r"process (?P<rank>\d+) terminated with exit code \d+",
-        shows="symptom",
-        why="the exit code says nothing of the reason",
-    ),
-    Line(
-        "ProcessRaisedException",
-        shows="symptom",
-        why="the traceback of the process itself is below it",
-    ),
-    Line(
-        "Exited with exit code",
-        r"(?:srun: error: (?P<host>[\w.-]{1,64}): )?tasks? (?P<tasks>[\d,-]{1,200}): Exited with exit code",
+        ("Exited with exit code", "terminated with exit code"),
+        r"process (?P<rank>\d+) terminated with exit code \d+"
+        r"|(?:srun: error: (?P<host>[\w.-]{1,64}): )?tasks? (?P<tasks>[\d,-]{1,200}): Exited with exit code",
         shows="symptom",
         why="the exit code says nothing of the reason",
     ),
@@ -152,7 +138,7 @@ LOG = (
         why="torchrun was not told the traceback",
     ),
     Line(
-        "Exception ignored in",
+        ("Exception ignored in", "can only test a child process"),  # the latter of a DataLoader that is tidied up
         shows="noise",
         why="Python goes on after it",
     ),
@@ -186,12 +172,6 @@ LOG = (
     ),
     Line(
         "an illegal memory access was encountered",
-        r"^\s*what\(\): {1,4}CUDA error: an illegal memory access",
-        told="A kernel touched memory that is not its own",
-        fix="Start with CUDA_LAUNCH_BLOCKING=1, which shows the operation whose kernel it is.",
-    ),
-    Line(
-        "an illegal memory access was encountered",
         r"terminated with exception: |NCCL WARN",
         shows="symptom",
         why="a kernel touched memory that is not its own: whose it was, CUDA_LAUNCH_BLOCKING=1 says",
@@ -204,13 +184,7 @@ LOG = (
     ),
     Line(
         # argparse's, and click's
-        (
-            ": error: ",
-            "Error: No such ",
-            "Error: Invalid value for",
-            "Error: Missing ",
-            "Error: Got unexpected extra arg",
-        ),
+        (": error: ", "Error: No such ", "Error: Invalid value for", "Error: Missing ", "Error: Got unexpected extra"),
         r"^(?:usage: )?[\w./-]{1,80}: error: (?:the following arguments are required|unrecognized arguments|argument \S"
         r"|ambiguous option|too few arguments)|^Error: (?:No such (?:opt|com)|Inv|Missing (?:opt|arg|par)|Got)",
         unless=r"--local[-_]rank",
@@ -238,9 +212,7 @@ LOG = (
             "an exception on one of the ranks",
             "Error: failed to run torchrun",  # ColossalAI's
             "failed with return code list: [",  # SkyPilot's
-            "Job 'raysubmit_",  # Ray's
         ),
-        r"^(?!Job 'raysubmit_\w{1,40}' (?!failed))",
         shows="symptom",
         why="the launcher tells only that a process failed",
     ),
@@ -252,11 +224,6 @@ LOG = (
         ("ExecuteUserScriptError", "AlgorithmError: framework error"),
         shows="symptom",
         why="SageMaker tells only that the script failed",
-    ),
-    Line(
-        "can only test a child process",
-        shows="noise",
-        why="a DataLoader that is tidied up in a worker says so; nothing comes of it",
     ),
     Line(
         (
@@ -273,10 +240,11 @@ LOG = (
         why="what that thread raised stands above it",
     ),
     Line(
-        ("ray.exceptions.RayTaskError", "Py4JJavaError: An error occurred while calling "),  # Spark's, the latter
-        r"ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d|Py4JJavaError: ",
+        # torch's, Ray's and Spark's
+        ("ProcessRaisedException", "ray.exceptions.RayTaskError", "Py4JJavaError: An error occurred while calling "),
+        r"ProcessRaised|ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d|Py4JJavaError: ",
         shows="symptom",
-        why="what the task raised is below it",
+        why="what the process or task itself raised is below it",
     ),
     Line(
         "Process name: [",  # Open MPI's: the first that ended so; of its fifth version behind the name of a daemon
@@ -323,13 +291,10 @@ LOG = (
             "errors above",
             "Training failed due to worker errors",
             "DeadLock detected from rank",
+            "UncompletedJobError",  # submitit's, where the job was begun
+            "FailedJobError",
         ),
         shows="symptom",
         why="it says itself that the reason is elsewhere",
-    ),
-    Line(
-        ("UncompletedJobError", "FailedJobError"),  # submitit's, where the job was begun
-        shows="symptom",
-        why="the job's own log says why",
     ),
 )

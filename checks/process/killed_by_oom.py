@@ -152,13 +152,6 @@ LOG = (
     ),
     Line.of_exit_code("-9|137", shows="end", why=BY_WHOM, told=KILLED),
     Line(
-        '"ExitCode": ',
-        r"\"ExitCode\": 137\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
         "Signal 9",
         r"Signal 9 \(SIGKILL\)",
         shows="end",
@@ -206,16 +199,10 @@ LOG = (
         why=BY_WHOM,
         told=KILLED,
     ),
-    Line(  # LSF's
-        "Exited ",
-        r"^Exited (?:with signal termination: (?:9|Killed)\b|by signal 9\b)",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
     Line(
-        "exited on signal 9",
-        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b",
+        ("exited on signal 9", "Exited with signal t", "Exited by signal 9"),  # LSF's, the latter
+        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b"
+        r"|^Exited (?:with signal termination: (?:9|Killed)\b|by signal 9\b)",
         shows="end",
         why=BY_WHOM,
         told=KILLED,
@@ -246,8 +233,9 @@ LOG = (
         told=KILLED,
     ),
     Line(
-        ("killed  ", "exit status 137"),
-        r"^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}|\bexit status 137\b",
+        ("killed  ", "exit status 137", '"ExitCode": 137'),
+        r"\"ExitCode\": 137\b|^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}"
+        r"|\bexit status 137\b",
         shows="end",
         why=BY_WHOM,
         told=KILLED,
