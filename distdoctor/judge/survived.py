@@ -64,8 +64,10 @@ def _is_death(match: Match, source: LogSource) -> bool:
 
 
 def _is_last(match: Match, source: LogSource) -> bool:
-    """Whether no steps stand below ``match``, and above it nothing that says that the job is done."""
-    return source.progress <= last_line(match) and not 0 < source.over < match.line
+    """Whether no steps stand below ``match``, and above it nothing that says that the job is done; which another may
+    have said than a rank that raised it."""
+    others = "whole" in match.values and match.who.rank is not None and match.shows == "cause"
+    return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
 
 
 def told_over(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
@@ -76,8 +78,8 @@ def told_over(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Ma
         match
         for match in matches
         if (match.shows == "cause" or match.exception) and not _WARNED.match(match.text)
-        if (source := of.get(match.source)) is not None and _is_last(match, source)
-        if last_line(match) < source.finished and source.known < last_line(match)
+        if (source := of.get(match.source)) is not None and (_is_last(match, source) or "whole" in match.values)
+        if max(source.progress, source.known) <= last_line(match) < source.finished
     ]
 
 

@@ -129,6 +129,14 @@ def test_what_tests_provoked_that_have_all_passed(tmp_path: Path) -> None:
     assert judged(tmp_path, f"{provoked}====== 1 failed, 2 passed in 12.10s ======\n").verdict == "incomplete"
 
 
+def test_what_is_raised_after_somebody_said_that_the_job_is_done(tmp_path: Path) -> None:
+    done = f"{STEPS}Training complete.\n"
+    assert judged(tmp_path, done + raised("[rank1]: ", "KeyError: 'x'") + JOB_FINISHED).findings[0].ranks == (1,)
+    exported = judged(tmp_path, done + raised("", "KeyError: 'x'") + JOB_FINISHED)  # by another program, perhaps
+    assert exported.verdict == "warn" and "whether that was survived" in exported.notes[0]
+    assert judged(tmp_path, done + raised("[rank0]: ", CLOSED)).verdict == "pass"
+
+
 def test_an_error_after_the_end_is_none_of_the_job(tmp_path: Path) -> None:
     error = "ERROR: could not upload the metrics\n"
     assert judged(tmp_path, f"{STEPS}Training complete.\n{error}{JOB_FINISHED}").verdict == "pass"
