@@ -7,8 +7,9 @@ import re
 _QUOTES: tuple[str, ...] = (".csv", ".diff", ".md", ".patch", ".py", ".pyx", ".rst", ".tsv")
 _QUOTES += (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".java", ".js")  # not those that a host's name may end in, too
 """Data, texts and programs: what stands there was said by nobody of this job, however much it sounds so."""
-NAMES: tuple[str, ...] = (*_QUOTES, ".cfg", ".conf", ".html", ".ini", ".ipynb", ".json", ".sbatch", ".sh", ".slurm")
-NAMES += (".toml", ".yaml", ".yml", "requirements.txt")
+_QUOTES += (".cfg", ".conf", ".ini", ".sbatch", ".slurm", ".toml", "requirements.txt")
+_YAML = (".yaml", ".yml")
+NAMES: tuple[str, ...] = (*_QUOTES, *_YAML, ".html", ".ipynb", ".json", ".sh")
 """How their names end."""
 _KEPT = re.compile(
     r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
@@ -31,6 +32,9 @@ _OF_WANDB = re.compile(
 )
 """W&B's processes tell there of what they tried again; what ended the job's is in its own log as well."""
 
+_OBJECT = re.compile(rb"^(?:- )?[ ]{0,4}(?:status:|uid: |creationTimestamp: |resourceVersion: )|^items:\s*$", re.M)
+"""What kubectl get -o yaml has of each object, as Kubernetes keeps it, and who writes one has not."""
+
 _KERNEL = re.compile(
     rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
 )
@@ -50,9 +54,12 @@ def is_of_kernel(head: bytes) -> bool:
     return bool(lines and kernel) and (kernel + len(_DAEMON.findall(head))) * 2 > lines
 
 
-def is_quoted(name: str) -> bool:
-    """Whether what the file of this path holds says nothing of a job, by its name."""
-    return name.endswith(_QUOTES) or is_of_tool(name)
+def is_quoted(name: str, head: bytes) -> bool:
+    """Whether what the file of this path holds, which begins with ``head``, says nothing of a job: by its name; or as
+    it is a shell's script, or settings, and no object that a cluster has."""
+    if name.endswith(_YAML):
+        return _OBJECT.search(head) is None
+    return name.endswith(_QUOTES) or is_of_tool(name) or (name.endswith(".sh") and head.startswith(b"#!"))
 
 
 def is_of_tool(name: str) -> bool:

@@ -165,7 +165,7 @@ class Collector:
             self._read(source, kind, [error_file.as_log(raw.read(error_file.MAX_BYTES))])
         elif kind == "binary" and source.given:
             self._notes.append(f"{source.name}: no text")
-        elif kind == "beside" and beside.is_quoted(source.name):
+        elif kind == "beside" and beside.is_quoted(source.name, raw.peek(reader.HEAD)[: reader.HEAD]):
             self._sources.append(LogSource(encodable(source.name), kind))
         elif kind == "binary" or (kind == "facts" and source.path is not None):
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():

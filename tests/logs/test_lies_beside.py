@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.judging import CLOSED, judged_files
+from tests.logs.judging import CLOSED, judged_files, raised
 
 STEPS = "2026-11-20 09:58:01 step 100 loss 2.31\n2026-11-20 09:58:11 step 110 loss 2.30\n"
 ENDED = f"{STEPS}2026-11-20 10:58:21 step 4000 loss 1.20\nTraining completed.\nDone.\n"
@@ -427,3 +427,20 @@ def test_a_table_of_sacct_that_is_to_be_parsed(tmp_path: Path, state: str, code:
 def test_what_tells_of_no_failure_of_the_job(tmp_path: Path, line: str) -> None:
     found = judged_files(write(tmp_path, {"train.log": STEPS, "beside.txt": f"Nov 20 10:30:00 {line}\n{line}\n"}))
     assert (found.verdict, found.findings, found.candidates) == ("warn", (), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("alerts.yaml", 'rules:\n- expr: pods{reason="OOMKilled"} > 0\n  summary: a pod was OOMKilled\n'),
+        ("job.yml", "kind: Job\nspec:\n  command: |\n    echo $? | grep 137 && echo OOMKilled\n"),
+        ("run.sh", "#!/bin/bash\ncat <<END\nOut of memory: Killed process 12 (python)\nEND\n"),
+        ("job.sbatch", "#!/bin/bash\ncat <<END\nslurmstepd: error: Detected 1 oom_kill event in StepId=1.0\nEND\n"),
+        ("alerts.toml", "[rule]\ntext = \nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus\n"),
+    ],
+)
+def test_what_somebody_has_set_and_scripted_happened_to_nobody(tmp_path: Path, name: str, text: str) -> None:
+    done = STEPS + "Training complete\n"
+    assert judged_files(write(tmp_path, {"train.log": done, name: text})).verdict == "pass"
+    found = judged_files(write(tmp_path, {"train.log": STEPS + raised("", "KeyError: 'x'"), name: text})).findings
+    assert [one.check for one in found] == ["process/exception"]
