@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
@@ -52,6 +53,7 @@ _TAKEN = re.compile(
 )
 """SLURM's word of a job that it may queue again. Until it ends it may go on for its time of grace: its steps tell no
 new try, only a launcher that is started, or a log that goes on so much later."""
+_BY_SLURM = re.compile(r"(?:srun|slurmstepd\S{0,64}): |\*\*\* ")
 GRACE = 3600
 """Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
 TIMED, PIECES, ASKED = 40, 8, 5000
@@ -178,8 +180,7 @@ class Tries:
             time = _time(piece[:BEHIND].splitlines()[:TIMED])
             self._started = time is not None and time > self._taken_at + GRACE
         if self._taken and not self._started and self._step[1]:
-            _, numbers = first_step(piece[:BEHIND].replace(b"\r", b"\n").splitlines(), self._step[0])
-            self._started = bool(numbers) and numbers < self._step[1]
+            self._started = self._is_behind(piece[:BEHIND].replace(b"\r", b"\n").splitlines())
         if not self._ended or self._begun:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
@@ -188,6 +189,15 @@ class Tries:
                 self._steps.add(text)
                 if self._begun:
                     return
+
+    def _is_behind(self, lines: Sequence[bytes]) -> bool:
+        """Whether the first step in these lines is behind the last before the end, and something is said above it."""
+        speaker, before = self._step
+        _, numbers = first_step(lines, speaker)
+        texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]
+        above = takewhile(lambda text: not PROGRESS.search(text), texts)
+        said = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
+        return bool(said) and numbers < before
 
     def hear(self, who: Who, text: str) -> None:
         """A line that has a literal in it."""
