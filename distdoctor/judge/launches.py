@@ -32,6 +32,10 @@ class _Launch:
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     """The first and the last times that its files tell."""
+    written: list[float] = field(default_factory=list)
+    """When they were last written to."""
+    failed: bool = False
+    """Whether one of them shows a failure."""
     ranks: set[int] = field(default_factory=set)
     """Of which lines tell that they are from."""
 
@@ -61,6 +65,8 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
         one.files.append(source.name)
         one.begins += [] if source.began is None else [source.began]
         one.ends += [] if source.ended is None else [source.ended]
+        one.written += [] if source.written is None else [source.written]
+        one.failed |= any(match.shows not in ("noise", "hint") for match in own.get(source.name, ()))
         one.ranks |= {match.who.rank for match in own.get(source.name, ()) if match.who.rank is not None}
     every = [*found.values()]
     if len({one.place for one in every}) == len(every):  # one for each node
@@ -106,6 +112,8 @@ def _runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
     """Those of one run each, in the order of their beginnings: no rank is in two folders of one."""
     if all(one.ranks & other.ranks for one, other in combinations(every, 2)):
         return [[one] for one in every]
+    if all(one.began is None and len(one.written) == len(one.files) for one in every):
+        return _by_files(every)
     runs: list[list[_Launch]] = []
     last: float | None = None
     for one in every:
@@ -116,6 +124,20 @@ def _runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
         runs[-1].append(one)
         last = one.began
     return runs if all(one.began is not None for one in every) else [[*every]]
+
+
+def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
+    """The same where nothing tells a time but when the files were last written to: who has no failure to tell of so
+    long after others had failed is of another run."""
+    runs: list[list[_Launch]] = []
+    for one in sorted(every, key=lambda one: max(one.written)):
+        before = runs[-1] if runs else []
+        last = max((time for other in before for time in other.written), default=0.0)
+        new = not one.failed and any(other.failed for other in before) and max(one.written) - last >= APART
+        if new or not runs:
+            runs.append([])
+        runs[-1].append(one)
+    return runs
 
 
 def _is_over(run: Iterable[_Launch], one: _Launch) -> bool:

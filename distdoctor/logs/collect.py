@@ -194,7 +194,8 @@ class Collector:
                 log.feed(block)
         except OSError as err:  # the file went away, or the disk does not give it
             self._notes.append(f"{source.name}: not read to its end: {err.strerror or err}")
-        self._sources.append(replace(log.source(), part_of=encodable(source.part_of)))
+        part_of, written = encodable(source.part_of), _written(source)
+        self._sources.append(replace(log.source(), part_of=part_of, written=written))
 
     def _hear(self, who: Who, text: str) -> None:
         self._settings.take(who, text)
@@ -224,6 +225,14 @@ class Collector:
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():
             yield "what NCCL says of itself", "settings", lines
+
+
+def _written(source: reader.Source) -> float | None:
+    """When the file was last written to; not known of what was in an archive, or came through a pipe."""
+    try:
+        return None if source.path is None or source.data is not None else source.path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[int]]:

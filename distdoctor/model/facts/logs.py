@@ -89,6 +89,8 @@ class LogSource:
     """The last time that it tells, where that is near its end."""
     over: int = 0
     """The first line below all steps in which a job says that it is done, near the end; else 0."""
+    written: float | None = None
+    """When its file was last written to, by the clock of whoever keeps it: a copy may have the time of the copying."""
     known: int = 0
     """The last line in which somebody says so who knows how it went; else 0."""
 
