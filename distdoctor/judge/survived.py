@@ -180,9 +180,10 @@ def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
 
 _LAUNCHER = re.compile(
     r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]|Process name: \["
-    r"|[Ee]xited with (?:exit )?code [1-9]|\bexit (?:code|status)\W{0,3}[1-9]|\] Error [1-9]\d{0,2}$"
+    r"|(?:[Ee]xited with (?:exit )?code |\bexit (?:code|status)\W{0,3}|\] Error )(?!130\b|143\b)[1-9]"
 )
-"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's; srun, CI, make."""
+"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's; srun, CI, make. What was told to end
+when the job was done, as a monitor of it, has failed in nothing."""
 _FATAL = re.compile(
     r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
     r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called |mpirun noticed |MPI_ABORT |Aborted\b|Terminated$"

@@ -145,6 +145,7 @@ def test_an_error_after_the_end_is_none_of_the_job(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_is_ended_after_the_job(tmp_path: Path) -> None:
+    assert judged(tmp_path, f"{STEPS}Training complete.\nthe monitor has ended, exit code 143\nbye\n").verdict == "pass"
     killed = "job.sh: line 20:  4711 Killed                  tensorboard --logdir tb\n"
     assert judged(tmp_path, f"{STEPS}Training complete.\n{killed}{JOB_FINISHED}").verdict == "pass"
 
