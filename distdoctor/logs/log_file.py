@@ -158,6 +158,7 @@ class LogFile:
             self._tries.hear(line.who, text)
             if self._hear is not None:
                 self._hear(line.who, text)
+            known = [one for one in known if not program_text.is_cited(text, one, context, at)]
         if echoed:  # how it went is what the script knows by itself
             known = [one for one in known if one.line.shows == "symptom"]
         told_so = None if quoted or echoed else tracebacks.exception(text)

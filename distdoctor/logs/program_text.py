@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+
+from distdoctor.logs.attribution import readable, split
+from distdoctor.logs.scanner import Known
 
 _NAME = r"(?:[a-z_][\w.:>-]*|[A-Z][A-Z0-9_]*)"
 """As functions and variables are called; exceptions and other classes begin otherwise, and so does their repr()."""
@@ -11,53 +15,42 @@ _FOUND = re.compile(rf"(?:[\w./@+-]{{1,300}}\.{_FILES}[:-])?\d{{1,7}}[:-](?=\s{{
 """What grep -n puts before a line; the indentation is the line's own."""
 _IN_FILE = re.compile(rf"[\w./@+-]{{1,300}}\.{_FILES}[:-]\d{{1,7}}[:-](?:\s{{2,}}|\t)\S")
 _TEXT_FOUND = re.compile(r"[\w./@+-]{1,300}\.(?:md|rst)[:-]\d{1,7}[:-]")
+_ASSIGNED = re.compile(rf"\s*{_NAME} = [\w.>()-]{{1,80}};\s*$")
+"""What C gives a name."""
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-_CALL = (
-    rf"(?:(?:async )?with )?@?{_NAME}(?<!rror)(?<!xception)(?<!xited)"
-    r"\([^\"'()]{0,120}(?:\([^\"'()]{0,60}\)[^\"'()]{0,60})?[\"']"
+_SPAN = re.compile(rf"``?([^`]{{4,1000}})``?|{_STRING}")
+"""What stands between marks of quotation."""
+_WORD = re.compile(r"(?<![\w.-])[A-Za-z]{2,20}(?![\w(])")
+_OPEN = re.compile(
+    r"(?!.*: ).*(?:"
+    rf"(?:^|\W){_NAME}(?<!rror)(?<!xception)(?<!xited)\((?:[^()]|\([^()]{{0,80}}\)){{0,400}}"
+    r"|(?:^|\s)[\w.\])]{1,80} (?:[+:]?=|[=!]=|in|==|[+]) [^=]{0,80}|[\w)\]][=!]=\s?"  # given a name, compared
+    r"|(?:^|[\s\"'(|;&]|\$\()(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|case|throw|perror|#define)\b.{0,400}"
+    r"|\*|(?:^|[\s(,\[{])[rRfF]{1,2})$"  # a shell's pattern, an expression
+    r"|.*\b(?:pattern|regexp?)[\"']?: ?$"
+    # what a model was asked, or has written
+    r"|.*\b(?:sample|completion|generat(?:ed|ion)|prompt|question)s?[ _#]?(?:\d{1,6})?\]?\s{0,3}[:=]\s{0,3}$"
 )
-_WORDS = r"(?:if|else|for|and|or|not|is|in|as|of|while|with|from|where|then|do|unless|until|const|override|noexcept)\b"
-_ANSWER = rf"(?!.*[\"'][^\"'()]{{0,80}}\)+(?: ?(?:: ?\w|= -?\d|failed|returned)| (?!{_WORDS})[a-z]{{3}}))"
-"""A call with a string in it; what an exception looks like as a value is none, and so is what tells how a call went."""
-_GIVEN = (
-    rf"(?:export |const |static |local |auto )?(?:[a-z]\w* )?{_NAME}(?:\[[^\]]{{0,40}}\])? [+:]?= [^\"']{{0,80}}[\"']"
-    r"|(?:export |local )?\w{1,60}=[\"']?\$\(|\w{1,60}=[rf]?[\"'].*[\"'](?:,|\)+,?)\s*$"
-    r"|.{0,80}\b(?:pattern|regexp?)[\"']?: ?[\"']"
-    rf"|{_NAME} = [\w.>()-]{{1,80}};\s*$"
-)
-"""A string that is given a name; with a blank on each side, as loggers do not write it."""
-_ITEM = rf"(?:[(\[{{] ?)?(?:(?:{_STRING})\s*,\s*)*(?:{_STRING})\s*(?:,|[)\]}}]+[,;:]|\)+|\\)?\s*(?:(?:#|//).*)?$"
-"""A string of a list, or on a line of its own, as logs in JSON have them, too."""
-_OPENED = re.compile(r"\s*[!*&]?[A-Za-z_@][^\"']*[\[({,]\s*$")
-"""What stands before the first of them in a program."""
-_ASKED = (
-    r"(?:(?:if|elif|while|else if)\b|\|\||&&).{0,400}[\"'].*(?::|\{|; then)\s*$|\(?\*[\"'].*\*\)"
-    r"|(?:(?!: ).)*?(?:[=!]= ?|\b[efz]?grep (?:-{1,2}[\w=-]+ ){0,6})[\"'].*"
-)
-"""What is asked of a text. What stands behind a colon and a blank was said, as by an exception."""
-_SAID = (
-    r"\(?(?:[rfR]|rf|fr)[\"']|(?:#define|throw|perror|f?printf|echo)\b[ (].*[\"';]"
-    r"|(?:case [\w.:\"']{1,80}|def \w+|class \w+) ?[(:)]|//"
-)
-_TRACED = (
-    r"\+{1,6} (?:\w{1,60}=\S{0,200} )?(?:[\w./-]{0,200}/)?"
-    r"(?:[efz]?grep|[gm]?awk|sed|trap|echo|printf|logger|for|case|\[\[?) .{0,400}[\"']"
-)
-"""What a shell that traces itself (set -x) is about to look for, or to say."""
+"""What stands before a string that a program is to look for, to say, or to keep. What stands behind a colon and a blank
+was said, as by an exception."""
+_TEST = re.compile(r"\s*(?:if|elif|while|else if|\|\||&&|return|assert|case|def|class)\b")
+_PAIRS = re.compile(rf"\s*(?:(?:{_STRING})\s*[,:]\s*)*(?:{_STRING})\s*(?:,|[)\]}}]+[,;:])\s*(?:(?:#|//).*)?$")
+"""Strings of a list, or with names, as logs in JSON have them, too."""
+_OPENED = re.compile(r"\s*[!*&]?[A-Za-z_@][^\"']*(?<!: )[\[({]\s*(?:(?:#|//).*)?$")
+"""The line of a program that opens the brackets in which the lines below it are."""
+_BRACKET = re.compile(r"\s*(?:[A-Z]\w{0,60}[a-z]\w{0,60})?[\[({]\s*$")
+"""Brackets alone, or of a class, as its repr() has them, too: what they are in says whose they are."""
+_CLOSED = re.compile(r"\s*[)\]}]+[,;]?\s*$")
+_DELIMITER = re.compile(r"\"{3}|'{3}")
+_BEFORE_STRING = re.compile(r"(?:[=(,\[{:+]|\b(?:return|in))\s{0,4}$")
+"""What stands before a string over several lines, where it begins behind something else."""
+_LETTERS = "rRbBuUfF"
+"""What a program may put before a string."""
 _ECHO = re.compile(rb"[^\n]{0,120}?\+{1,6} echo (?:-[en]{1,2} )?([^\n]{1,1000})\r?\n[^\n]{0,120}\Z")
 """What such a shell is about to say, in the line above."""
-_GENERATED = (
-    r"(?:sample|completion|generat(?:ed|ion)|prompt|question)s?[ _#]?(?:\d{1,6})?\]?\s{0,3}[:=]\s{0,3}"
-    r"(?:\".*\"|'.*')\s*$"
-)
-"""What a model was asked, or has written."""
-_CODE = re.compile(rf"\s*(?:{_ANSWER}{_CALL}|{_GIVEN}|{_ASKED}|{_SAID}|{_TRACED}|{_GENERATED})")
-_STRINGS = re.compile(rf"\s*(?:{_ITEM})")
 _PLACEHOLDER = re.compile(r"(?<![\w%-])%(?:\d{0,3}(?:\.\d{1,3})?)(?:ll?|z)?[dsuxi](?!\w)")
 """What printf would put a value for."""
 _QUOTE = re.compile(r"[\"']")
-_PASTED = re.compile(r"\)\s?(?:(?:[\w.]{1,80}\.)?[A-Z]\w{0,60}(?:Error|Exception): |Traceback \()")
-"""What a rank has written behind what another one did not end."""
 _CHANGE = re.compile(
     r"(?:[-*] )?(?:[0-9a-f]{7,40} )?(?:Fix|Avoid|Prevent|Handle|Explain|Document|Resolve)(?:e?s|d|ed)?\b.{0,200}[\"'`]"
 )
@@ -68,7 +61,10 @@ _OWN = re.compile(
     r"\s*(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory): \S"
 )
 """How the own line of an exception begins, whatever it quotes."""
-_COMMENT = re.compile(r"(?:\s{4,}|\t+)#(?: \S|[^\s\d#])|\s*/\*")
+_COMMENT = re.compile(
+    rf"(?:\s{{4,}}|\t+)#(?: \S|[^\s\d#])|\s*(?:/\*|// |\"{{3}}\S|'{{3}}\S)|\s*{_NAME} = [^#\"']{{1,200}}\s#\s"
+)
+"""Also one behind a statement."""
 _NUMBER_SIGN = re.compile(r"\s*#{1,6}!?(?:\s|$)")
 _BANNER = re.compile(r"\s*#{1,80}\s?[#=*~_-]{7,}\s*$")
 _STATEMENT = re.compile(
@@ -80,47 +76,71 @@ _HUNK = re.compile(rb"^@@ -\d{1,7}(?:,\d{1,7})? \+\d{1,7}(?:,\d{1,7})? @@[^\n]*\
 """In what stands before a line: the head of a part of a patch, and nothing but its lines since."""
 _RULE = re.compile(rb"^\|(?: ?:?-{2,}:? ?\|){2,}[ \r]*\n(?:\|[^\n]*\n)*\Z", re.M)
 """The same of a table of Markdown."""
-_MARKS = ("'", '"', "//", "$(", ";")
-"""One of these stands in each of them."""
 NEAR = 6000
 """Bytes before a line in which these are looked for."""
+LONG = 20_000
+"""Bytes behind it in which a string over several lines ends."""
+WORDS = 2
+"""Words beside what is quoted that make a sentence."""
 STRINGS = 60
-"""Lines of strings that are looked at, to see what they begin with."""
+"""Lines that are looked at, to see in what they stand."""
 BESIDE = 3
 """Lines on each side of what may be a comment that are looked at."""
 
 
 def is_program(text: str, context: bytes, at: int) -> bool:
-    """Whether the line ``text``, which begins at ``at`` of ``context``, is of a program's text, a patch or a table that
-    explains errors."""
+    """Whether all of the line ``text``, which begins at ``at`` of ``context``, is of a program's text, a patch or a
+    table that explains errors."""
     first = context[at : at + 1]
     if first in b"+- " and first and _HUNK.search(context[max(at - NEAR, 0) : at]):
         return True
     if first == b"|" and _RULE.search(context[max(at - NEAR, 0) : at]):
         return True
-    found = _FOUND.match(text)
-    bare = text[found.end() :] if found else text
+    if _is_in_string(context, at):
+        return True
+    bare = _bare(text)
     if _TEXT_FOUND.match(text) or _COMMENT.match(bare) or _RAISES.match(bare) or _CHANGE.match(text):
         return True
     if _OWN.match(bare):
         return False
-    if _IN_FILE.match(text) or _is_form(bare[:1000]):
+    if _IN_FILE.match(text) or _is_form(bare[:1000]) or _ASSIGNED.match(bare[:200]):
         return True
-    if _NUMBER_SIGN.match(bare):
-        return _is_comment(context, at)
-    if _PASTED.search(bare[:1000]) or not any(mark in bare for mark in _MARKS):
+    return bool(_NUMBER_SIGN.match(bare)) and _is_comment(context, at)
+
+
+def is_cited(text: str, known: Known, context: bytes, at: int) -> bool:
+    """Whether what ``known`` knows of the line stands between marks of quotation and nowhere else, in a sentence or in
+    a program's text."""
+    if "`" not in text and '"' not in text and "'" not in text:
         return False
-    return bool(_CODE.match(bare[:1000])) or (bool(_STRINGS.match(bare[:1000])) and _is_opened(context, at))
+    bare = _bare(text)
+    spans = [span for span in _SPAN.finditer(bare[:2000]) if known.is_in(span[1] or span[0][1:-1])]
+    if not spans or _OWN.match(bare) or known.is_in(_SPAN.sub('""', bare)):
+        return False
+    if any(span[1] for span in spans):
+        return len(_WORD.findall(_SPAN.sub("``", bare))) >= WORDS
+    before = [_SPAN.sub('""', bare[: span.start()]) for span in spans]
+    return (
+        any(_OPEN.match(one) or (_TEST.match(one) and ": " not in one) for one in before)
+        or _is_within(context, at)
+        or (bool(_PAIRS.match(bare[:1000])) and _is_closed(context, at))
+    )
+
+
+def _bare(text: str) -> str:
+    """A line without what grep puts before it."""
+    found = _FOUND.match(text)
+    return text[found.end() :] if found else text
 
 
 def is_echoed(text: str, context: bytes, at: int) -> bool:
     """Whether a shell that traces itself has just told that it is about to say ``text``, which a script has in it."""
     above = context[context.rfind(b"\n", max(at - NEAR, 0), max(at - 1, 0)) + 1 : at]
     told = _ECHO.match(above) if b"+ echo " in above else None
-    return told is not None and _bare(told[1].decode("utf-8", "replace")) == _bare(text)
+    return told is not None and _unquoted(told[1].decode("utf-8", "replace")) == _unquoted(text)
 
 
-def _bare(text: str) -> str:
+def _unquoted(text: str) -> str:
     return re.sub(r"[\"'\\]", "", text).strip()
 
 
@@ -130,12 +150,59 @@ def _is_form(text: str) -> bool:
     return bool(first and form and first.start() < form.start() and _QUOTE.search(text, form.end()))
 
 
-def _is_opened(context: bytes, at: int) -> bool:
-    """Whether the strings that stand one below the other before ``at`` begin in a program."""
-    for line in reversed(context[max(at - NEAR, 0) : at].decode("utf-8", "replace").splitlines()[-STRINGS:]):
-        if line.strip() and not _STRINGS.match(line[:1000]):
-            return bool(_OPENED.match(line[:1000]) or _CODE.match(line[:1000]))
+def _is_within(context: bytes, at: int) -> bool:
+    """Whether the line is in brackets of a program: the line above it that is less indented opens them."""
+    lines = context[max(at - NEAR, 0) : at].decode("utf-8", "replace").splitlines()
+    indent = _indent(context[at : at + 400].decode("utf-8", "replace"))
+    for line in reversed(lines):
+        if line.strip() and _indent(line) < indent:
+            indent = _indent(line)
+            if not _BRACKET.match(line):
+                quote = _QUOTE.search(line[:1000])
+                return bool(_OPENED.match(line[:1000]) or (quote and _OPEN.match(line[: quote.start()])))
     return False
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _is_closed(context: bytes, at: int) -> bool:
+    """Whether the strings that stand one below the other from ``at`` on end as a program's: in JSON none ends with a
+    comma there."""
+    lines = context[at : at + NEAR].decode("utf-8", "replace").splitlines()[:STRINGS]
+    for above, line in itertools.pairwise(lines):
+        if not _PAIRS.match(line[:1000]):
+            return above.rstrip().endswith(",") and bool(_CLOSED.match(line))
+    return False
+
+
+def _is_in_string(context: bytes, at: int) -> bool:
+    """Whether the line begins within a string over several lines, as programs in Python have them."""
+    first = max(at - NEAR, 0)
+    if context.find(b'"""', first, at) < 0 and context.find(b"'''", first, at) < 0:
+        return False
+    opened, above = "", ""
+    for line in context[first:at].decode("utf-8", "replace").splitlines():
+        for mark in _DELIMITER.finditer(line[:1000]):
+            if opened:
+                opened = "" if mark[0] == opened else opened
+            elif _may_begin(line[: mark.start()], above):
+                opened = mark[0]
+        above = line if line.strip() else above
+    if not opened or context.find(opened.encode(), at, at + LONG) < 0:
+        return False
+    who, _ = split(readable(context[at : at + 400].partition(b"\n")[0]))  # a program that prints what a model wrote
+    return who.rank is None and who.time is None
+
+
+def _may_begin(before: str, above: str) -> bool:
+    """Whether a string that stands behind ``before``, below the line ``above``, is of a program: what is on a line of
+    its own has a statement above it, or nothing."""
+    before, above = before.rstrip(_LETTERS), above.rstrip()
+    if before.strip():
+        return bool(_BEFORE_STRING.search(before[-40:]))
+    return not above or above[-1] in "(,=" or bool(_STATEMENT.match(above[:1000]))
 
 
 def _is_comment(context: bytes, at: int) -> bool:

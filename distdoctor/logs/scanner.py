@@ -52,6 +52,10 @@ class Known:
         more, less = self.line.above
         return None if more and not int(values.get(more, 0)) > int(values.get(less, 0)) else values
 
+    def is_in(self, text: str) -> bool:
+        """Whether all of it is in ``text``."""
+        return any(literal in text for literal in self.line.literals) and self.values(text) is not None
+
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(self.line.pattern)

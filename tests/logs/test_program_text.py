@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs.program_text import is_program
+from distdoctor.logs.program_text import is_cited, is_program
+from distdoctor.logs.scanner import Known
+from distdoctor.model.log_line import Line
 from tests.logs.judging import judged, judged_files, roots
 
 IN_USE = "RuntimeError: Address already in use"
@@ -54,6 +56,16 @@ QUOTED = {
     "what a function in another file raises": f"x.py:9:        RuntimeError: If {OOM}\n",
     "what a model wrote": f'[rank0]: sample 3: "Where it says {IN_USE}, take another port."\n',
     "what a model was asked": f"prompt: 'What is {OOM}?'\n",
+    "a string over several lines": f'LOG = """\nstep 1\n{IN_USE}\n1: {OOM}\n"""\n',
+    "what a function does": f'def go():\n    """Go on.\n\n    Else it is said:\n    {IN_USE}\n    """\n',
+    "what a module is for": f'"""{OOM}\n\n{IN_USE}\n"""\n\nimport os\n',
+    "a string on lines of its own": f"port = 4\n\n'''\nremember: {IN_USE}\n'''\n",
+    "a list without its head": f'    "{IN_USE}",\n    "{OOM}",\n]\n\nport = 4\n',
+    "pairs of a program": f'  {{\n    "kind": "memory", "easy": "yes",\n    "log": "{OOM}",\n  }},\n',
+    "an object in a list": f'LOG = (\n    Line(\n        "{IN_USE}",\n        shows="end",\n    ),\n)\n',
+    "strings below the first": f'    log.write("step 1\\n"\n              "{IN_USE}\\n")\n',
+    "a comment behind a statement": f"workers = 12  # more of them: {LOADER}\n",
+    "a sentence": f"Too many of them may end with `{LOADER}`.\n",
     "a history": f'3f2a9c1 Fix "{IN_USE}" of two jobs\n- Avoid `{LOADER}`\n',
 }
 SAID = {
@@ -79,6 +91,14 @@ SAID = {
     "with a path of slashes": f'{IN_USE}: // is no path of "s3://b"; mend it;',
     "behind a place and a tab": f"train.py:97:\t{IN_USE}",
     "of a sample": f"sample 3: {IN_USE}",
+    "behind what a process hands on": f'concurrent.futures.process._RemoteTraceback: \n"""\n{IN_USE}\n"""',
+    "behind a string that does not end": f'def f(x):\n    """Return\n{IN_USE}',
+    "of a rank between what models wrote": f'def f(x):\n    """Return\n[rank3]: {IN_USE}\ndef g(x):\n    """Go."""',
+    "in an object": f'Result(\n    metrics={{}},\n    error="{IN_USE}",\n)',
+    "in an object of one line": f'WorkerStatus(rank=3, error="{IN_USE}")',
+    "below braces that a logger opens": f'ERROR error_handler: {{\n  "reason": "{IN_USE}",\n  "rank": 3\n}}',
+    "with a name, as logs in logfmt": f'level=error msg="{IN_USE}" rank=3',
+    "between backticks alone": f"`{IN_USE}`",
     "between rules": f"# {'-' * 40}\n# {IN_USE}\n# {'-' * 40}",
 }
 
@@ -122,12 +142,17 @@ def test_a_file_of_source_says_nothing_of_a_job(tmp_path: Path, name: str) -> No
     assert judged_files(tmp_path).verdict == "fail"
 
 
-@pytest.mark.parametrize("part", ['"a", ', "f(", "a=", "| ", "# ", "'\\", 'if "', "x = ", '%d"', "-" * 20])
-def test_no_line_takes_long(part: str) -> None:
-    line = f"{part * 600}{IN_USE}"[:2000]
+@pytest.mark.parametrize(
+    "part", ['"a", ', "f(", "a=", "| ", "# ", "'\\", 'if "', "x = ", '%d"', "-" * 20, "a(b) ", '"""']
+)
+@pytest.mark.parametrize("end", [IN_USE, f'"{IN_USE}"', f"`{IN_USE}`"])
+def test_no_line_takes_long(part: str, end: str) -> None:
+    line = f"{(part * 600)[: 1998 - len(end)]}{end}"
+    known = Known("network/port-in-use", Line("Address already in use"))
     context, began = f"{line}\n".encode() * 5, time.process_time()
     for _ in range(20):
         is_program(line, context, 2 * len(line) + 2)
+        is_cited(line, known, context, 2 * len(line) + 2)
     assert time.process_time() - began < 1
 
 
