@@ -115,8 +115,9 @@ LOG = (
         why="somebody did not answer in time: why is in their log",
     ),
     Line(
-        ("failed to connect to all addresses", "oordination service agent in error status"),  # gRPC's and XLA's
-        r"UNAVAILABLE: ?failed to connect|oordination service agent in error status: \w",
+        ("failed to connect to all addresses", "oordination service"),  # gRPC's and XLA's
+        r"UNAVAILABLE: ?failed to connect"
+        r"|oordination service agent in error status: \w|\bERROR in coordination service|RPC to coordination service",
         shows="symptom",
         why="a peer that died, one that was never started, and one that cannot be reached, show the same",
     ),

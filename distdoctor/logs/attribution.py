@@ -21,8 +21,8 @@ _PREFIXES = tuple(
         ("[", r"\[rank[ =]?(?P<rank>\d{1,6})\]:? ?"),  # torch.distributed's excepthook and loggers; Determined's
         ("[", r"\[host=(?P<host>[\w.-]{1,64})\] "),  # what json_lines makes of a field
         ("[", r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?"),  # torchrun --tee: [default3]:, [trainer0]:
-        # the same of a role without a name, as torchx's
-        ("a0[", r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)"),
+        ("[", r"\[(?P<local_rank>\d{1,4})\]:(?=\S)"),  # the same of a role without a name
+        ("a0", r"[\w.-]{1,64}/\d{1,6} (?=\[(?:[A-Za-z_]\w{0,30}?)?\d{1,4}\]:)"),  # torchx's, and NeMo-Run's, before it
         # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
         ("[", rf"\[(?P<task>\d{{1,6}})\] (?=\[rank\d|Traceback \(|  File \"|{_ERROR})"),
         # what torchrun was told to put there (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same

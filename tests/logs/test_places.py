@@ -113,6 +113,7 @@ def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
     ("prefix", "rank", "host"),
     [
         ("trainer/0 [1]:", 1, ()),  # torchx
+        ("i.pretrain/0 [default1]:[rank1]: ", 1, ()),  # NeMo-Run
         ("(4l0b_1:13 WorkerDict pid=20, ip=[2001:db8::53]) [rank1]: ", 1, ("[2001:db8::53]",)),  # Ray
         ("(worker1, rank=1, pid=31582, ip=10.0.0.7) ", None, ("10.0.0.7",)),  # SkyPilot, which counts nodes so
         ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),

@@ -247,6 +247,16 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "F0929 17:42:48.594200 1044529 client.h:77] Terminating process because the JAX distributed service detected "
         "fatal errors. This most likely indicates that another task died; see the other task logs for more details.",
     ),
+    (
+        "process/peer-died",
+        "coordination_service.cc:954] /job:jax_worker/replica:0/task:37 has been set to ERROR in coordination service: "
+        "UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout.",
+    ),
+    (
+        "process/peer-died",
+        "absl::Status: UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was "
+        "preempted/died/restarted unexpectedly or this task is experiencing network issues.",
+    ),
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
     ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
     ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
