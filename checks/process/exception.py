@@ -124,6 +124,7 @@ LOG = (
             "Local abort before MPI_INIT",
             "Local abort after MPI_FINALIZE",
             "Primary job  terminated normally, but",
+            "noticed that process rank ",  # how it ended may stand on the next line
             "plexec One of MPI processes was aborted.(",  # Fujitsu's, of PJM
             "components were able to be opened in the pml framework",
         ),

@@ -94,10 +94,10 @@ LOG = (
         why="it does not say by whom",
     ),
     Line(
-        # HPE's mpiexec (PALS), which ends the other ranks so after one has failed; HTCondor
-        (" died from signal ", "l termination (signal "),
+        # HPE's mpiexec (PALS), which ends the other ranks so after one has failed; HTCondor; Open MPI's
+        (" died from signal ", "l termination (signal ", " exited on signal "),
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) died from signal (?:2|3|15)\b"
-        r"|\(0\) Abnormal termination \(signal (?:2|3|15)\)",
+        r"|(?:\(0\) Abnormal termination \(| exited on )signal (?:1|2|3|10|12|15)\b",
         shows="symptom",
         why="it does not say by whom",
     ),

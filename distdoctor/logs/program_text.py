@@ -18,7 +18,8 @@ _TEXT_FOUND = re.compile(r"[\w./@+-]{1,300}\.(?:md|rst)[:-]\d{1,7}[:-]")
 _ASSIGNED = re.compile(rf"\s*{_NAME} = [\w.>()-]{{1,80}};\s*$")
 """What C gives a name."""
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-_SPAN = re.compile(rf"``?([^`]{{4,1000}})``?|{_STRING}")
+_SPAN = re.compile(_STRING)
+_CODE_SPAN = re.compile(r"``?[^`]{1,1000}``?")
 """What stands between marks of quotation."""
 _WORD = re.compile(r"(?<![\w.-])[A-Za-z]{2,20}(?![\w(])")
 _OPEN = re.compile(
@@ -111,20 +112,26 @@ def is_program(text: str, context: bytes, at: int) -> bool:
 def is_cited(text: str, known: Known, context: bytes, at: int) -> bool:
     """Whether what ``known`` knows of the line stands between marks of quotation and nowhere else, in a sentence or in
     a program's text."""
-    if "`" not in text and '"' not in text and "'" not in text:
-        return False
     bare = _bare(text)
-    spans = [span for span in _SPAN.finditer(bare[:2000]) if known.is_in(span[1] or span[0][1:-1])]
-    if not spans or _OWN.match(bare) or known.is_in(_SPAN.sub('""', bare)):
+    if _OWN.match(bare):
         return False
-    if any(span[1] for span in spans):
-        return len(_WORD.findall(_SPAN.sub("``", bare))) >= WORDS
-    before = [_SPAN.sub('""', bare[: span.start()]) for span in spans]
-    return (
+    if _between(_CODE_SPAN, bare, known) and len(_WORD.findall(_CODE_SPAN.sub("``", bare))) >= WORDS:
+        return True
+    before = _between(_SPAN, bare, known)
+    return bool(before) and (
         any(_OPEN.match(one) or (_TEST.match(one) and ": " not in one) for one in before)
+        or bare.endswith(" \\")
         or _is_within(context, at)
         or (bool(_PAIRS.match(bare[:1000])) and _is_closed(context, at))
     )
+
+
+def _between(marks: re.Pattern[str], text: str, known: Known) -> list[str]:
+    """What stands before each quotation that has what ``known`` knows, where it stands nowhere else."""
+    spans = [span for span in marks.finditer(text[:2000]) if known.is_in(span[0].strip("`'\""))]
+    if not spans or known.is_in(marks.sub('""', text)):
+        return []
+    return [marks.sub('""', text[: span.start()]) for span in spans]
 
 
 def _bare(text: str) -> str:

@@ -65,6 +65,8 @@ QUOTED = {
     "an object in a list": f'LOG = (\n    Line(\n        "{IN_USE}",\n        shows="end",\n    ),\n)\n',
     "strings below the first": f'    log.write("step 1\\n"\n              "{IN_USE}\\n")\n',
     "a comment behind a statement": f"workers = 12  # more of them: {LOADER}\n",
+    "an option of a command that goes on": f"grep -v \\\n  -e '{IN_USE}' \\\n  -- *.err\n",
+    "a sentence with several": f"`^` does not find `{LOADER}`, as the others do.\n",
     "a sentence": f"Too many of them may end with `{LOADER}`.\n",
     "a history": f'3f2a9c1 Fix "{IN_USE}" of two jobs\n- Avoid `{LOADER}`\n',
 }

@@ -258,6 +258,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "preempted/died/restarted unexpectedly or this task is experiencing network issues.",
     ),
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
+    ("process/terminated", "mpirun noticed that process rank 0 with PID 5 on node n1 exited on signal 2 (Interrupt)."),
+    ("process/exception", "mpirun noticed that process rank 0 with PID 399 on node n1 exited"),
     ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
     ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
     ("process/exception", "It looks like pmix_init failed for some reason; your parallel process is"),
