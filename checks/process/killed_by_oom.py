@@ -81,8 +81,8 @@ LOG = (
     ),
     Line(("TERM_MEMLIMIT", "job killed: mem", "job killed: vmem")),
     Line(
-        "due to memory pressure (OOM)",
-        r"killed due to memory pressure(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
+        "killed due to memory",  # Ray's raylet: where the line was broken, the rest is on the next one
+        r"[1-9]\d* Workers (?:\(tasks / actors\) )?killed due to memory(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
     ),
     Line("due to the node running low on memory"),
     Line(

@@ -69,6 +69,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "used=1.25GB) was running was 27.71GB / 28.80GB (0.962273), which exceeds the memory usage threshold of 0.95.",
     ),
     ("process/killed-by-scheduler", "Message:  Pod was terminated in response to imminent node shutdown."),
+    (
+        "process/killed-by-oom",
+        "(raylet) node_manager.cc:3496: 10 Workers (tasks / actors) killed due to memory\n"
+        "pressure (OOM), 0 Workers crashed due to other reasons",
+    ),
     ("process/killed-by-oom", "  traceback : Signal 9 (SIGKILL) received by PID 14750"),
     (
         "process/killed-by-oom",
