@@ -36,7 +36,7 @@ LOOKS_AT = ("host.folders", "everyone")
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 LOG = (
     Line(
-        "Stale file handle",
+        ("Stale file handle", "tale NFS file handle"),  # the latter glibc's of old, and Go's
         shows="symptom",
         why="any file on a network filesystem may be meant",
         unless=r"triton|inductor|Stale file handle: ?\S",

@@ -134,6 +134,11 @@ LOG = (
         why="mpirun tells only that a process gave up",
     ),
     Line(
+        (" has been marked as ready twice", ":Unexpected result nan on rank ", ":Unexpected result inf on rank "),
+        shows="symptom",
+        why="the exception that comes of it is not in it",
+    ),
+    Line(
         "To enable traceback see:",
         shows="hint",
         why="torchrun was not told the traceback",

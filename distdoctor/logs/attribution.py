@@ -93,6 +93,7 @@ _PREFIXES = tuple(
         ),
         # a time as syslog writes it, and nobody's name: ts of moreutils
         ("a", r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=.)"),
+        ("0", r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}) \[\d{1,5}\] (?=.)"),  # torch_xla's xla_dist, behind the time
         # CloudWatch's, of a stream: aws logs tail
         ("a0", r"(?:[\w.-]{1,200}/)?(?P<host>algo-\d{1,5})[-/][\w-]{1,64} (?=.)"),
         # Open MPI

@@ -114,6 +114,7 @@ def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
     [
         ("trainer/0 [1]:", 1, ()),  # torchx
         ("i.pretrain/0 [default1]:[rank1]: ", 1, ()),  # NeMo-Run
+        ("2026-12-05 12:02:26 10.164.15.249 [0] ", None, ("10.164.15.249",)),  # torch_xla's xla_dist
         ("(4l0b_1:13 WorkerDict pid=20, ip=[2001:db8::53]) [rank1]: ", 1, ("[2001:db8::53]",)),  # Ray
         ("(worker1, rank=1, pid=31582, ip=10.0.0.7) ", None, ("10.0.0.7",)),  # SkyPilot, which counts nodes so
         ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),

@@ -109,6 +109,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
+        "host/compile-cache-shared",
+        'failed to stat "/var/lib/kubelet/mount": stat /var/lib/kubelet: stale NFS file handle',
+    ),
+    (
         "host/shared-memory-small",
         "n1:1:2 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-NzwJ7O (size 9637888)",
     ),

@@ -265,6 +265,15 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
     ("process/terminated", "mpirun noticed that process rank 0 with PID 5 on node n1 exited on signal 2 (Interrupt)."),
     ("process/exception", "mpirun noticed that process rank 0 with PID 399 on node n1 exited"),
+    (
+        "process/exception",
+        "Parameter at index 255 with name base_model.lora_B.weight has been marked as ready twice. This means that",
+    ),
+    (
+        "process/exception",
+        "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 3 at iteration #3 invocation #2 "
+        "(message='found NaN in local grad norm for bucket #0')",
+    ),
     ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
     ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
     ("process/exception", "It looks like pmix_init failed for some reason; your parallel process is"),
