@@ -134,15 +134,16 @@ LOG = (
         why="mpirun tells only that a process gave up",
     ),
     Line(
-        (" has been marked as ready twice", ":Unexpected result nan on rank ", ":Unexpected result inf on rank "),
+        (
+            " has been marked as ready twice",
+            "rror(s) in loading state_dict for ",
+            ":Unexpected result nan on rank ",
+            ":Unexpected result inf on rank ",
+        ),
         shows="symptom",
         why="the exception that comes of it is not in it",
     ),
-    Line(
-        "To enable traceback see:",
-        shows="hint",
-        why="torchrun was not told the traceback",
-    ),
+    Line("To enable traceback see:", shows="hint", why="torchrun was not told the traceback"),
     Line(
         ("Exception ignored in", "can only test a child process"),  # the latter of a DataLoader that is tidied up
         shows="noise",
@@ -240,11 +241,7 @@ LOG = (
         shows="symptom",
         why="how the process that compiles ended is not said: for want of memory, as a rule, or of a crash",
     ),
-    Line(
-        "Pin memory thread exited unexpectedly",
-        shows="symptom",
-        why="what that thread raised stands above it",
-    ),
+    Line("Pin memory thread exited unexpectedly", shows="symptom", why="what that thread raised stands above it"),
     Line(
         # torch's, Ray's and Spark's
         ("ProcessRaisedException", "ray.exceptions.RayTaskError", "Py4JJavaError: An error occurred while calling "),

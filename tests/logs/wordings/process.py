@@ -265,6 +265,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
     ("process/terminated", "mpirun noticed that process rank 0 with PID 5 on node n1 exited on signal 2 (Interrupt)."),
     ("process/exception", "mpirun noticed that process rank 0 with PID 399 on node n1 exited"),
+    ("process/exception", "Error(s) in loading state_dict for Linear:"),
     (
         "process/exception",
         "Parameter at index 255 with name base_model.lora_B.weight has been marked as ready twice. This means that",
