@@ -115,8 +115,8 @@ LOG = (
         why="somebody did not answer in time: why is in their log",
     ),
     Line(
-        ("failed to connect to all addresses", "oordination service"),  # gRPC's and XLA's
-        r"UNAVAILABLE: ?failed to connect"
+        ("failed to connect to all addresses", "oordination service", "Failed to meet rendezvous"),  # gRPC's, XLA's
+        r"UNAVAILABLE: ?failed to connect|Failed to meet rendezvous '"
         r"|oordination service agent in error status: \w|\bERROR in coordination service|RPC to coordination service",
         shows="symptom",
         why="a peer that died, one that was never started, and one that cannot be reached, show the same",

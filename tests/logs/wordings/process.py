@@ -263,6 +263,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "preempted/died/restarted unexpectedly or this task is experiencing network issues.",
     ),
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
+    (
+        "process/peer-died",
+        "RuntimeError: tensorflow/compiler/xla/xla_client/mesh_service.cc:377 : Failed to meet rendezvous 'a': Socket",
+    ),
     ("process/terminated", "mpirun noticed that process rank 0 with PID 5 on node n1 exited on signal 2 (Interrupt)."),
     ("process/exception", "mpirun noticed that process rank 0 with PID 399 on node n1 exited"),
     ("process/exception", "Error(s) in loading state_dict for Linear:"),
