@@ -233,11 +233,7 @@ LOG = (
         why="SageMaker tells only that the script failed",
     ),
     Line(
-        (
-            "A compilation subprocess exited unexpectedly",
-            "Attempting to use a closed pool",
-            "compile-worker future for",
-        ),
+        ("compilation subprocess exited unexpectedly", "Attempting to use a closed pool", "compile-worker future for"),
         shows="symptom",
         why="how the process that compiles ended is not said: for want of memory, as a rule, or of a crash",
     ),
