@@ -21,7 +21,8 @@ ENETUNREACH = 101
 
 def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Node]:
     """Those of these nodes of which nearly all measured links lose much, or nearly all of one direction: who loses what
-    it is sent does not lose what it sends. ``number_of``: the place of each key in it."""
+    it is sent does not lose what it sends; of one whose own packet filter drops by chance, any. ``number_of``: the
+    place of each key in it."""
     out, into = dict[int, list[bool]](), dict[int, list[bool]]()
     for number, node in enumerate(nodes):
         for rate in node.mesh.rates:
@@ -35,13 +36,14 @@ def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Nod
         for seen in (both, out, into)
         for number, lossy in seen.items()
         if sum(lossy) > NEARLY_ALL * len(lossy)
+        or (any(lossy) and any(c.by_chance for c in nodes[number].filter_chains))
     }
 
 
 def lost_by_chance(source: Node, target: Node, link: Link) -> bool:
-    """Whether nothing but the packets that one of the two loses explains why this link was silent: no router or filter
-    answered, no rule shuts it, and both know the way."""
-    if link.outcome not in UNHEARD or link.icmp or link.errno == ENETUNREACH:
+    """Whether nothing but the packets that one of the two loses explains why this link was silent, or went dead: no
+    router or filter answered, no rule shuts it, and both know the way."""
+    if (link.outcome not in UNHEARD and link.dead_after is None) or link.icmp or link.errno == ENETUNREACH:
         return False
     if route_obstacle(source, target, link.address) is not None:
         return False

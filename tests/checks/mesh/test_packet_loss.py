@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import ConnectOutcome, Link
+from distdoctor.model.facts import ConnectOutcome, Firewall, FirewallChain, Link
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import into, measured, out_of
 from tests.facts_builder import blocking, failing, judged, with_meeting, with_network
@@ -77,6 +77,22 @@ def deaf_by_chance() -> Facts:
     return a, b, replace(c, mesh=replace(c.mesh, rates=rates))
 
 
+def mute_by_chance() -> Facts:
+    """host1's packet filter drops four of ten packets that it sends: of its connections some come to nothing or end."""
+    a, b, c = measured(3, lossy=[(2, 1)])
+    assert b.mesh is not None and c.mesh is not None
+    rates = tuple(replace(r, retransmitted=3, segments=12) if r.retransmitted else r for r in c.mesh.rates)
+    c = replace(c, mesh=replace(c.mesh, rates=rates))
+    use = ("gloo", "nccl", "primary")
+    dead = Link(a.key, "10.77.0.10", 40000, use, "open", dead_after=4898808)
+    silent = Link(c.key, "10.77.0.12", 40000, use, "stalled", seconds=4.0)
+    b = replace(b, mesh=replace(b.mesh, rates=(), good=0, bad=(dead, silent)))
+    rule = FirewallChain(
+        "nft", "ip", "filter", "OUTPUT", "output", blocking_rules=("meta oifname eth0 statistic drop",)
+    )
+    return a, with_network(b, firewall=Firewall(True, chains=(rule,))), c
+
+
 def with_a_limit_of_ssh() -> Facts:
     """The cable of one node; each has a rule that others may begin so many connections to ssh."""
     facts = measured(4, lossy=into(2, 4) | out_of(2, 4))
@@ -94,6 +110,7 @@ ROWS = [
     Row("a third is lost, and a connection with it", one_of_four, ("host2",), "warn", together=True),
     Row("the same by rule", lambda: one_of_four(BY_CHANCE), ("host2",), "warn", together=True),
     Row("what one node is sent is lost", deaf_by_chance, ("host1", "host2"), "warn", "one-of", together=True),
+    Row("some of what one node sends is lost by rule", mute_by_chance, ("host1",), "warn", together=True),
     Row("a limit of ssh's connections is on all", with_a_limit_of_ssh, ("host2",), "warn", together=True),
     Row("payloads are lost", lambda: one_of_four(outcome="stalled"), ("host2",), "warn", together=True),
     Row("loss, two nodes", lambda: measured(2, lossy=[(0, 1), (1, 0)]), BOTH, "warn", "one-of", together=True),
