@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from distdoctor.check_api.led_to import leading_to
 from distdoctor.check_api.netmasks import mask_obstacle
 from distdoctor.check_api.nodes import claims_node0, node0_name, store_host
 from distdoctor.check_api.packet_filter import suspect
@@ -59,7 +60,7 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
     zero = store_host(cluster)
     if zero is None:
         return None
-    own = {parse_address(address) for address in zero.addresses}
+    own = leading_to(cluster, zero)
     for one in shut:
         if (
             parse_address(one.contact.address) not in own
@@ -73,9 +74,9 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
 
 
 def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
-    """Node 0, where its facts are here and the address that these nodes tried is its own."""
+    """Node 0, where its facts are here and the address that these nodes tried is its own, or leads to it."""
     zero = cluster.node0
-    own = {parse_address(address) for address in zero.addresses} if zero is not None else set()
+    own = leading_to(cluster, zero) if zero is not None else set()
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from distdoctor.check_api.led_to import arrived, leading_to, met
 from distdoctor.check_api.node_addresses import master_means_itself
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
@@ -21,8 +22,9 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
         owners.update({parse_address(address): node.host for address in node.addresses})
     found: dict[str, MasterTarget] = {}
     zero, elsewhere = cluster.node0, _meant_elsewhere(cluster)
+    owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host) if zero is not None else {})
     for node in cluster.nodes:
-        if zero is not None and _met(node) and _arrived(zero, node):
+        if zero is not None and met(node) and arrived(zero, node):
             # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
             found[node.name] = (zero.host, zero.plan.master_port)
             continue
@@ -37,7 +39,7 @@ def _where(
 ) -> object | None:
     """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
     addresses, contact = node.master_addresses, node.network.contact
-    if len(addresses) > 1 and contact and _met(node):
+    if len(addresses) > 1 and contact and met(node):
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
@@ -69,15 +71,6 @@ def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> 
     own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
     resolved = node.master_addresses
     return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
-
-
-def _met(node: Node) -> bool:
-    contact = node.network.contact
-    return bool(node.meeting.joined and contact and contact.outcome == "open")
-
-
-def _arrived(zero: Node, node: Node) -> bool:
-    return bool({*node.keys} & {*zero.meeting.arrived})
 
 
 def names_leading_apart(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
-from distdoctor.model.facts import Answer, Bind, Firewall, FirewallChain, NodeFacts, PortHolder, ShutPort
+from distdoctor.model.facts import Answer, Bind, Contact, Firewall, FirewallChain, NodeFacts, PortHolder, ShutPort
 from tests.checks.row import Facts
 from tests.facts_builder import (
     PORT,
@@ -29,6 +30,18 @@ def shut(
     elif rules:
         b = with_network(b, firewall=blocking(*rules, hook=hook))
     return a, b
+
+
+def service(outcome: str, *rules: str) -> Facts:
+    """The master's address is that of a service, which no host has: node 0 gets there, and host1 does not. ``rules``:
+    node 0's."""
+    at, facts = "10.96.0.77", []
+    for one in shut(outcome, rules=rules):
+        one = with_master(one, "train-master", own=False, resolved=[at])
+        contact = one.network.contact if one.network is not None else None
+        here = replace(contact, address=at) if contact is not None else Contact(at, PORT, "open")
+        facts.append(with_network(one, contact=here))
+    return tuple(facts)
 
 
 def own_rule(how: Literal["drop", "reject", "reset"], version: int = 4, came: int = 1) -> Facts:

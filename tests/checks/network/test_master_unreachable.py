@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import (
+    AddressChoice,
     Contact,
     HostsLine,
     Interface,
@@ -345,14 +346,19 @@ def test_with_the_facts_of_node_0_it_follows_from_what_is_wrong() -> None:
 
 
 def by_ipv6(facts: Facts) -> Facts:
-    """The same, with IPv6 at its last contact and at the master."""
-    six = [with_master(one, "fd77::a", own=one.node_rank == 0, resolved=["fd77::a"]) for one in facts]
-    return tuple(
-        with_network(one, contact=replace(contact, address="fd77::a"))
-        if one.network is not None and (contact := one.network.contact) is not None
-        else one
-        for one in six
-    )
+    """The same of hosts with IPv6, which each its last contact was by."""
+    six = []
+    for one in facts:
+        own, zero = f"fd77::{'abc'[int(one.identity.hostname[-1])]}", one.identity.hostname == "host0"
+        assert one.host is not None and one.network is not None
+        cards = tuple(
+            c if c.loopback else replace(c, addresses=(own,), prefix_lengths=(64,)) for c in one.host.interfaces
+        )
+        one = with_host(with_master(one, "fd77::a", own=zero, resolved=["fd77::a"]), interfaces=cards)
+        one = with_network(one, primary=AddressChoice(own, "eth0", "MASTER_ADDR"))
+        contact = one.network.contact if one.network is not None else None
+        six.append(with_network(one, contact=replace(contact, address="fd77::a")) if contact is not None else one)
+    return tuple(six)
 
 
 def test_hosts_of_ipv6_are_found_by_icmp_and_not_by_arp() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from distdoctor.model.facts import Answer, Bind, Firewall, IpsecPolicy
 from tests.checks.row import NODES_MISSING, Cure, LookAlike, Row, cured, fixes, found, left_alone
-from tests.clusters.master import own_rule, shut
+from tests.clusters.master import own_rule, service, shut
 from tests.clusters.odd import firewalled
 from tests.clusters.routes import LAN, NO_FILTER, asleep, reverse_path, route, routed
 from tests.clusters.silent_port import (
@@ -55,6 +55,7 @@ ROWS = [
     Row("host1's rule gives another source, alone", lambda: other_source("10.99.5.1", True), ("host1",)),
     Row("host1's rule gives its own address", lambda: other_source("10.77.0.11"), BOTH, blame="one-of"),
     Row("a host that is up and silent", up, ("node0",)),
+    Row("a service leads to node 0, which drops it", lambda: service("no-answer", *DROP), ("host0",)),
     Row("dropped", lambda: shut("no-answer", control="refused", rules=DROP), ("host0",)),
     Row(
         "dropped, host silent",

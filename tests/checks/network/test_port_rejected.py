@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.checks.row import LookAlike, Row, found, left_alone, root
-from tests.clusters.master import own_rule, shut
+from tests.clusters.master import own_rule, service, shut
 from tests.facts_builder import UNREAD, with_network
 
 CHECK = "network/port-rejected"
@@ -15,6 +15,11 @@ CHECK = "network/port-rejected"
 
 ROWS = [
     Row("rejected", lambda: shut("rejected", rules=("tcp dport 29500 reject",)), ("host0",)),
+    Row(
+        "a service leads to node 0, which rejects it",
+        lambda: service("rejected", "tcp dport 29500 reject"),
+        ("host0",),
+    ),
     Row("node 0 knows its own rule", lambda: own_rule("reject"), ("host0",)),
 ]
 
