@@ -52,7 +52,6 @@ from distdoctor.check_api import (
     has_other_hosts,
     hosts_file_unread,
     is_loopback,
-    leads_back,
     live,
     makes_gloo_group,
     misspellings_of,
@@ -60,6 +59,7 @@ from distdoctor.check_api import (
     parse_address,
     primary_interface,
     reachable_address,
+    reaches_no_other,
     reads_hosts_file,
     shorten_error,
     together,
@@ -151,16 +151,17 @@ def concerns(cluster: Cluster, node: Node) -> bool:
 
 
 def loopbacks(node: Node) -> list[str]:
-    """The addresses that gloo takes on this node, and that lead each host to itself."""
-    return [address for address in node.gloo_addresses if leads_back(address)]
+    """The addresses that gloo takes on this node, and at which no other host reaches it."""
+    return [address for address in node.gloo_addresses if reaches_no_other(address)]
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
     """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates), or has one of
     the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc, isInitiator).
+    An address that is on no interface fails by itself (there, "Unable to find interface for").
     """
     return any(
-        gloo_dials(peer, node, address) or other_family(address, peer)
+        not is_loopback(address) or gloo_dials(peer, node, address) or other_family(address, peer)
         for peer in cluster.peers(node)
         for address in loopbacks(node)
     )
@@ -229,7 +230,7 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
     said = {
         one.node.name: one
         for one in reversed(failed_ranks(cluster, "gloo"))
-        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "[0.0.0.0]", "ss_family"))
+        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "find interface for", "ss_family"))
     }
     return tuple(
         f"{name} rank {one.rank.rank}: {shorten_error(one.stage.error or '')}" for name, one in sorted(said.items())

@@ -86,7 +86,7 @@ Addresses and interfaces:
     parse_address            an address as a number that compares whatever its spelling (parse: its name in 0.1.0)
     in_network               whether an address is in the network of another one with a prefix of so many bits
     is_loopback              whether an address is of the host itself only
-    leads_back               whether a connection to it ends on the host that makes it: 0.0.0.0, too
+    reaches_no_other         whether no other host is reached at it: 0.0.0.0 and multicast, too
     is_bridge                whether an interface joins the containers of one host
     is_virtual               whether an interface is a bridge, a VPN or a network of containers
     reachable_address        the address by which others reach a node
@@ -254,7 +254,7 @@ from distdoctor.knowledge.shared_settings import (
     FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS, gloo_device_names, must_be_alike, setting_effect,
 )
 from distdoctor.knowledge.torchrun import announcing_node
-from distdoctor.model.addresses import in_network, is_loopback, leads_back, parse_address
+from distdoctor.model.addresses import in_network, is_loopback, reaches_no_other, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Account, Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
@@ -281,19 +281,19 @@ __all__ = [
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
     "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
-    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "leads_back", "link_arrows",
-    "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity",
-    "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",
-    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner",
-    "master_targets", "measured_links", "met_other_run", "misrouted_finding", "missing_library_name",
-    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of",
-    "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes",
-    "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command",
-    "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said",
-    "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file",
-    "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles",
-    "same_rendezvous", "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error",
-    "slow_links", "some_of", "source_addresses", "starved_ranks", "still_importing_torch", "stopped_ranks",
-    "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies",
-    "two_jobs_fixes", "unreadable", "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
+    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
+    "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",
+    "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
+    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
+    "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks",
+    "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause",
+    "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
+    "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
+    "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
+    "ranks_to_blame", "rdma", "reachable_address", "reaches_no_other", "reads_hosts_file", "repair_route_fix",
+    "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous",
+    "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links",
+    "some_of", "source_addresses", "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host",
+    "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes",
+    "unreadable", "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
 ]

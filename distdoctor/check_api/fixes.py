@@ -11,7 +11,7 @@ from distdoctor.check_api.table_lookup import lookup
 from distdoctor.check_api.text import some_of, together
 from distdoctor.knowledge.packet_filter import lets_through, open_commands, opening_port
 from distdoctor.knowledge.ruleset import FilterHook
-from distdoctor.model.addresses import endpoint, leads_back
+from distdoctor.model.addresses import endpoint, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
@@ -215,8 +215,8 @@ def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[s
 
 
 def correct_own_hosts_line(node: Node, address: str) -> str:
-    """A command that gives the node's own name ``address`` in /etc/hosts in place of the one there that leads back to
-    it (loopback's, 0.0.0.0).
+    """A command that gives the node's own name ``address`` in /etc/hosts in place of the one there at which no
+    other host reaches it (loopback's, 0.0.0.0).
 
     Empty where it has it and the file is read, and for a host that is called localhost, which every host is to itself.
 
@@ -229,7 +229,7 @@ def correct_own_hosts_line(node: Node, address: str) -> str:
     placed = False
     for line in node.system.hosts_lines:
         fields = line.text.partition("#")[0].split()
-        if not fields or not leads_back(fields[0]):
+        if not fields or not reaches_no_other(fields[0]):
             continue
         others = [name for name in fields[1:] if name not in names]
         if others and any(o.startswith(LOCALHOST) for o in others):

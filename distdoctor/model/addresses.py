@@ -25,11 +25,11 @@ def is_loopback(address: str | None) -> bool:
     return parsed is not None and parsed.is_loopback
 
 
-def leads_back(address: str | None) -> bool:
-    """Whether a connection to ``address`` ends on the host that makes it, whichever that is: a loopback address, and
-    0.0.0.0 or ::, for which Linux takes loopback's."""
+def reaches_no_other(address: str | None) -> bool:
+    """Whether no other host is reached at ``address``, whoever asks: one of loopback's; 0.0.0.0 and ::, for which Linux
+    takes these; of multicast."""
     parsed = parse_address(address)
-    return parsed is not None and (parsed.is_loopback or parsed.is_unspecified)
+    return parsed is not None and (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
 
 
 def in_network(own: str, length: int, address: str) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from distdoctor.mesh.target import addresses_of
-from distdoctor.model.addresses import leads_back
+from distdoctor.model.addresses import reaches_no_other
 from distdoctor.model.facts import ConnectOutcome
 from distdoctor.probes.connect import connect
 from distdoctor.session.inbox import Inbox
@@ -65,6 +65,6 @@ async def knock(one: Participant) -> ConnectOutcome | None:
     that has ended. None where there is none to knock at."""
     address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)
     # Its facts are its own word: nobody is to learn by them what listens on this host's loopback.
-    if one.mesh_port is None or address is None or leads_back(address):
+    if one.mesh_port is None or address is None or reaches_no_other(address):
         return None
     return (await connect(address, one.mesh_port, KNOCK_SECONDS)).outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from distdoctor.knowledge.interfaces import is_bridge
-from distdoctor.model.addresses import leads_back, parse_address
+from distdoctor.model.addresses import parse_address, reaches_no_other
 from distdoctor.model.facts import AddressChoice, NodeFacts, Resolution, Route
 from distdoctor.probes import interfaces, names
 from distdoctor.session.recorder import Recorder
@@ -82,7 +82,7 @@ def reached_at(facts: NodeFacts, target: str, own: bool) -> tuple[Route, Address
     interface = next((i.name for i in ours if target in i.addresses), None) if own else None
     # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
     # of a link-local address has another name there.
-    if leads_back(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
+    if reaches_no_other(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
         return way, interfaces.reachable_address(ours)
     if own:
         return way, AddressChoice(target, interface, "MASTER_ADDR")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
-from distdoctor.model.addresses import is_loopback, leads_back, parse_address
+from distdoctor.model.addresses import is_loopback, parse_address, reaches_no_other
 from distdoctor.probes import ipsec, names, own_port
 from distdoctor.probes.connect import connect
 from distdoctor.probes.neighbour_room import filled_since, refused
@@ -86,7 +86,7 @@ class MeshStage:
         port = next((target.port for target in command.targets if target.member == command.announcer), None)
         if port is None or command.announcer == self._number:
             return
-        for address in [one for one in found.addresses if may_be_called(one)][:CALLED]:
+        for address in [one for one in found.addresses if parse_address(one) and not reaches_no_other(one)][:CALLED]:
             contact = await connect(address, port)
             self._recorder.update_network(rendezvous_contact=contact)
             if contact.outcome == "open":
@@ -98,12 +98,6 @@ class MeshStage:
             self._listener.close()
 
 
-def may_be_called(address: str) -> bool:
-    """Whether it can be the address of one host that is another one."""
-    parsed = parse_address(address)
-    return parsed is not None and not (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
-
-
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:
     """Every node's addresses that its peers would use, each once; with ``nccl`` also what NCCL would."""
     everyone = list(participants)
@@ -113,7 +107,7 @@ def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Targ
             continue
         uses: dict[str, list[str]] = {}
         for use, address in addresses_of(one.facts, nccl=nccl):
-            if not leads_back(address) or (one_host and is_loopback(address)):
+            if not reaches_no_other(address) or (one_host and is_loopback(address)):
                 uses.setdefault(address, []).append(use)
         for address, use_of in uses.items():
             yield Target(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))

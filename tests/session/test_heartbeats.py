@@ -31,7 +31,7 @@ def lost_after(seconds: float, port: int | None, monkeypatch: pytest.MonkeyPatch
     """Whether a participant that says nothing, with its listener on ``port`` of this host, is lost by then."""
     clock = iter([100.0, 100.0 + seconds])
     monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(heartbeats, "leads_back", lambda _address: loopback)
+    monkeypatch.setattr(heartbeats, "reaches_no_other", lambda _address: loopback)
     one = Participant(1, node("host1", 1, ip=HERE), port)
 
     async def feel_twice() -> None:

@@ -39,11 +39,11 @@ def loopback_one(network: str = "10.77.0") -> Facts:
     return met(a, loopback_name(b))
 
 
-def nowhere_one() -> Facts:
+def nowhere_one(at: str = "0.0.0.0") -> Facts:
     """host1's own name means 0.0.0.0, which gloo can bind, and which every host takes for its own loopback."""
     a, b = healthy(2)
     said = "[enforce fail at device.cc:212] ifa != nullptr. Unable to find interface for: [0.0.0.0]"
-    return failing(a, "gloo", "ended after 3 s", killed=True), failing(loopback_name(b, "0.0.0.0"), "gloo", said)
+    return failing(a, "gloo", "ended after 3 s", killed=True), failing(loopback_name(b, at), "gloo", said)
 
 
 def loopback_of_other_family() -> Facts:
@@ -98,6 +98,7 @@ ROWS = [
     Row("127.0.1.1 on one, 10.x", loopback_one, ("host1",), "warn", together=True),
     Row("127.0.1.1 on one, 192.168", lambda: loopback_one("192.168.7"), ("host1",), together=True),
     Row("0.0.0.0 on one", nowhere_one, ("host1",), together=True),
+    Row("an address of multicast on one", lambda: nowhere_one("224.0.0.1"), ("host1",), together=True),
     Row("::1 on one, IPv4 on the other", loopback_of_other_family, ("host1",), together=True),
     Row("GLOO_SOCKET_IFNAME=lo", loopback_variable, BOTH, together=True),
     Row("own name unknown", unresolvable_both, BOTH, together=True),

@@ -9,7 +9,7 @@ from tests.lab.faults.host import clock
 from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
 from tests.lab.faults.links import docker0, jumbo_frames, plugged, second_network
 from tests.lab.faults.names import huge_hosts_file, name_at, no_name_server, own_name_at
-from tests.lab.faults.packet_filter import iptables, nft
+from tests.lab.faults.packet_filter import iptables, nft, service
 from tests.lab.faults.processes import busy
 from tests.lab.harness.launch import PORT, Fault, Launch, Start
 from tests.lab.harness.shape import Shape
@@ -43,22 +43,6 @@ def every_node(name: str) -> Fault:
     def setup(launch: Launch) -> None:
         for host in launch.cluster:
             host.hosts_file += "".join(f"{other.address} {name}\n" for other in launch.cluster)
-
-    return setup
-
-
-def service(name: str, address: str) -> Fault:
-    """``name`` is the address of a Kubernetes Service, which no host has: MASTER_PORT alone leads on to node 0."""
-
-    def setup(launch: Launch) -> None:
-        zero = launch.cluster[0].address
-        for host in launch.cluster:
-            host.hosts_file += f"{address} {name}\n"
-            host.inside(
-                f"ip route add {address} dev eth0; iptables -t nat -A OUTPUT -d {address} -p tcp --dport {PORT} "
-                f"-j DNAT --to-destination {zero}:{PORT}; "
-                f"iptables -t nat -A POSTROUTING -d {zero} -m conntrack --ctstate DNAT -j MASQUERADE"
-            )
 
     return setup
 

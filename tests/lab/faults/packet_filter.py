@@ -169,6 +169,22 @@ def istio_off(on: int) -> Fault:
     return iptables(on, "-t nat -F OUTPUT")
 
 
+def service(name: str, address: str) -> Fault:
+    """``name`` is the address of a Kubernetes Service, which no host has: MASTER_PORT alone leads on to node 0."""
+
+    def setup(launch: Launch) -> None:
+        zero = launch.cluster[0].address
+        for host in launch.cluster:
+            host.hosts_file += f"{address} {name}\n"
+            host.inside(
+                f"ip route add {address} dev eth0; iptables -t nat -A OUTPUT -d {address} -p tcp --dport {PORT} "
+                f"-j DNAT --to-destination {zero}:{PORT}; "
+                f"iptables -t nat -A POSTROUTING -d {zero} -m conntrack --ctstate DNAT -j MASQUERADE"
+            )
+
+    return setup
+
+
 def ufw(on: int) -> Fault:
     """What ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
     return iptables(
