@@ -26,6 +26,8 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
     """
     source_rules, target_rules = _told(source, target), _told(target)
+    if target is None:  # a rule that sends this to another address may be what leads to it, as that of a service
+        source_rules = _without(source_rules, _ELSEWHERE)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
@@ -70,6 +72,17 @@ def _told(node: Node | None, target: Node | None = None) -> Firewall | None:
                 rule for rule in chain.blocking_rules if _source(rule) not in own and _target(rule) not in its
             ),
         )
+        for chain in rules.chains
+    )
+    return replace(rules, chains=tuple(chains))
+
+
+def _without(rules: Firewall | None, which: re.Pattern[str]) -> Firewall | None:
+    """The packet filter without such rules."""
+    if rules is None:
+        return None
+    chains = (
+        replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if not which.search(rule)))
         for chain in rules.chains
     )
     return replace(rules, chains=tuple(chains))

@@ -83,3 +83,10 @@ def test_a_rule_of_its_own_changes_who_says_that_it_is_rejected() -> None:
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_one_node_alone_does_not_take_the_rule_of_a_service_for_what_rejects() -> None:
+    rule = "-d 10.96.0.7/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10:29500"
+    _, b = shut("rejected", rules=(rule,), at=1, hook="output")
+    one = root(b)
+    assert one.nodes != ("host1",) and not any("nat" in command for fix in one.fixes for command in fix.commands)

@@ -73,6 +73,8 @@ UNTRACKED = together(
     iptables(1, "-t raw -A PREROUTING -p tcp --sport 29500 -j CT --notrack"),
 )
 DOWN = together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 down"))
+TOKEN = variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 0, 1)
+"""At a service's address node 0 cannot be asked whether a report is its own."""
 SERVICE = everywhere("ip link add kube-ipvs0 type bridge && ip address add 10.96.0.77/32 dev kube-ipvs0")
 
 CASES = [
@@ -156,8 +158,8 @@ CASES = [
         Case("node 0 answers by another card in the LAN, which leads elsewhere", second_card(0, "10.77.0.110/24"), "network/overlapping-subnets", ["host0"], curable=True, alone=["network/port-filtered"], torch="silent > 120 s"),
         Case("a docker network of node 1 has the LAN's own addresses", DOCKER_TAKES_LAN, "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
         Case("node 0 forwards the port to a container that is gone", published_for_another(0), "network/port-rejected", ["host0"], torch="4 s, address is garbage"),
-        Case("a service leads to node 0, whose filter drops the port", together(service("train", "10.96.0.77"), nft(0, 'iifname "lo" accept', "tcp dport 29500 drop")), "network/port-filtered", ["host0"], master="train", torch="not measured"),
-        Case("a service leads to node 0, whose filter rejects the port", together(service("train", "10.96.0.77"), nft(0, 'iifname "lo" accept', "tcp dport 29500 reject")), "network/port-rejected", ["host0"], master="train", torch="not measured"),
+        Case("a service leads to node 0, whose filter drops the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 drop")), "network/port-filtered", ["host0"], master="train", torch="not measured"),
+        Case("a service leads to node 0, whose filter rejects the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 reject")), "network/port-rejected", ["host0"], master="train", torch="not measured"),
         Case("docker publishes node 0's port for a container that is gone", published_by_docker(0), "network/port-rejected", ["host0"], torch="not measured"),
         Case("node 0 redirects the port to another one", iptables(0, "-t nat -A PREROUTING -p tcp --dport 29500 -j REDIRECT --to-ports 8080"), "network/port-refused", ["host0"], torch="not measured"),
         Case("node 1 sends what is for the port to another host", iptables(1, "-t nat -A OUTPUT -p tcp --dport 29500 -j DNAT --to-destination 10.77.0.99"), "network/port-rejected", ["host1"], torch="not measured"),
