@@ -22,10 +22,11 @@ from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import Suspect, filter_evidence, forwarding_rules, sends_elsewhere, suspect
 from distdoctor.check_api.route_evidence import odd_source, route_obstacle_seen
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix
-from distdoctor.check_api.routes import RouteObstacle, nearer, odd_way
+from distdoctor.check_api.routes import RouteObstacle, nearer, networks, odd_way
 from distdoctor.check_api.table_lookup import lookup
 from distdoctor.check_api.text import links_to, names_of, together
 from distdoctor.knowledge.connect_text import contact_text
+from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
 
@@ -72,11 +73,10 @@ def master_port_findings(
 
 
 def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
-    """Whether the node's own rules say that it asked somebody else than node 0. Without that one's facts, only of the
-    address of a host on the same link: a rule for another may be what leads to node 0, as those of a service are."""
-    near = one.node.network.neighbour
-    is_host = near is not None and near.state == "answers" and near.address == one.contact.address
-    return (zero is not None or is_host) and sends_elsewhere(one.node, one.contact.port, zero)
+    """Whether the node's own rules say that it asked somebody else than node 0. Without that one's facts, only of an
+    address in a network of its own: a rule for another may be what leads to node 0, as those of a service are."""
+    near = any(in_network(own, length, one.contact.address) for _, own, length in networks(one.node))
+    return (zero is not None or near) and sends_elsewhere(one.node, one.contact.port, zero)
 
 
 def _proxied(one: FailedContact) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from distdoctor.model.facts import Bind, Contact, Firewall, FirewallChain, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.clusters.master import own_rule, shut
-from tests.facts_builder import PORT, alone, healthy, judged, outside, waited_in_vain, with_network, with_plan
+from tests.clusters.master import own_rule, service, shut
+from tests.facts_builder import PORT, alone, blocking, healthy, judged, outside, waited_in_vain, with_network, with_plan
 
 CHECK = "network/port-refused"
 
@@ -128,17 +128,19 @@ def test_that_a_proxy_refused_one_node_alone_does_not_claim() -> None:
     assert refused.because_of and PROXY in " ".join(refused.evidence)
 
 
-SERVICE = "-d 10.96.0.7/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10"
+SERVICE = "-d 10.96.0.77/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10"
 
 
 def test_the_rule_of_a_service_that_leads_to_node_0_is_no_reason() -> None:
-    a, b = shut("refused", rules=(SERVICE,), at=1, hook="output")
+    a, b = service("refused")
+    b = with_network(b, firewall=blocking(SERVICE, hook="output"))
     found = [one for one in judged(a, b).roots if one.check == CHECK]
     assert not found or found[0].nodes != ("host1",)
 
 
 def test_one_node_alone_does_not_know_whether_a_rule_leads_to_node_0() -> None:
-    """Its facts are not here, and the address is no host's on the link: it may be a service's."""
-    _, b = shut("refused", rules=(SERVICE,), at=1, hook="output")
+    """Its facts are not here, and the address is in no network of this one's: it may be a service's."""
+    _, b = service("refused")
+    b = with_network(b, firewall=blocking(SERVICE, hook="output"))
     (refused,) = [one for one in judged(b).findings if one.check == CHECK]
     assert refused.because_of

@@ -8,7 +8,7 @@ import pytest
 
 from tests.checks.row import LookAlike, Row, found, left_alone, root
 from tests.clusters.master import own_rule, service, shut
-from tests.facts_builder import UNREAD, with_network
+from tests.facts_builder import UNREAD, blocking, with_network
 
 CHECK = "network/port-rejected"
 
@@ -86,7 +86,7 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 
 
 def test_one_node_alone_does_not_take_the_rule_of_a_service_for_what_rejects() -> None:
-    rule = "-d 10.96.0.7/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10:29500"
-    _, b = shut("rejected", rules=(rule,), at=1, hook="output")
-    one = root(b)
+    rule = "-d 10.96.0.77/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10:29500"
+    _, b = service("rejected")
+    one = root(with_network(b, firewall=blocking(rule, hook="output")))
     assert one.nodes != ("host1",) and not any("nat" in command for fix in one.fixes for command in fix.commands)

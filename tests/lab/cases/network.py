@@ -158,7 +158,7 @@ CASES = [
         Case("node 0 answers by another card in the LAN, which leads elsewhere", second_card(0, "10.77.0.110/24"), "network/overlapping-subnets", ["host0"], curable=True, alone=["network/port-filtered"], torch="silent > 120 s"),
         Case("a docker network of node 1 has the LAN's own addresses", DOCKER_TAKES_LAN, "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
         Case("node 0 forwards the port to a container that is gone", published_for_another(0), "network/port-rejected", ["host0"], torch="4 s, address is garbage"),
-        Case("a service leads to node 0, whose filter drops the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 drop")), "network/port-filtered", ["host0"], master="train", torch="not measured"),
+        Case("a service leads to node 0, whose filter drops the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 drop")), "network/port-filtered", ["host0"], master="train", curable=True, torch="not measured"),
         Case("a service leads to node 0, whose filter rejects the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 reject")), "network/port-rejected", ["host0"], master="train", torch="not measured"),
         Case("docker publishes node 0's port for a container that is gone", published_by_docker(0), "network/port-rejected", ["host0"], torch="not measured"),
         Case("node 0 redirects the port to another one", iptables(0, "-t nat -A PREROUTING -p tcp --dport 29500 -j REDIRECT --to-ports 8080"), "network/port-refused", ["host0"], torch="not measured"),
