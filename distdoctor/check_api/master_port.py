@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from distdoctor.check_api.fixes import open_firewall_fix, other_master_port_fixes
+from distdoctor.check_api.fixes import open_firewall_fix, other_master_port_fixes, set_master_fixes
 from distdoctor.check_api.master_contacts import (
     FailedContact,
     asked_itself,
@@ -149,6 +149,8 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     strays = [own for one in shut if zero is None and (own := odd_way(one.node, None, one.contact.address)) is not None]
     if strays:
         side = "either"  # whether node 0 has a way back to such an address only it can tell
+    at = shut[0].contact.address
+    service = zero is not None and at not in zero.addresses  # it leads to node 0, and is no host's
     clients = tuple(one.node.name for one in shut)
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
     evidence = [_line(one) for one in shut]
@@ -166,8 +168,11 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
             option = 1 if side == "from" else 2
             if not strays and not between:
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
-            evidence += filter_evidence(one.node, "output", port, [zero] if zero else ())
+            evidence += filter_evidence(one.node, "output", port, [zero] if zero and not service else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
+    if service and zero is not None and side != "to" and (real := reachable_address(zero, cluster)):
+        text = f"Name {name} by its own address: {at} is no host's, and what leads from there to {name} fails here."
+        fixes = [*set_master_fixes(cluster.nodes, text, address=real)]
     words = _translated(cluster, shut, zero, side)
     return Finding.about(
         blamed,

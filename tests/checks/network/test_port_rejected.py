@@ -85,6 +85,14 @@ test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 
 
+def test_a_service_that_leads_elsewhere_from_one_node_is_left_alone_and_node_0_named_by_its_own_address() -> None:
+    a, b = service("rejected")
+    rule = "-d 10.96.0.77/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.99:29500"
+    one = root(a, with_network(b, firewall=blocking(rule, hook="output")))
+    assert one.nodes == ("host1",) and rule in " ".join(one.evidence)
+    assert {fix.flags.get("--master-addr") for fix in one.fixes} == {"10.77.0.10"}
+
+
 def test_one_node_alone_does_not_take_the_rule_of_a_service_for_what_rejects() -> None:
     rule = "-d 10.96.0.77/32 -p tcp -m tcp --dport 29500 -j DNAT --to-destination 10.77.0.10:29500"
     _, b = service("rejected")

@@ -161,7 +161,7 @@ CASES = [
         Case("a service leads to node 0, whose filter drops the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 drop")), "network/port-filtered", ["host0"], master="train", curable=True, torch="not measured"),
         Case("a service leads to node 0, whose filter rejects the port", together(service("train", "10.96.0.77"), TOKEN, nft(0, 'iifname "lo" accept', "tcp dport 29500 reject")), "network/port-rejected", ["host0"], master="train", torch="not measured"),
         Case("docker publishes node 0's port for a container that is gone", published_by_docker(0), "network/port-rejected", ["host0"], torch="not measured"),
-        Case("node 0 redirects the port to another one", iptables(0, "-t nat -A PREROUTING -p tcp --dport 29500 -j REDIRECT --to-ports 8080"), "network/port-refused", ["host0"], torch="not measured"),
+        Case("node 0 redirects the port to another one", iptables(0, "-t nat -A PREROUTING -p tcp --dport 29500 -j REDIRECT --to-ports 8080"), "network/port-refused", ["host0"], curable=True, torch="not measured"),
         Case("node 1 sends what is for the port to another host", iptables(1, "-t nat -A OUTPUT -p tcp --dport 29500 -j DNAT --to-destination 10.77.0.99"), "network/port-rejected", ["host1"], torch="not measured"),
         Case("istio's rules on node 1, and no sidecar yet", istio(1), "network/port-refused", ["host1"], curable=True, live=False, by_hand=istio_off(1), torch="not measured"),
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
