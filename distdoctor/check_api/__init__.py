@@ -254,7 +254,7 @@ from distdoctor.knowledge.shared_settings import (
     FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS, gloo_device_names, must_be_alike, setting_effect,
 )
 from distdoctor.knowledge.torchrun import announcing_node
-from distdoctor.model.addresses import in_network, is_loopback, reaches_no_other, parse_address
+from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Account, Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 
-def leading_to(cluster: Cluster, zero: Node) -> set[object]:
+@lru_cache(maxsize=4)
+def leading_to(cluster: Cluster, zero: Node) -> frozenset[object]:
     """As numbers, the own addresses of ``zero``, and those by which nodes got to its store and which no node has."""
     owned = {parse_address(address) for node in cluster.nodes for address in node.addresses}
     found: set[object] = {parse_address(address) for address in zero.addresses}
@@ -16,7 +19,7 @@ def leading_to(cluster: Cluster, zero: Node) -> set[object]:
             continue
         if (number := parse_address(contact.address)) not in owned:
             found.add(number)
-    return found
+    return frozenset(found)
 
 
 def met(node: Node) -> bool:

@@ -76,7 +76,7 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
 def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
     """Node 0, where its facts are here and the address that these nodes tried is its own, or leads to it."""
     zero = cluster.node0
-    own = leading_to(cluster, zero) if zero is not None else set()
+    own = leading_to(cluster, zero) if zero is not None else frozenset[object]()
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 

@@ -196,6 +196,7 @@ class _Words(NamedTuple):
 
 
 def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, side: Suspect) -> _Words | None:
+    """The words where a rule of the one to blame does that; None where none does."""
     port, clients = shut[0].contact.port, [one.node for one in shut]
     if zero is not None and side == "to" and forwarding_rules(zero, port):
         others = other_master_port_fixes(cluster, zero.network.bind.free_port if zero.network.bind else None)

@@ -17,8 +17,9 @@ from distdoctor.model.findings import Finding
 
 SHOWN = 8
 """How many of those who did not come are told by name."""
-_REDIRECT = re.compile(r"\bredirect to :|\bREDIRECT(?: --to-ports|$)")
-"""To another port: nft's own, iptables-legacy's, and iptables-nft's, of which nft does not tell to which."""
+_REDIRECT = re.compile(r"\bredirect to :(\d+)|-j REDIRECT --to-ports (\d+)|(?<!-j )\bREDIRECT$")
+"""nft's own, iptables', and iptables-nft's as nft shows it: it does not tell to which port. ``-j REDIRECT`` alone is to
+the same one."""
 
 
 def shuts_itself(cluster: Cluster, how: str, outcomes: Collection[str]) -> Node | None:
@@ -77,8 +78,14 @@ def _shutting(zero: Node) -> list[ShutPort]:
     if {one.version for one in found} == versions:
         return found
     port, redirecting = zero.plan.master_port, forwarding_rules(zero, zero.plan.master_port)
-    elsewhere = bool(redirecting) and all(_REDIRECT.search(rule) for rule in redirecting)
+    elsewhere = bool(redirecting) and all(_to_another(rule, port) for rule in redirecting)
     return [ShutPort(port, 4, "reset", rule) for rule in redirecting] if elsewhere and versions == {4} else []
+
+
+def _to_another(rule: str, port: int) -> bool:
+    """Whether a rule redirects what is for the port to another one of the host."""
+    found = _REDIRECT.search(rule)
+    return found is not None and str(port) not in found.groups()
 
 
 def _neighbourhood(zero: Node) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.model.facts import Bind, Contact, Firewall, FirewallChain, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
@@ -43,6 +45,13 @@ def to_a_proxy(*, hosted: bool = True) -> Facts:
     a, b = shut("refused")
     b = with_network(b, firewall=Firewall(True, proxied=(PROXY,)))
     return (a, b) if hosted else (b,)
+
+
+def to_the_same_port(rule: str) -> Facts:
+    (a,) = redirected()
+    assert a.network is not None and a.network.firewall is not None
+    chains = tuple(replace(chain, blocking_rules=(rule,)) for chain in a.network.firewall.chains)
+    return (with_network(a, firewall=replace(a.network.firewall, chains=chains)),)
 
 
 def kept() -> Facts:
@@ -144,3 +153,12 @@ def test_one_node_alone_does_not_know_whether_a_rule_leads_to_node_0() -> None:
     b = with_network(b, firewall=blocking(SERVICE, hook="output"))
     (refused,) = [one for one in judged(b).findings if one.check == CHECK]
     assert refused.because_of
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["-p tcp -m tcp --dport 29500 -j REDIRECT", "-p tcp --dport 29500 -j REDIRECT --to-ports 29500",
+     "tcp dport 29500 redirect to :29500"],
+)  # fmt: skip
+def test_a_rule_that_redirects_to_the_same_port_shuts_nothing(rule: str) -> None:
+    assert CHECK not in {one.check for one in judged(*to_the_same_port(rule)).findings}
