@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -168,8 +169,9 @@ def _with_targets(chains: Iterable[FirewallChain]) -> Iterator[FirewallChain]:
         tool: Literal["iptables", "ip6tables"] = "ip6tables" if chain.family == "ip6" else "iptables"
         if chain.table == "nat" and any(map(_WITHOUT_TARGET.search, chain.blocking_rules)):
             if tool not in saved:
-                saved[tool] = parse_iptables(_said(f"{tool}-nft-save", "-t", "nat") or "", tool)
-            told = next((one.blocking_rules for one in saved[tool] if one.name == chain.name), ())
+                with suppress(ValueError, PermissionError):  # nft has told of the chains all the same
+                    saved[tool] = parse_iptables(_said(f"{tool}-nft-save", "-t", "nat") or "", tool)
+            told = next((one.blocking_rules for one in saved.get(tool, ()) if one.name == chain.name), ())
             yield replace(chain, blocking_rules=told or chain.blocking_rules)
         else:
             yield chain
