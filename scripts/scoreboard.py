@@ -19,12 +19,12 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.cases import ALL_CASES
 from tests.lab.harness.case import Case, matches
 from tests.lab.harness.examine import Result, examine, unfit
+from tests.lab.harness.host import ROOT
 from tests.lab.harness.namespaces import LabUnavailable, why_not
 from tests.lab.harness.recording import RECORDED, record
 from tests.lab.harness.speed import load, slowness

@@ -44,17 +44,18 @@ LOG = (
         r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? called .{1,300}, the others ",
     ),
     Line(
+        "watchdogs: rank",
+        r"waits? in number [\d or]{1,60}(?: of group \S+)?, which .{1,200} (?:has|have) behind$",
+        shows="symptom",
+        why="a connection that broke in the midst of a collective shows the same",
+    ),
+    Line(
         "Detected mismatch between collectives",
         r"Detected mismatch between collectives on ranks(?:\. Rank (?P<ranks>\d{1,6}) is running collective.{0,1500}?"
         r" but Rank (?P<and_rank>\d{1,6}) is running)?",
     ),
-    Line(
-        "op.preamble.length <= op.nbytes",
-    ),
-    Line(
-        "Received data size doesn",
-        "Received data size doesn.?t match expected size",
-    ),
+    Line("op.preamble.length <= op.nbytes"),
+    Line("Received data size doesn", "Received data size doesn.?t match expected size"),
     Line(
         "collective operation timeout",
         "different sizes at one sequence number",
@@ -77,10 +78,7 @@ LOG = (
         shows="symptom",
         why="calls of other sizes, and NCCL_PROTO, NCCL_ALGO or NCCL_BUFFSIZE set otherwise on one rank, show the same",
     ),
-    Line(
-        "Mismatch between collective",
-        "Mismatch between collective operation",
-    ),
+    Line("Mismatch between collective", "Mismatch between collective operation"),
     Line(
         "is all-gathering",  # FSDP's, with TORCH_DISTRIBUTED_DEBUG set: torch/distributed/fsdp/_exec_order_utils.py
         r"rank (?P<ranks>\d{1,6}) is all-gathering .{1,1500} while rank (?P<and_rank>\d{1,6}) is all-gathering",
@@ -91,6 +89,7 @@ LOG = (
 
 ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
+IN_ONE_ORDER = "Make all ranks call the collectives of several groups in the same order."
 IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
 BOTH_HALVES = (
     "Let each send() have its recv() on the rank that it names, with the same tag and group, where both ranks come to "
@@ -108,10 +107,28 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if (blame := live.groups.to_blame(job)) is not None:
         yield other_groups(job, blame)
     elif (met := live.calls.met_in(job)) is not None:
-        for look in (same_halves, messages_alone, lone_halves, other_calls, crossed_messages, further_calls):
+        for look in (
+            crossed_groups,
+            same_halves,
+            messages_alone,
+            lone_halves,
+            other_calls,
+            crossed_messages,
+            further_calls,
+        ):
             if (finding := look(met)) is not None:
                 yield finding
                 return
+
+
+def crossed_groups(met: live.calls.Met) -> Finding | None:
+    """Each waits in a collective of NCCL that others have not called, and not all in the same communicator."""
+    groups = {rank.place.communicators for rank in met.inside}
+    if not met.whole or len(groups) < 2 or () in groups:
+        return None
+    summary = "All ranks wait in collectives of NCCL, not all in the same group: each where others have not called it."
+    why = tuple(f"{rank.called} waits in communicator {' and '.join(rank.place.communicators)}" for rank in met.inside)
+    return found(met.inside, summary, met.inside, unsure=True, text=IN_ONE_ORDER, why=why[:4])
 
 
 def same_halves(met: live.calls.Met) -> Finding | None:

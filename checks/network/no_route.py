@@ -71,7 +71,8 @@ LOG = (
         "Network is unreachable",
         "errno: 101|ENETUNREACH|Network is unreachable",
         shows="end",
-        unless="huggingface|https?://|urllib|Max retries|NewConnectionError|wandb|requests",
+        # NCCL's is nccl/interface-unreachable: its ranks have met in the store before.
+        unless="huggingface|https?://|urllib|Max retries|NewConnectionError|wandb|requests|socketStartConnect",
     ),
 )
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"

@@ -12,6 +12,7 @@ import re
 import time
 
 from distdoctor.inspection.exchange import NoAnswer, exchange
+from distdoctor.inspection.ras_counts import counts_in
 from distdoctor.model.facts import RasView
 from distdoctor.model.sanitize import fit
 
@@ -49,6 +50,7 @@ async def _ask(address: str, port: int, timeout: float) -> RasView:
         version=fit(version[1]) if version else "",
         errors=_paragraphs(sections.get("Errors", "")),
         warnings=_paragraphs(sections.get("Warnings", "")),
+        counts=counts_in(sections.get("Warnings", "")),
         whole=whole and "Warnings" in sections,
         problem="" if whole else f"not all was told within {timeout:g} s",
     )

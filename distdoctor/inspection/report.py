@@ -112,19 +112,20 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
 
 
 def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
-    rows: dict[tuple[str, bool], list[LiveRank]] = {}
+    rows: dict[tuple[str, bool | None], list[LiveRank]] = {}
     for rank in job.ranks:
         # Who waits may poll, by itself or for others: that is no progress.
         moves = rank.moves_on if rank.place.kind in job_places.TOGETHER else rank.works
-        rows.setdefault((rank.place.said(), moves), []).append(rank)
+        told = None if moves and rank.may_spin else moves  # so looks a wait for a GPU, too
+        rows.setdefault((rank.place.said(), told), []).append(rank)
     ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in job_places.TOGETHER, len(row[1])))
-    for (place, moves), ranks in ordered:
+    for (place, told), ranks in ordered:
         yield {
             "ranks": [rank.number for rank in ranks if rank.number is not None],
             "pids": [rank.process.pid for rank in ranks],
             "nodes": list(dict.fromkeys(rank.node.name for rank in ranks)),
             "place": place,
-            "moves": moves,
+            "moves": told,
         }
     elsewhere: dict[str, list[int]] = {}
     joined = set(job.store.joined) if job.store else set()

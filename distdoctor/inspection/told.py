@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import time
+from collections.abc import Collection, Iterable, Sequence
 
 from distdoctor.inspection import debug_endpoints, namespaces, ras
 from distdoctor.inspection.jobs import Found
@@ -11,10 +13,12 @@ from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import JobProcess, RasView, StoreView, WorkerServer
 
 VARIABLE = "NCCL_RAS_ADDR"
+_TRIES = 8
+_NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
 
 
 def ask(
-    found: Found, views: Iterable[StoreView], processes: Iterable[JobProcess], *, timeout: float, host: str
+    found: Found, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
 ) -> tuple[tuple[WorkerServer, ...], RasView | None]:
     """What both tell, asked where the job is: on loopback of another network namespace somebody else may listen."""
     try:
@@ -30,8 +34,29 @@ def by_servers(views: Iterable[StoreView], *, timeout: float, hosts: Sequence[st
     return debug_endpoints.servers(named, timeout=timeout, hosts=hosts) if named else ()
 
 
-def by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | None:
-    """What RAS tells; None where no process of the job listens for those who ask it."""
+def by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView | None:
+    """What RAS tells; None where no process of the job listens for those who ask it.
+
+    Ranks of all jobs of a host share its port (SO_REUSEPORT), and the kernel chooses who answers: it is asked again
+    where another job did, as far as that is seen.
+    """
+    pids, until = {one.pid for one in processes}, time.monotonic() + timeout
+    view = _by_ras(processes, timeout=timeout)
+    for _ in range(_TRIES):
+        left = until - time.monotonic()
+        if view is None or left <= 0 or not _of_others(view, pids):
+            break
+        view = _by_ras(processes, timeout=left) or view
+    return view
+
+
+def _of_others(view: RasView, pids: Collection[int]) -> bool:
+    """Whether all processes that it names are none of these."""
+    named = {int(pid) for said in (*view.errors, *view.warnings) for pid in _NAMED.findall(said)}
+    return bool(named) and named.isdisjoint(pids)
+
+
+def _by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | None:
     for one in processes:
         _, port = split_endpoint(one.variables.get(VARIABLE, ""))
         listening = (s for s in one.sockets or () if s.state == "LISTEN" and s.local_port == (port or ras.PORT))

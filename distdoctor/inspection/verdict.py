@@ -101,6 +101,8 @@ _SPINS = (
 
 def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
     """The same, where some work and the others wait for them."""
+    if all(rank.may_spin for rank in busy):
+        return "computes", "incomplete", [line.format(said=places_of(busy)) for line in _SPINS]
     since, longest = job.waited, max((rank.process.age for rank in job.ranks), default=0.0)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
     if since is None and 0 < longest < PATIENCE:

@@ -47,6 +47,10 @@ class Place:
     """False where only /proc told, and other places look the same."""
     child: int | None = None
     """The process of its own that waits there, and it for that one."""
+    spins: bool = False
+    """It waits there with a processor busy, as for a GPU: that this works is no progress."""
+    communicators: tuple[str, ...] = ()
+    """Those of NCCL in which it waits, where that is known."""
 
     def said(self, several: bool = False) -> str:
         """In words; ``several``: of more than one rank."""

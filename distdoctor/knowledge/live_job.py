@@ -10,6 +10,7 @@ from distdoctor.knowledge import job_places, job_threads
 from distdoctor.knowledge.job_places import Place
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.knowledge.place_of import place_of
+from distdoctor.knowledge.places_by_ras import in_nccl
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, Member, StoreView, WorkerServer
@@ -206,6 +207,7 @@ def live_job(cluster: Cluster) -> LiveJob | None:
     remains = [rank for rank in found if _is_fork(rank.process, bare.store)]
     ranks = [rank for rank in found if rank not in remains]
     ranks = [_behind(rank, ranks) for rank in ranks]
+    ranks = in_nccl(ranks, [job.ras for _, job in facts if job.ras is not None])
     ranks.sort(key=lambda rank: (rank.number is None, rank.number or 0, rank.process.pid))
     return LiveJob(tuple(ranks), stores, tuple(facts), tuple(remains))
 

@@ -18,6 +18,8 @@ SLEEP = 60.0
 """Seconds for which it may sleep yet, where that is known, and be called slow."""
 _ASKED_AGAIN = (job_places.GROUP, job_places.KEY, job_places.COLLECTIVE, job_places.BEHIND)
 """Where a rank may look again and again whether what it waits for has come."""
+_MAY_SPIN = (job_places.CODE, job_places.COLLECTIVE, job_places.GROUP, job_places.PEERS)
+"""Where a rank may wait for its GPU."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,8 @@ class LiveRank:
         moved = self.process.moved
         if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
             return False
+        if self.place.spins:
+            return False
         if self.place.kind in _ASKED_AGAIN and job_movement.polls(self.process) and not moved.stack:
             return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
         if moved.exchanged > job_movement.MUCH:
@@ -61,10 +65,12 @@ class LiveRank:
     def computes(self) -> bool:
         """Whether nothing but the processor moves in it: it reads and writes nothing, nothing below it works, and as
         far as is seen it stays in a function or two. So does a long step, and so does a loop without an end."""
+        return self.place.kind == job_places.CODE and self._only_computes
+
+    @property
+    def _only_computes(self) -> bool:
         moved = self.process.moved
-        if moved is None or self.place.kind != job_places.CODE or not job_movement.works(self.process):
-            return False
-        if job_movement.gets_about(self.process):
+        if moved is None or not job_movement.works(self.process) or job_movement.gets_about(self.process):
             return False
         return moved.read + moved.written <= job_movement.MUCH and not any(
             job_movement.works(one) for one in self.below
@@ -73,9 +79,12 @@ class LiveRank:
     @property
     def may_spin(self) -> bool:
         """Whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is all that
-        moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing."""
+        moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing. So it looks
+        below a call of torch.distributed, too (recv() and barrier() with NCCL 2.28, seen on an H200)."""
         moved = self.process.moved
-        if moved is None or not job_threads.threads_of(self.process, "pt_nccl") or not self.computes or moved.stack:
+        if moved is None or not job_threads.threads_of(self.process, "pt_nccl") or moved.stack:
+            return False
+        if self.place.kind not in _MAY_SPIN or not self._only_computes or moved.exchanged > job_movement.MUCH:
             return False
         return moved.paths == 1 or (moved.paths is None and moved.read + moved.written == 0)
 
@@ -83,6 +92,8 @@ class LiveRank:
     def waited(self) -> float | None:
         """For how many seconds at least it has waited for the others; None where that is not known, as of who asks
         again and again whether a collective is through."""
+        if self.place.spins:
+            return None
         if self.place.kind == job_places.COLLECTIVE and job_movement.polls(self.process):
             return None
         if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE, job_places.REMOTE):

@@ -23,9 +23,12 @@ GLOO_SETTINGS = (GLOO_INTERFACES, LAZY, TRANSPORT, SEQUENCE)
 IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
 """torchrun's own, where its agents are to start the ranks: with 1 an agent numbers its ranks itself, as if all nodes
 had as many, and does not tell the others how many it has (torch 2.6 and later, elastic/agent/server/api.py)."""
-FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL)
-"""Where these differ a job hangs, with every version of torch that has them. The others are newer, or of one build:
-a version that does not read them runs."""
+BUFFERS = "NCCL_BUFFSIZE"
+"""With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB ended with ``message
+truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, BUFFERS)
+"""Where these differ a job hangs or ends, with every version of torch or NCCL that has them. The others are newer, or
+of one build: a version that does not read them runs."""
 TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
 """torch's own settings of NCCL that decide how its ranks find each other; the others are about timeouts, dumps and
 checks within a process."""
@@ -40,7 +43,7 @@ _LOCAL = re.compile(
 
 _NAMES = ("NCCL_ALGO", "NCCL_PROTO")
 _DEFAULTS = {
-    "NCCL_BUFFSIZE": 1 << 22,
+    BUFFERS: 1 << 22,
     "NCCL_COLLNET_ENABLE": 0,
     "NCCL_CROSS_NIC": 2,
     "NCCL_IB_DISABLE": 0,

@@ -69,7 +69,8 @@ class Settings:
     def compared(self) -> list[str]:
         """What of it may be why a job failed: versions or networks that differ, one that there is on one host only."""
         told, found = self.told(), []
-        if len(self._said.get("NCCL version", ())) > 1:
+        # torch tells the version alone, where NCCL adds that of CUDA (2.28.9+cuda13.0).
+        if len({value.partition("+")[0] for value in self._said.get("NCCL version", ())}) > 1:
             found.append(f"settings: the ranks have different versions of NCCL: {told['NCCL version']}")
         networks = list(self._said.get("network", {}).values())
         if len(networks) > 1 and all(networks) and not any(a & b for a, b in combinations(networks, 2)):

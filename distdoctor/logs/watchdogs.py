@@ -113,6 +113,12 @@ def _compared(name: str, every: dict[int, _Rank]) -> str:
     )
     whole = any(told in name for told in _WHOLE)
     operation, group = ranks[there[0]].operation or "the collective", "" if whole else f" of group {name}"
+    stuck = [rank for rank in behind if rank in ranks]
+    if stuck:  # it came to no further one: what the others have behind them is not over there
+        numbers = " or ".join(str(number) for number in sorted({ranks[rank].number or 0 for rank in stuck}))
+        waits, has = "waits" if len(stuck) == 1 else "wait", "has" if len(there) == 1 else "have"
+        past = f"which {_told(there)}, in number {last}, {has} behind"
+        return f"watchdogs: {_told(stuck)} {waits} in number {numbers}{group}, {past}"
     if behind:
         return f"watchdogs: {_told(behind)} never called {operation} number {last}{group}, in which {_told(there)} wait"
     kinds = Counter((ranks[rank].operation, ranks[rank].size) for rank in there).most_common()

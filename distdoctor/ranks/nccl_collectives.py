@@ -18,17 +18,25 @@ MOST_TO_ALL = 64
 
 def compared(rank: int, world: int) -> dict[str, Any]:
     """All of them on the current CUDA device: the fields of an answer. Where one gave something else than it must,
-    ``wrong`` has its name, and ``senders`` the ranks whose data came wrong, where it is that of one rank."""
+    ``wrong`` has its name, and ``senders`` the ranks whose data came wrong, where it is that of one rank; where one
+    raised an exception after others had passed, ``error`` has its name, too."""
     found, senders = dict[str, str](), dict[int, bool]()
+    passed = list[str]()
     for name, collective in COLLECTIVES.items():
         if name == "all_to_all" and not 1 < world <= MOST_TO_ALL:
             continue
-        got, expected = collective(rank, world)
+        try:
+            got, expected = collective(rank, world)
+        except Exception as err:
+            if not passed:
+                raise
+            return {"ok": False, "error": f"{type(err).__name__}: {name}: {err}", "failed": name, "passed": passed}
         if not bool((got == expected).all()):
             place = int((got != expected).nonzero()[0])
             found[name] = f"element {place} is {got[place].item()} instead of {expected[place].item()}"
             if name == "all_to_all":
                 senders[place // ELEMENTS] = True
+        passed.append(name)
     if not found:
         return {}
     told = "; ".join(f"{name}: {how}" for name, how in found.items())

@@ -25,11 +25,18 @@ def said(rank: int, number: int, enqueued: int, operation: str = "ALLREDUCE", si
     return CAUGHT.format(**values) + COUNTS.format(**values)
 
 
-def test_who_is_behind_never_called_it(tmp_path: Path) -> None:
-    texts = [said(0, 7, 9), said(1, 6, 6), said(2, 7, 8)]
-    assert roots(tmp_path, *texts) == [("collective/rank-missing", (1,))]
-    (line, *_) = judged(tmp_path, *texts).findings[0].evidence
-    assert "watchdogs: rank 1 never called ALLREDUCE number 7, in which ranks 0, 2 wait" in line
+def test_who_is_stuck_in_what_the_others_have_behind_came_to_no_further_one(tmp_path: Path) -> None:
+    """So it was on an H200 where rank 0 alone had called a broadcast: what each waits in is not the same call."""
+    found = judged(tmp_path, said(0, 7, 9), said(1, 6, 6), said(2, 7, 8))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert found.candidates[0].check == "collective/mismatch"
+    assert "watchdogs: rank 1 waits in number 6, which ranks 0, 2, in number 7, have behind" in found.candidates[0].why
+
+
+def test_so_it_is_in_a_group_of_some_ranks(tmp_path: Path) -> None:
+    found = judged(tmp_path, apart(4, 9, SHARDED, 0), apart(6, 8, SHARDED, 1), apart(0, 3), apart(1, 3))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert "watchdogs: rank 6 waits in number 8 of group 5feceb66" in found.candidates[0].why
 
 
 @pytest.mark.parametrize(("operation", "size"), [("BROADCAST", 1), ("ALLREDUCE", 64)])
@@ -103,16 +110,12 @@ def signal(rank: int, enqueued: int, group: str = WORLD) -> str:
         ([apart(0, 78), signal(1, 77), signal(2, 77)], (1, 2)),
         ([apart(0, 78), apart(1, 78), signal(2, 77), signal(0, 78)], (2,)),
         ([apart(0, 1), apart(2, 1), signal(1, -1)], (1,)),
-        ([apart(4, 9, SHARDED, 0), apart(6, 8, SHARDED, 1)], (6,)),
-        ([apart(4, 9, "7", 0), apart(6, 8, "7", 1), apart(0, 3), apart(1, 3)], (6,)),
     ],
     ids=[
         "told by the signal",
         "one alone timed out",
         "last of three",
         "the first of all",
-        "a sharded part",
-        "a counted part beside all",
     ],
 )
 def test_who_never_called_what_others_timed_out_in(tmp_path: Path, texts: list[str], ranks: tuple[int, ...]) -> None:

@@ -46,7 +46,7 @@ from distdoctor.model.facts.job import (
     Moved,
     Socket,
 )
-from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
+from distdoctor.model.facts.job_debug import RasCount, RasRank, RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
 from distdoctor.model.facts.limits import Limits, SharedMemory
@@ -145,6 +145,8 @@ __all__ = [
     "PortHolder",
     "RankFacts",
     "RankStage",
+    "RasCount",
+    "RasRank",
     "RasView",
     "RdmaFacts",
     "RdmaPort",

@@ -46,6 +46,40 @@ class WorkerServer:
 
 
 @dataclass(frozen=True)
+class RasRank:
+    """A rank of a communicator that RAS names: all whose count few others have."""
+
+    rank: int
+    """In its communicator."""
+    pid: int
+    host: str
+    """The address by which NCCL knows its host."""
+    launched: int
+    """How many collectives of the kind it has called; what they still wait for is not told."""
+
+
+@dataclass(frozen=True)
+class RasCount:
+    """How far the ranks of one communicator are in one kind of collective, where they differ."""
+
+    communicator: str
+    """Its hash."""
+    operation: str
+    """As torch.distributed calls it: all_reduce."""
+    ranks: tuple[RasRank, ...] = ()
+    others: int = 0
+    """How many more it has, which are not named."""
+    others_launched: int | None = None
+    """How far these are; None where they differ, or there are none."""
+
+    @property
+    def behind(self) -> int:
+        """How far the last is."""
+        rest = [self.others_launched] if self.others_launched is not None else []
+        return min([*(one.launched for one in self.ranks), *rest], default=0)
+
+
+@dataclass(frozen=True)
 class RasView:
     """What NCCL's RAS says, asked on one host, of all communicators of the job."""
 
@@ -56,6 +90,8 @@ class RasView:
     errors: tuple[str, ...] = ()
     """The paragraphs under its heading ``Errors``, each one line."""
     warnings: tuple[str, ...] = ()
+    counts: tuple[RasCount, ...] = ()
+    """What of these tells how many collectives each rank has called."""
     whole: bool = False
     """It said all that it had to say."""
     problem: str = ""

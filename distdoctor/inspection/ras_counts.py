@@ -1,0 +1,65 @@
+"""What NCCL's RAS tells of how many collectives each rank of a communicator has called, where they differ.
+
+It writes a block for each communicator, and in it one for each kind of collective (NCCL 2.24 to 2.30,
+src/ras/client_support.cc). Ranks of one count are told together, and named one by one where they are few.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distdoctor.model.facts import RasCount, RasRank
+from distdoctor.model.sanitize import fit
+
+_COMMUNICATOR = re.compile(r"#\d{1,6}-\d{1,6} \(([0-9a-f]{1,16})\) (\w{1,16})")
+_KIND = re.compile(r"Communicator ranks have different (\w{1,24}) operation counts")
+_TOGETHER = re.compile(r"(\d{1,7}) ranks have (?:launched up to operation (\d{1,18})|not launched any operations)")
+_RANK = re.compile(
+    r"Rank (\d{1,7})(?P<own> has (?:launched up to operation (\d{1,18})|not launched any operations))? -- "
+    r".{0,80}?managed by process (\d{1,10}) on node (\S{1,64})"
+)
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=All)(?=to[A-Z])|(?<=to)(?=All)")
+_MOST = 64
+"""Kinds of collectives that are kept."""
+
+
+def counts_in(text: str) -> tuple[RasCount, ...]:
+    """The counts in the text under ``Warnings``. Never raises."""
+    return tuple(one for _, one in zip(range(_MOST), _counts(text[:400_000]), strict=False))
+
+
+def _counts(text: str) -> Iterator[RasCount]:
+    communicator, block = "", list[str]()
+    kind = ""
+    for line in [*map(str.strip, text.splitlines()), ""]:
+        if (found := _COMMUNICATOR.match(line)) is not None:
+            communicator = found[1] if found[2] == "MISMATCH" else ""
+        if (found := _KIND.match(line)) is not None:
+            kind, block = found[1], []
+        elif line:
+            block.append(line)
+        elif kind:
+            if communicator:
+                yield _count(communicator, kind, block)
+            kind = ""
+
+
+def _count(communicator: str, kind: str, lines: list[str]) -> RasCount:
+    named, groups = list[RasRank](), list[list[int]]()  # of a group: how many are not named, and how far they are
+    for line in lines:
+        if (group := _TOGETHER.match(line)) is not None:
+            groups.append([int(group[1]), int(group[2] or 0)])
+        elif (rank := _RANK.match(line)) is not None:
+            if not rank["own"] and groups:
+                groups[-1][0] -= 1
+            launched = int(rank[3] or 0) if rank["own"] or not groups else groups[-1][1]
+            named.append(RasRank(int(rank[1]), int(rank[4]), fit(rank[5]), launched))
+    rest = [(count, launched) for count, launched in groups if count > 0]
+    return RasCount(
+        communicator,
+        "_".join(_WORDS.split(kind)).lower(),
+        tuple(named[:_MOST]),
+        sum(count for count, _ in rest),
+        rest[0][1] if len(rest) == 1 else None,
+    )

@@ -1,0 +1,336 @@
+"""Jobs of two ranks on one GPU that go wrong, `hang` at each while it is stuck, and what it left when it is dead.
+
+    python3 scripts/gpu_jobs.py FOLDER [--minutes 3] [--at-once 6]
+
+NCCL takes the ranks for two machines (gpu_act.py), so they meet over sockets as two nodes do. FOLDER gets
+gpu-jobs.tar.gz: for each job its console, its dumps, and what `hang` said of it, with summary.txt. With `ip` and the
+rights for it, `check` runs on two hosts that are network namespaces, which share the GPU, healthy and with faults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_facts import distdoctor, end_all, run, tell, with_wheels
+
+ACT = Path(__file__).with_name("gpu_act.py")
+DUMPS = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
+INFO = {"NCCL_DEBUG": "INFO"}
+READY_SECONDS, STUCK_SECONDS, JOB_SECONDS, HANG_SECONDS = 40, 6, 60, 40
+
+
+@dataclass(frozen=True)
+class Job:
+    """Two ranks that do this, and whether `hang` looks at them."""
+
+    name: str
+    act: str
+    look: bool = True
+    env: dict[str, str] = field(default_factory=dict)
+    launched: bool = True
+    """By torchrun; otherwise each rank by itself, as a script of srun's would."""
+    seconds: float | None = None
+    """When it is ended at the latest; None: after the look, or JOB_SECONDS where there is none."""
+
+
+JOBS = (
+    Job("late, to its end", "late", False, DUMPS, seconds=240),
+    Job("healthy", "healthy", seconds=40),
+    Job("late", "late"),
+    Job("late, by hand", "late", launched=False),
+    Job("another operation", "other_operation", True, DUMPS, seconds=70),
+    Job("receives", "receives"),
+    Job("two groups", "two_groups", True, DUMPS, seconds=70),
+    Job("leaves", "leaves"),
+    Job("barrier", "barrier"),
+    Job("never begins", "never_begins"),
+    Job("never reduces", "never_reduces"),
+    Job("never begins, device_id", "never_begins_device_id"),
+    Job("kernel", "kernel", True, DUMPS, seconds=70),
+    Job("loader", "loader"),
+    Job("uneven", "uneven", True, DUMPS, seconds=70),
+    Job("fsdp", "fsdp"),
+    Job("loop", "loop"),
+    Job("rank 0 alone saves", "rank_0_alone_saves", True, DUMPS, seconds=70),
+    Job("stopped", "stopped"),
+    Job("raises, by hand", "raises", True, INFO, False),
+    Job("killed, by hand", "killed", True, INFO, False, seconds=60),
+    Job("device assert, by hand", "device_assert", True, INFO, False),
+    Job("another device", "other_device", False),
+    Job("interface", "interface", False, INFO),
+    Job("interface, no debug", "interface", False, {}),
+    Job("another protocol", "other_protocol", True, INFO, seconds=60),
+    Job("no InfiniBand", "infiniband", False, INFO),
+    Job("one GPU twice", "duplicate", False, {"ONE_MACHINE": "1"}),
+    Job("one GPU twice, info", "duplicate", False, {"ONE_MACHINE": "1", **INFO}),
+    Job("another size, detail", "other_size", False, {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}),
+    Job("out of memory", "out_of_memory", False),
+    Job("raises", "raises", False),
+    Job("killed", "killed", False, INFO),
+    Job("device assert", "device_assert", False),
+)
+
+
+def launch(job: Job, number: int, place: Path, python: str) -> list[subprocess.Popen[bytes]]:
+    """The job's processes: torchrun's, or the two ranks."""
+    env = {**os.environ, "NCCL_DEBUG": "WARN", **job.env, "READY": str(place), "OMP_NUM_THREADS": "1"}
+    env["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = env["TORCH_FR_DUMP_TEMP_FILE"] = str(place / "dump_rank_")
+    port, env["NCCL_RAS_ADDR"] = str(30100 + number), f"127.0.0.1:{30500 + number}"
+    words = [python, str(ACT), job.act]
+    if job.launched:
+        start = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", port]
+        given = [([python, *start, *words[1:]], env, "console.log")]
+    else:
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+        given = [
+            (words, {**env, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)}, f"rank{rank}.log")
+            for rank in range(2)
+        ]
+    started = list[subprocess.Popen[bytes]]()
+    for command, own, log in given:
+        with open(place / log, "wb") as file:
+            started.append(
+                subprocess.Popen(
+                    command, env=own, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+                )
+            )
+    return started
+
+
+def job(one: Job, number: int, kept: Path, python: str) -> str:
+    """Run it to its end, with a look at it where it is stuck."""
+    place = kept / slug(one.name)
+    place.mkdir()
+    began = time.monotonic()
+    processes = launch(one, number, place, python)
+    said = ""
+    try:
+        while not all((place / str(rank)).exists() for rank in range(2)) and processes[0].poll() is None:
+            if time.monotonic() - began > READY_SECONDS:
+                break
+            time.sleep(0.2)
+        ready = time.monotonic() - began
+        if one.look:
+            time.sleep(STUCK_SECONDS)
+            words = [*distdoctor(python, ()), "hang", "--pid", str(processes[0].pid), "-v", "-o", "text"]
+            more = ["-o", f"json={place / 'hang.json'}", "--save", str(place / "hang.facts.json")]
+            since = time.monotonic()
+            status = run([*words, *more], place / "hang.txt", HANG_SECONDS)
+            said = f", hang: status {status}, {time.monotonic() - since:.1f} s, {found(place / 'hang.json')}"
+        statuses, last = list[int | None](), one.seconds or (0.0 if one.look else JOB_SECONDS)
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(1.0, began + last - time.monotonic()))
+            statuses.append(process.returncode)
+    finally:
+        for process in processes:
+            process.terminate()  # torchrun ends its ranks, which are in sessions of their own
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(8)
+            end_all(process)
+    return f"{one.name}: ready {ready:.1f} s, ended {time.monotonic() - began:.1f} s {statuses}{said}"
+
+
+def found(report: Path) -> str:
+    """The roots of a report."""
+    try:
+        said = json.loads(report.read_text())
+        roots = [
+            f"{one['check']} {one.get('blame', one.get('ranks', ''))}"
+            for one in said["findings"]
+            if one["because_of"] is None
+        ]
+        return f"{said.get('verdict')}: {'; '.join(roots) or 'nothing'}"
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return f"no report ({type(error).__name__})"
+
+
+def slug(name: str) -> str:
+    return "".join(char if char.isalnum() else "-" for char in name)
+
+
+# -- two hosts ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A check on two hosts that share the GPU."""
+
+    name: str
+    env: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    flags: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    """Lines of shell, with {a} and {b} for the hosts' namespaces."""
+
+
+def card(host: str, address: str) -> str:
+    """A line that gives a host an eno1 with this address, which leads nowhere."""
+    return " && ".join(
+        (
+            f"ip netns exec {{{host}}} ip link add eno1 type veth peer name zeno1",
+            f"ip -n {{{host}}} addr add {address}/24 dev eno1",
+            f"ip -n {{{host}}} link set eno1 up",
+            f"ip -n {{{host}}} link set zeno1 up",
+        )
+    )
+
+
+def drop(rule: str) -> str:
+    """A line by which b drops what comes in so."""
+    return " && ".join(
+        (
+            "ip netns exec {b} nft add table inet f",
+            "ip netns exec {b} nft 'add chain inet f i {{ type filter hook input priority 0; }}'",
+            f"ip netns exec {{b}} nft add rule inet f i {rule} drop",
+        )
+    )
+
+
+SECOND = " && ".join(
+    (
+        "ip link add eno1 netns {a} type veth peer name eno1 netns {b}",
+        "ip -n {a} addr add 172.31.0.1/24 dev eno1 && ip -n {b} addr add 172.31.0.2/24 dev eno1",
+        "ip -n {a} link set eno1 up && ip -n {b} link set eno1 up",
+    )
+)
+"""A second network that both are in."""
+
+
+def both(**env: str) -> tuple[dict[str, str], dict[str, str]]:
+    return env, env
+
+
+CLUSTERS = (
+    Cluster("healthy"),
+    Cluster("healthy, two networks", setup=(SECOND,)),
+    Cluster("a card of its own on each", setup=(card("a", "172.31.0.1"), card("b", "172.31.1.1"))),
+    Cluster("a card of its own on a", setup=(card("a", "172.31.0.1"),)),
+    Cluster("a card of its own on b", setup=(card("b", "172.31.0.1"),)),
+    Cluster("a card with one address on both", setup=(card("a", "172.31.0.1"), card("b", "172.31.0.1"))),
+    Cluster(
+        "a card named that is not shared",
+        both(NCCL_SOCKET_IFNAME="eno1"),
+        (),
+        (card("a", "172.31.0.1"), card("b", "172.31.1.1")),
+    ),
+    Cluster("a second network whose packets are dropped", setup=(SECOND, drop("iifname eno1"))),
+    Cluster("no such interface on b", ({}, {"NCCL_SOCKET_IFNAME": "nothing0"})),
+    Cluster("InfiniBand where there is none", both(NCCL_NET="IB")),
+    Cluster("another protocol", ({"NCCL_PROTO": "LL"}, {"NCCL_PROTO": "Simple"})),
+    Cluster("another buffer size", ({"NCCL_BUFFSIZE": "1048576"}, {})),
+    Cluster("IPv6 on one alone", ({"NCCL_SOCKET_FAMILY": "AF_INET6"}, {})),
+    Cluster("sockets without a number", both(NCCL_SOCKET_NTHREADS="99")),
+    Cluster("no GPU for b", ({}, {"CUDA_VISIBLE_DEVICES": ""})),
+    Cluster("ports of b are dropped", setup=(drop("tcp dport 20000-65535 ct state new"),)),
+)
+
+
+def cluster(one: Cluster, number: int, kept: Path, python: str) -> str:
+    """Both parts of the check, and what plain torch does there."""
+    place = kept / f"nodes-{slug(one.name)}"
+    place.mkdir()
+    hosts = [f"g{number}a", f"g{number}b"]
+    net = f"10.77.{number}"
+    lines = [
+        *(f"ip netns add {host} && ip -n {host} link set lo up" for host in hosts),
+        f"ip link add eth0 netns {hosts[0]} type veth peer name eth0 netns {hosts[1]}",
+        *(
+            f"ip -n {host} addr add {net}.{last}/24 dev eth0 && ip -n {host} link set eth0 up"
+            for last, host in enumerate(hosts, 1)
+        ),
+        *(line.format(a=hosts[0], b=hosts[1]) for line in one.setup),
+    ]
+    outcomes = list[str]()
+    try:
+        for host in hosts:
+            own = Path("/etc/netns", host)
+            own.mkdir(parents=True, exist_ok=True)
+            (own / "hosts").write_text(f"127.0.0.1 localhost\n{net}.1 gpu-a\n{net}.2 gpu-b\n")
+        for line in lines:
+            if run(["sh", "-c", line], place / "setup.txt", 20) != 0:
+                return f"{one.name}: no hosts: {(place / 'setup.txt').read_text()[-300:]!r}"
+        for what in ("check", "plain"):
+            began = time.monotonic()
+            with ThreadPoolExecutor(2) as pool:
+                statuses = list(pool.map(part, [(what, one, hosts, net, rank, place, python) for rank in range(2)]))
+            outcomes.append(f"{what} {statuses} {time.monotonic() - began:.1f} s")
+    finally:
+        for host in hosts:
+            run(["ip", "netns", "del", host], None, 20)
+            shutil.rmtree(Path("/etc/netns", host), ignore_errors=True)
+    return f"{one.name}: {'; '.join(outcomes)}; {found(place / 'check-0.json')}"
+
+
+def part(given: tuple[str, Cluster, Sequence[str], str, int, Path, str]) -> int | None:
+    what, one, hosts, net, rank, place, python = given
+    named = f"{what}-{rank}"
+    env = {"MASTER_ADDR": f"{net}.1", "MASTER_PORT": "29500", **one.env[rank]}
+    below = ["ip", "netns", "exec", hosts[rank], "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"']
+    if what == "check":
+        flags = ["--nproc-per-node", "1", "--backend", "nccl", *one.flags, "--nnodes", "2", "--node-rank", str(rank)]
+        saved = ["-v", "-o", "text", "-o", f"json={place / named}.json", "--save", f"{place / named}.facts.json"]
+        words = [*distdoctor(python, ()), "check", *flags, "--wait", "40", *saved]
+    else:
+        words = [python, str(ACT), "plain"]
+        env |= {"RANK": str(rank), "WORLD_SIZE": "2", "READY": str(place), "NCCL_DEBUG": "INFO", "ONE_MACHINE": "1"}
+    return run([*below, f"gpu-{'ab'[rank]}", *words], place / f"{named}.txt", 80 if what == "check" else 30, env)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run all, as far as there is time. Gives the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--at-once", type=int, default=6)
+    parser.add_argument("--only", default="", help="jobs or clusters whose names begin so")
+    given = parser.parse_args(words)
+    end = time.monotonic() + given.minutes * 60
+    given.folder.mkdir(parents=True, exist_ok=True)
+    lines = list[str]()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        kept, place = Path(name) / "gpu-jobs", Path(name) / "place"
+        kept.mkdir()
+        python = sys.executable
+        with contextlib.suppress(Exception):
+            python = with_wheels(place)
+
+        def part_of(do: Callable[[], str], what: str) -> None:
+            if time.monotonic() > end:
+                line = f"NO TIME  {what}"
+            else:
+                try:
+                    line = do()
+                except Exception as error:
+                    line = f"OTHER    {what}: {type(error).__name__}: {error}"
+            lines.append(line)
+            tell(line)
+
+        with ThreadPoolExecutor(given.at_once) as pool:
+            for number, two in enumerate(CLUSTERS, 1):
+                if two.name.startswith(given.only):
+                    pool.submit(part_of, lambda two=two, n=number: cluster(two, n, kept, python), f"nodes: {two.name}")  # type: ignore[misc]
+            for number, one in enumerate(JOBS, 1):
+                if one.name.startswith(given.only):
+                    pool.submit(part_of, lambda one=one, n=number: job(one, n, kept, python), one.name)  # type: ignore[misc]
+        (given.folder / "jobs-summary.txt").write_text("\n".join(lines) + "\n")
+        with tarfile.open(given.folder / "gpu-jobs.tar.gz", "w:gz", compresslevel=3) as archive:
+            archive.add(kept, "gpu-jobs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,166 @@
+"""What one NVIDIA H200 showed (driver 580.159, torch 2.11, CUDA 13, NCCL 2.28.9), judged again.
+
+The facts of checks and of looks at jobs that hung, and the logs of these jobs: scripts/gpu_facts.py and gpu_jobs.py
+were run there, and scripts/gpu_record.py keeps what they brought back. Two ranks on one GPU are two hosts to NCCL where
+NCCL_HOSTID or the host's name says so, and meet over sockets.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distdoctor.cli.saved import of_facts
+from distdoctor.model.facts.files import read
+from tests.facts_builder import CHECKS
+from tests.lab.harness.recording import RECORDED
+from tests.logs.judging import judged_files
+
+GPU = RECORDED / "gpu"
+ALONE, OTHER, BOTH = ("vm",), ("gpu-b",), ("gpu-a", "gpu-b")
+Root = tuple[str, str, tuple[str, ...]]
+WAITS: Root = ("process/waiting-in-user-code", "all", ALONE)
+MISMATCH: Root = ("collective/mismatch", "one-of", ALONE)
+MASKED: Root = ("gpu/mask-mismatch", "all", ALONE)
+CHECKED: dict[str, tuple[str, tuple[Root, ...]]] = {
+    "check-one-rank-nccl": ("pass", ()),
+    "check-one-rank-no-backend-named": ("pass", ()),
+    "check-no-count-named": ("pass", ()),
+    "check-below-torchrun": ("pass", ()),
+    "check-two-ranks-gloo": ("pass", ()),
+    "check-mask-its-own-name": ("pass", ()),
+    "check-mask-none-gloo": ("pass", ()),
+    "check-mask-empty": ("fail", (MASKED,)),
+    "check-mask-beyond-the-last": ("fail", (MASKED,)),
+    "check-mask-twice": ("fail", (MASKED,)),
+    "check-mask-another-node-s": ("fail", (MASKED,)),
+    "check-mask-slurm-s-none": ("fail", (MASKED,)),
+    "check-a-libcuda-that-is-none": ("fail", (("gpu/none-visible", "all", ALONE),)),
+    "check-an-nvml-of-nothing": ("fail", (("gpu/none-visible", "all", ALONE),)),
+    "check-nccl-socket-ifname-of-nothing": ("fail", (("nccl/interface-not-found", "all", ALONE),)),
+    "check-most-of-the-memory-taken": ("warn", (("gpu/out-of-memory", "all", ALONE),)),
+    "check-all-of-the-memory-taken": ("fail", (("gpu/out-of-memory", "all", ALONE),)),
+    "check-two-ranks-on-one-gpu-nccl": (
+        "fail",
+        (("gpu/fewer-than-ranks", "all", ALONE), ("nccl/duplicate-gpu", "all", ALONE)),
+    ),
+    "nodes-healthy": ("pass", ()),
+    "nodes-healthy-two-networks": ("pass", ()),
+    "nodes-sockets-without-a-number": ("pass", ()),
+    "nodes-a-card-of-its-own-on-each": ("fail", (("nccl/interface-unreachable", "all", BOTH),)),
+    "nodes-a-card-of-its-own-on-a": ("fail", (("nccl/interface-unreachable", "all", ("gpu-a",)),)),
+    "nodes-a-card-of-its-own-on-b": ("fail", (("nccl/interface-unreachable", "all", OTHER),)),
+    "nodes-a-card-with-one-address-on-both": ("fail", (("nccl/interface-unreachable", "all", BOTH),)),
+    "nodes-a-card-named-that-is-not-shared": ("fail", (("nccl/interface-unreachable", "all", BOTH),)),
+    "nodes-a-second-network-whose-packets-are-dropped": ("fail", (("nccl/init-failed", "one-of", BOTH),)),
+    "nodes-another-buffer-size": ("fail", (("environment/setting-mismatch", "one-of", BOTH),)),
+    "nodes-another-protocol": ("fail", (("environment/setting-mismatch", "one-of", BOTH),)),
+    "nodes-infiniband-where-there-is-none": ("fail", (("nccl/rdma-device-missing", "all", BOTH),)),
+    "nodes-ipv6-on-one-alone": ("incomplete", (("environment/setting-mismatch", "one-of", BOTH),)),
+    "nodes-no-gpu-for-b": ("fail", (("gpu/mask-mismatch", "all", OTHER),)),
+    "nodes-no-such-interface-on-b": ("fail", (("nccl/interface-not-found", "all", OTHER),)),
+    "nodes-ports-of-b-are-dropped": ("fail", (("mesh/peer-ports-blocked", "all", OTHER),)),
+}
+"""Of each check: its verdict and root causes, with the nodes that are blamed. The job was right in all that pass, and
+failed or hung where it is said to fail: with ``a card of its own`` on one host alone, only all_to_all and send."""
+LOOKED_AT: dict[str, tuple[str, tuple[Root, ...]]] = {
+    "hang-healthy": ("pass", ()),
+    "hang-loop": ("pass", ()),  # slow so far, it says: whether it is an endless loop is not known
+    "hang-late-by-hand": ("warn", ()),
+    "hang-late": ("incomplete", ()),
+    "hang-leaves": ("incomplete", ()),
+    "hang-kernel": ("incomplete", ()),
+    "hang-raises-by-hand": ("incomplete", ()),
+    "hang-killed-by-hand": ("incomplete", ()),
+    "hang-another-operation": ("incomplete", ()),
+    "hang-rank-0-alone-saves": ("incomplete", ()),
+    "hang-barrier": ("fail", (WAITS,)),
+    "hang-fsdp": ("fail", (WAITS,)),
+    "hang-loader": ("fail", (WAITS,)),
+    "hang-never-begins": ("fail", (WAITS,)),
+    "hang-never-begins-device-id": ("fail", (WAITS,)),
+    "hang-never-reduces": ("fail", (WAITS,)),
+    "hang-stopped": ("fail", (("process/stopped", "all", ALONE),)),
+    "hang-receives": ("fail", (MISMATCH,)),
+    "hang-two-groups": ("fail", (MISMATCH,)),
+    "hang-uneven": ("fail", (MISMATCH,)),
+}
+"""Of each look at a job the same. But for the first two all hung; none of these passes."""
+DEAD: dict[str, str] = {
+    "logs-healthy": "pass",
+    "logs-nodes-healthy": "pass",
+    "logs-nodes-healthy-two-networks": "pass",
+    "logs-nodes-sockets-without-a-number": "pass",
+    "logs-nodes-ipv6-on-one-alone": "pass",
+    "logs-nodes-a-card-of-its-own-on-a": "pass",
+    "logs-nodes-a-card-of-its-own-on-b": "pass",
+    "logs-nodes-ports-of-b-are-dropped": "warn",  # ended from outside before anything was said
+    "logs-nodes-a-second-network-whose-packets-are-dropped": "warn",
+    "logs-another-size-detail": "collective/mismatch 0 1",
+    "logs-device-assert": "process/exception 1",
+    "logs-device-assert-by-hand": "process/exception 1",
+    "logs-raises": "process/exception 1",
+    "logs-raises-by-hand": "process/exception 1",
+    "logs-killed": "process/killed-by-oom 1",
+    "logs-out-of-memory": "gpu/out-of-memory 1",
+    "logs-late-dumps": "collective/rank-missing 1",
+    "logs-late-to-its-end": "collective/rank-missing 1",
+    "logs-nodes-a-card-named-that-is-not-shared": "nccl/interface-unreachable 1",
+    "logs-nodes-a-card-of-its-own-on-each": "nccl/interface-unreachable 0 1",
+    "logs-nodes-no-such-interface-on-b": "nccl/interface-not-found 1",
+    "logs-nodes-no-gpu-for-b": "gpu/none-visible",
+    "logs-another-operation": "? collective/mismatch",
+    "logs-another-operation-dumps": "? collective/mismatch",
+    "logs-rank-0-alone-saves": "? collective/mismatch",
+    "logs-uneven": "? collective/mismatch",
+    "logs-nodes-another-buffer-size": "? collective/mismatch",
+    "logs-nodes-another-protocol": "? collective/rank-missing",
+    "logs-kernel": "? collective/rank-missing",
+    "logs-killed-by-hand": "? process/peer-died",
+    "logs-leaves": "? process/peer-died",
+    "logs-nodes-a-card-with-one-address-on-both": "? mesh/peer-ports-blocked",
+    "logs-nodes-infiniband-where-there-is-none": "? nccl/rdma-device-missing",
+}
+"""Of the logs of each job: the root cause and its ranks, behind a question mark the first candidate; or the verdict.
+What a flight recorder wrote is not among them."""
+
+
+def path(name: str) -> Path:
+    return GPU / f"{name}.json.gz"
+
+
+def logs(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(path(name).read_bytes()))
+    return found
+
+
+@pytest.mark.parametrize("name", [*CHECKED, *LOOKED_AT])
+def test_facts(name: str) -> None:
+    report = of_facts(read([path(name)]), CHECKS, ())
+    roots = tuple((one.id, one.blame, one.nodes) for one in report.findings if one.because_of is None)
+    assert (report.verdict, roots) == {**CHECKED, **LOOKED_AT}[name]
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_logs(name: str, tmp_path: Path) -> None:
+    for file, text in logs(name)["files"].items():
+        (tmp_path / file).write_text(text)
+    found = judged_files(tmp_path)
+    roots = [" ".join([one.id, *map(str, one.ranks)]) for one in found.findings if one.because_of is None]
+    first = f"? {found.candidates[0].check}" if found.candidates else found.verdict
+    assert (roots or [first]) == [DEAD[name]]
+
+
+def test_of_all_that_is_kept_something_is_said() -> None:
+    kept = {one.name.removesuffix(".json.gz") for one in GPU.iterdir()}
+    assert kept - {"check-hang-in-a-kernel-that-does-not-end"} == {*CHECKED, *LOOKED_AT, *DEAD}
+
+
+def test_nothing_in_them_is_of_that_machine() -> None:
+    for one in GPU.iterdir():
+        text = gzip.decompress(one.read_bytes()).decode()
+        assert "/tmp/tmp" not in text and '"serial": "1' not in text, one.name
