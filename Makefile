@@ -45,9 +45,10 @@ pyz:
 gpu-kit: pyz
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python -m pip download -q --no-deps --dest dist nvidia-ml-py py-spy
 
-# What a machine with a GPU says, by its own Python; "make gpu-kit" before.
+# What a machine with a GPU says, and jobs that go wrong on it, by its own Python; "make gpu-kit" before.
 gpu:
 	python3 scripts/gpu_facts.py build/gpu-facts
+	python3 scripts/gpu_jobs.py build/gpu-facts
 
 # build/site: the documentation, searchable.
 docs:

@@ -5,6 +5,8 @@ What you see
 `RuntimeError: CUDA error: invalid device ordinal` on the ranks whose LOCAL_RANK has no device, or, where the script
 wraps around, NCCL's `Duplicate GPU detected`.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 --nproc-per-node is larger than the number of devices, CUDA_VISIBLE_DEVICES or the scheduler hides some of them, the

@@ -5,6 +5,8 @@ What you see
 `ValueError: No slot '1' specified on host 'localhost'`; `RuntimeError: HIP_VISIBLE_DEVICES contains more devices than
 ROCR_VISIBLE_DEVICES`.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 DeepSpeed's --include or hostfile names devices that CUDA_VISIBLE_DEVICES hides or renumbers. With AMD's GPUs,

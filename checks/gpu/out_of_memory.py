@@ -5,6 +5,8 @@ What you see
 `torch.OutOfMemoryError: CUDA out of memory`, NCCL's `Cuda failure 'out of memory'`; errors of connections on the other
 ranks.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 The rank, or another process on the same GPU, holds more than there is.

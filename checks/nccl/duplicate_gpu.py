@@ -4,6 +4,8 @@ What you see
 ------------
 `NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 3b000`, `ncclInvalidUsage`.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 More ranks than GPUs, a device that is chosen by something else than LOCAL_RANK, or the same CUDA_VISIBLE_DEVICES for

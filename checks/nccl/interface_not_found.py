@@ -5,6 +5,8 @@ What you see
 `NCCL WARN Bootstrap : no socket interface found`, `no socket interface found`, `family N is neither AF_INET(2) nor
 AF_INET6(10)`.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 The value matches no interface on that node; names differ from host to host. From NCCL 2.28 on an interface that is

@@ -8,6 +8,8 @@ The store works, gloo does, and the first collective of NCCL fails with
 
 (ncclSystemError; or `No route to host`, `Connection refused`, `Connection timed out`), or hangs.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 Over sockets NCCL sends data on all interfaces that NCCL_SOCKET_IFNAME allows; unset, these are all but loopback and

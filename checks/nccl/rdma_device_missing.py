@@ -4,6 +4,8 @@ What you see
 ------------
 `NET/OFI ... fi_getinfo() call failed: No data available`, `NET/IB : No device found` where the host has one.
 
+Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
+
 Why it happens
 --------------
 /dev/infiniband was not passed into the container, or the plugin finds no provider; or NCCL_IB_HCA names ports that are

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from distdoctor.inspection import ras
+from distdoctor.inspection.ras_counts import counts_in
 from tests.helpers.servers import serving, unused_port
 from tests.inspection.test_hostile_stores import flood, silent
 
@@ -116,3 +117,37 @@ def test_servers_that_are_none(handle: Callable[[socket.socket], None]) -> None:
 
 def test_nothing_listens() -> None:
     assert "refused" in ras.ask(port=unused_port(), timeout=1).problem
+
+
+COUNTS = """#0-0 (cf264af53edbe986) MISMATCH
+  Communicator ranks have different status
+  7 ranks have status RUNNING
+  Rank 3 has status FINALIZE -- GPU 3 managed by process 4711 on node 10.0.0.2
+
+  Communicator ranks have different AllReduce operation counts
+  6 ranks have launched up to operation 42
+  2 ranks have launched up to operation 41
+  Rank 3 -- GPU 3 managed by process 4711 on node 10.0.0.2
+  Rank 4 -- GPU 4 managed by process 4712 on node 10.0.0.2
+
+  Communicator ranks have different ReduceScatter operation counts
+  7 ranks have not launched any operations
+  Rank 0 has launched up to operation 1 -- GPU 0 managed by process 99 on node fe80::1%eth0
+
+#1-0 (7) INCOMPLETE
+  Missing communicator data from 1 rank
+"""
+
+
+def test_how_far_each_rank_is_in_each_kind_of_collective() -> None:
+    reduced, scattered = counts_in(COUNTS)
+    assert (reduced.communicator, reduced.operation) == ("cf264af53edbe986", "all_reduce")
+    assert [(one.rank, one.pid, one.launched) for one in reduced.ranks] == [(3, 4711, 41), (4, 4712, 41)]
+    assert (reduced.others, reduced.others_launched, reduced.behind) == (6, 42, 41)
+    assert (scattered.operation, scattered.others, scattered.others_launched) == ("reduce_scatter", 7, 0)
+    assert [(one.rank, one.pid, one.launched) for one in scattered.ranks] == [(0, 99, 1)]
+
+
+@pytest.mark.parametrize("text", ["", "#0-0 (x) MISMATCH\n", COUNTS[:200], "\x00" * 100, "Rank 1 -- GPU " * 1000])
+def test_texts_that_are_none_give_nothing_that_counts(text: str) -> None:
+    assert all(count.communicator for count in counts_in(text))
