@@ -9,6 +9,8 @@ from distdoctor.model.facts import NodeFacts
 
 TOKEN_BYTES = 32
 """Of the token that the doctor's own listeners ask for."""
+_LINK_LOCAL = "fe80:"
+"""How the addresses begin that are none without an interface beside them (ipv6(7))."""
 
 
 @dataclass(frozen=True)
@@ -31,5 +33,8 @@ def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
     if nccl:
         choices.append(("nccl", host.nccl if host else None))
     for use, choice in choices:
-        if choice is not None and choice.address is not None:
-            yield use, choice.address
+        if choice is None or choice.address is None:
+            continue
+        if use == "nccl" and choice.address.startswith(_LINK_LOCAL):
+            continue  # NCCL tells its peers the interface, too; the group is made (seen with 2.28.9)
+        yield use, choice.address
