@@ -12,7 +12,7 @@ import re
 import time
 
 from distdoctor.inspection.exchange import NoAnswer, exchange
-from distdoctor.inspection.ras_counts import counts_in
+from distdoctor.inspection.ras_text import counts_in, gone_in
 from distdoctor.model.facts import RasView
 from distdoctor.model.sanitize import fit
 
@@ -23,12 +23,12 @@ _PARAGRAPHS = 64
 _SECTION = re.compile(r"^(Job summary|Communicators\.\.\.[^\n]*|Errors|Warnings)\n=+\n", re.MULTILINE)
 
 
-def ask(address: str = "127.0.0.1", port: int = PORT, *, timeout: float) -> RasView:
-    """What it says within ``timeout`` seconds. Never raises for what answers there."""
-    return asyncio.run(_ask(address, port, timeout))
+def ask(address: str = "127.0.0.1", port: int = PORT, *, timeout: float, world: int | None = None) -> RasView:
+    """What it says within ``timeout`` seconds, of a job of ``world`` ranks. Never raises for what answers there."""
+    return asyncio.run(_ask(address, port, timeout, world))
 
 
-async def _ask(address: str, port: int, timeout: float) -> RasView:
+async def _ask(address: str, port: int, timeout: float, world: int | None) -> RasView:
     gather = max(1, int(timeout / 2))  # seconds that RAS waits for its peers; its default of 5 may be more than we have
     lines = ("CLIENT PROTOCOL 2", f"TIMEOUT {gather}", "STATUS")
     message = "".join(f"{line}\n" for line in lines).encode()
@@ -43,6 +43,8 @@ async def _ask(address: str, port: int, timeout: float) -> RasView:
         return RasView(address, port, problem=f"no RAS: {said}")
     version = re.search(r"^NCCL version (\S{1,40})", text, re.MULTILINE)
     sections = _sections(text)
+    table = next((told for name, told in sections.items() if name.startswith("Communicators")), "")
+    missing, bereft = gone_in(sections.get("Errors", ""), table, world)
     return RasView(
         view.address,
         view.port,
@@ -51,6 +53,8 @@ async def _ask(address: str, port: int, timeout: float) -> RasView:
         errors=_paragraphs(sections.get("Errors", "")),
         warnings=_paragraphs(sections.get("Warnings", "")),
         counts=counts_in(sections.get("Warnings", "")),
+        missing=missing,
+        bereft=bereft,
         whole=whole and "Warnings" in sections,
         problem="" if whole else f"not all was told within {timeout:g} s",
     )

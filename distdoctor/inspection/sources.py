@@ -24,8 +24,12 @@ def disagreeing(job: LiveJob, *, hangs: bool) -> Iterator[str]:
             continue
         if hangs and not view.errors and not view.warnings:
             yield f"sources disagree: NCCL's RAS on {node.name} calls the job healthy, and it was found to hang"
-        elif view.errors and job.ranks and all(rank.works or rank.moves_on for rank in job.ranks):
+        elif view.errors and job.ranks and all(_gets_on(rank) for rank in job.ranks):
             yield f"sources disagree: NCCL's RAS on {node.name} tells of errors, and every rank here gets on"
+
+
+def _gets_on(rank: LiveRank) -> bool:
+    return (rank.works or rank.moves_on) and not (rank.may_spin or rank.place.spins)
 
 
 def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:

@@ -63,5 +63,6 @@ def _by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | Non
         for found in listening:
             parsed = parse_address(found.local)
             anywhere = parsed is not None and parsed.is_unspecified
-            return ras.ask("127.0.0.1" if anywhere else found.local, found.local_port, timeout=timeout)
+            address = "127.0.0.1" if anywhere else found.local
+            return ras.ask(address, found.local_port, timeout=timeout, world=one.world_size)
     return None

@@ -102,6 +102,12 @@ class LiveJob:
             name = here.get(member.host)
             if name in hosts_ranks and member.rank not in self.numbers and (name, member.rank) not in lives:
                 found[member.rank] = str(name)
+        for node, job in self.facts:
+            own = {socket.local for one in job.processes for socket in one.sockets or ()}
+            pids = {one.pid for one in job.processes}
+            for lost in job.ras.missing if job.ras is not None and job.ras.bereft else ():
+                if lost.host in own and lost.pid not in pids and lost.rank not in self.numbers and not unknown:
+                    found.setdefault(lost.rank, node.name)
         return dict(sorted(found.items()))
 
     @cached_property

@@ -17,9 +17,20 @@ from distdoctor.model.facts import RasCount, RasView
 def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRank]:
     """The ranks, those in a collective that are ahead of others in it; with these, those that wait for their GPU
     below another call of torch.distributed, which the others do not make."""
-    counts = [count for view in views for count in view.counts if _of_these(count, ranks)]
+    told = list(views)
+    counts = [count for view in told for count in view.counts if _of_these(count, ranks)]
     ahead = {rank: those for rank in ranks if rank.may_spin and (those := _ahead(rank, ranks, counts))}
-    return [_placed(rank, ahead) for rank in ranks] if ahead else list(ranks)
+    placed = [_placed(rank, ahead) for rank in ranks] if ahead else list(ranks)
+    return [_bereft(rank, told) if rank.may_spin and not rank.place.spins else rank for rank in placed]
+
+
+def _bereft(rank: LiveRank, views: Iterable[RasView]) -> LiveRank:
+    """The rank, in a collective that never ends where a process of its communicator is gone."""
+    if not any(rank.process.pid in view.bereft for view in views):
+        return rank
+    call = rank.place.call if rank.place.kind == COLLECTIVE else "a collective"
+    why = "a process of its communicator is gone, says NCCL's RAS"
+    return replace(rank, place=Place(COLLECTIVE, call, rank.place.frame, why, spins=True))
 
 
 def _placed(rank: LiveRank, ahead: dict[LiveRank, list[tuple[RasCount, int]]]) -> LiveRank:

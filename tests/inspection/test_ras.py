@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from distdoctor.inspection import ras
-from distdoctor.inspection.ras_counts import counts_in
+from distdoctor.inspection import ras, told
+from distdoctor.inspection.ras_text import counts_in, gone_in
+from distdoctor.model.facts import Socket
 from tests.helpers.servers import serving, unused_port
 from tests.inspection.test_hostile_stores import flood, silent
+from tests.job_builder import rank
 
 HEAD = """NCCL version 2.27.3 compiled with CUDA 12.9
 CUDA runtime version 12090, driver version 12090
@@ -151,3 +154,54 @@ def test_how_far_each_rank_is_in_each_kind_of_collective() -> None:
 @pytest.mark.parametrize("text", ["", "#0-0 (x) MISMATCH\n", COUNTS[:200], "\x00" * 100, "Rank 1 -- GPU " * 1000])
 def test_texts_that_are_none_give_nothing_that_counts(text: str) -> None:
     assert all(count.communicator for count in counts_in(text))
+
+
+GONE = """INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 4711 on node 10.0.0.2 managing GPU 3
+
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 3 -- GPU 3 managed by process 4711 on node 10.0.0.2
+
+#0-0 (cf264af53edbe986) ERROR
+  Asynchronous errors on 3 ranks
+  2 ranks reported Remote process error
+  Rank 0 -- GPU 0 managed by process 100 on node 10.0.0.1
+  Rank 2 -- GPU 2 managed by process 102 on node 10.0.0.2
+  Rank 1 reported Invalid usage -- GPU 1 managed by process 101 on node 10.0.0.1
+
+#1-0 (99) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 1 -- GPU 3 managed by process 4711 on node 10.0.0.2
+
+"""
+GROUPS = """Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         2         2         4         4   RUNNING  INCOMPLETE,ERROR
+    1         2         2         1         2         4   RUNNING  INCOMPLETE
+"""
+
+
+def test_who_is_gone_is_told_by_the_communicator_of_all() -> None:
+    """In the others a rank has another number than in the job."""
+    missing, bereft = gone_in(GONE, GROUPS, 4)
+    assert [(one.rank, one.pid, one.host) for one in missing] == [(3, 4711, "10.0.0.2")]
+    assert bereft == (100, 102)
+    assert [one.rank for one in gone_in(GONE, GROUPS, 2)[0]] == [1]
+    assert gone_in(GONE, "", 4) == ((), (100, 102))
+
+
+def test_what_another_job_says_at_the_same_port_is_not_taken() -> None:
+    """All ranks of a host listen there, and the kernel chooses who answers."""
+    said = [sections(warnings=LEFT_BEHIND), sections(warnings=LEFT_BEHIND.replace("4711", "12"))]
+    servers = iter([Ras(said[0]), Ras(said[0]), Ras(said[1])])
+
+    def answer(opened: socket.socket) -> None:
+        next(servers)(opened)
+
+    with serving(answer) as port:
+        listening = Socket("LISTEN", "127.0.0.1", port)
+        one = replace(rank(3), pid=12, sockets=(listening,), variables={"NCCL_RAS_ADDR": f"localhost:{port}"})
+        view = told.by_ras([one], timeout=5)
+    assert view is not None and [who.pid for count in view.counts for who in count.ranks] == [12]

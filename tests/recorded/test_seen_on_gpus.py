@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distdoctor.cli.saved import of_facts
+from distdoctor.inspection.ras_text import gone_in
 from distdoctor.model.facts.files import read
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import RECORDED
@@ -153,6 +156,25 @@ def test_logs(name: str, tmp_path: Path) -> None:
     roots = [" ".join([one.id, *map(str, one.ranks)]) for one in found.findings if one.because_of is None]
     first = f"? {found.candidates[0].check}" if found.candidates else found.verdict
     assert (roots or [first]) == [DEAD[name]]
+
+
+TABLE = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n" + (
+    "    0         1         1         2         2         2   RUNNING  INCOMPLETE,ERROR\n"
+)
+
+
+@pytest.mark.parametrize("name", ["hang-leaves", "hang-killed-by-hand", "hang-raises-by-hand"])
+def test_a_rank_that_is_gone_is_told_by_ras(name: str) -> None:
+    """What RAS said was kept as lines without their breaks, and without its table, when these were looked at."""
+    (one,) = read([path(name)])
+    (job,) = one.jobs
+    assert job.ras is not None
+    text = re.sub(r" (?=INCOMPLETE|ERROR|Rank|Process)", "\n", "\n".join(job.ras.errors))
+    missing, bereft = gone_in(re.sub(r"\)\n", ") ", text), TABLE, 2)
+    job = replace(job, ras=replace(job.ras, missing=missing, bereft=bereft))
+    report = of_facts([replace(one, jobs=(job,))], CHECKS, ())
+    assert [(one.id, one.ranks) for one in report.findings] == [("process/gone", (1,))]
+    assert not [note for note in report.notes if note.startswith("sources disagree")]
 
 
 def test_of_all_that_is_kept_something_is_said() -> None:

@@ -47,15 +47,15 @@ class WorkerServer:
 
 @dataclass(frozen=True)
 class RasRank:
-    """A rank of a communicator that RAS names: all whose count few others have."""
+    """A rank of a communicator that RAS names."""
 
     rank: int
     """In its communicator."""
     pid: int
     host: str
     """The address by which NCCL knows its host."""
-    launched: int
-    """How many collectives of the kind it has called; what they still wait for is not told."""
+    launched: int = 0
+    """How many collectives of the kind it has called, where it is named for that."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class RasCount:
     operation: str
     """As torch.distributed calls it: all_reduce."""
     ranks: tuple[RasRank, ...] = ()
+    """Those that are named: all whose count few others have."""
     others: int = 0
     """How many more it has, which are not named."""
     others_launched: int | None = None
@@ -92,6 +93,10 @@ class RasView:
     warnings: tuple[str, ...] = ()
     counts: tuple[RasCount, ...] = ()
     """What of these tells how many collectives each rank has called."""
+    missing: tuple[RasRank, ...] = ()
+    """The ranks of the communicator of all that did not answer."""
+    bereft: tuple[int, ...] = ()
+    """The processes to which NCCL says that one of their communicator is gone."""
     whole: bool = False
     """It said all that it had to say."""
     problem: str = ""

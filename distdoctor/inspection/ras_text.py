@@ -1,7 +1,7 @@
-"""What NCCL's RAS tells of how many collectives each rank of a communicator has called, where they differ.
+"""What the text of NCCL's RAS tells of single ranks: how many collectives each has called, who is gone, who noticed.
 
-It writes a block for each communicator, and in it one for each kind of collective (NCCL 2.24 to 2.30,
-src/ras/client_support.cc). Ranks of one count are told together, and named one by one where they are few.
+It writes a block for each communicator, and under its warnings one for each kind of collective (NCCL 2.24 to 2.30,
+src/ras/client_support.cc). Ranks of which the same is said are told together, and named one by one where they are few.
 """
 
 from __future__ import annotations
@@ -19,14 +19,40 @@ _RANK = re.compile(
     r"Rank (\d{1,7})(?P<own> has (?:launched up to operation (\d{1,18})|not launched any operations))? -- "
     r".{0,80}?managed by process (\d{1,10}) on node (\S{1,64})"
 )
+_PROCESS = re.compile(r"^(Rank \d{1,7})\b.{0,120}? managed by process (\d{1,10}) on node (\S{1,64})")
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=All)(?=to[A-Z])|(?<=to)(?=All)")
 _MOST = 64
-"""Kinds of collectives that are kept."""
+"""Kinds of collectives, and ranks, that are kept."""
+_SIZE = re.compile(r"^ *(\d{1,6}) +\d+ +\d+ +\S+ +(\d{1,7}) ", re.MULTILINE)
+"""A row of the table of communicators: the number of the group of these, and how many ranks each of it has."""
+_REPORTED = re.compile(r"reported Remote process error\b")
 
 
 def counts_in(text: str) -> tuple[RasCount, ...]:
     """The counts in the text under ``Warnings``. Never raises."""
     return tuple(one for _, one in zip(range(_MOST), _counts(text[:400_000]), strict=False))
+
+
+def gone_in(errors: str, table: str, world: int | None) -> tuple[tuple[RasRank, ...], tuple[int, ...]]:
+    """The ranks that did not answer, as far as their communicator has ``world`` ranks and so calls them as the job
+    does, and the processes to which NCCL says that another of their communicator is gone. Never raises."""
+    sizes = {int(row[1]): int(row[2]) for row in _SIZE.finditer(table[:100_000])}
+    missing, told = dict[int, RasRank](), dict[int, None]()
+    whole, kind, remote = False, "", False
+    for line in map(str.strip, errors[:400_000].splitlines()):
+        if (found := _COMMUNICATOR.match(line)) is not None:
+            whole = sizes.get(int(line[1:].partition("-")[0]), 0) == world
+            kind, remote = found[2], False
+        elif "reported" in line:
+            remote = _REPORTED.search(line) is not None
+        if (rank := _PROCESS.search(line)) is None:
+            continue
+        if kind == "ERROR" and remote:
+            told.setdefault(int(rank[2]))
+        elif kind == "INCOMPLETE" and whole and line.startswith("Rank "):
+            number = int(line.split()[1])
+            missing.setdefault(number, RasRank(number, int(rank[2]), fit(rank[3])))
+    return tuple(missing.values())[:_MOST], tuple(told)[:_MOST]
 
 
 def _counts(text: str) -> Iterator[RasCount]:
