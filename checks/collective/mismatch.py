@@ -205,14 +205,16 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
     """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
     for one in live.recorded.differing(job.servers):
         ranks = tuple(sorted(one.others))
-        nodes = tuple(dict.fromkeys(host for rank in ranks if (host := job.host_of(rank))))
+        unsure = len(ranks) * 2 >= len(job.servers)
+        blamed = ranks if not unsure else tuple(server.rank for server in job.servers)
+        nodes = tuple(dict.fromkeys(host for rank in blamed if (host := job.host_of(rank))))
         other = one.others[ranks[0]]
         yield Finding.about(
             nodes,
             f"{ranks_said(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
             f"the others {one.usual.operation} {one.usual.sizes}.",
-            ranks=ranks,
-            unsure=len(ranks) * 2 >= len(job.servers),
+            ranks=blamed,
+            unsure=unsure,
             evidence=(
                 f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
                 for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]

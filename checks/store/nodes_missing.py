@@ -16,8 +16,9 @@ Run the same line on the nodes that are missing, and look at what it says there;
 
 When it is harmless
 -------------------
-When they only come later than --wait: the job itself waits up to 30 minutes. A job of `--nnodes MIN:MAX` with the c10d
-rendezvous starts without them once MIN nodes are there (last_call_timeout, 30 s, later).
+When they only come later than --wait: the job itself waits up to 30 minutes. Where those that came show why the job
+fails, the others are not waited for. A job of `--nnodes MIN:MAX` with the c10d rendezvous starts without them
+once MIN nodes are there (last_call_timeout, 30 s, later).
 
 See also
 --------
@@ -158,6 +159,7 @@ def finding(
         summary(cluster, zero, outside, absent, ranks),
         title=title(cluster, zero, absent, needless),
         severity="info" if needless else "fail",
+        because_of="environment/*" if cut_short(zero) else None,
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {absent_nodes.seen_last(node)}" for node in outside)),
@@ -169,7 +171,14 @@ def finding(
     )
 
 
+def cut_short(zero: Node | None) -> bool:
+    """Whether node 0 waited no longer for another reason, which is told: who was only slow is not to blame."""
+    return zero is not None and zero.meeting.cut_short
+
+
 def title(cluster: Cluster, zero: Node | None, absent: list[str], needless: bool) -> str:
+    if cut_short(zero):
+        return "Some nodes were not waited for"
     if needless:
         return "Nodes that may come, and need not, did not"
     return "Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else ""
@@ -229,6 +238,9 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     if zero in outside and zero.plan.started == "rank":
         return f"Rank 0 was not met on {zero.name}: {absent_nodes.seen_last(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
+    if cut_short(zero):
+        who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
+        return f"{who} had not come{waited}, and no longer was waited: what had come shows why the job would fail."
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
         seen = absent_nodes.seen_last(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
@@ -260,6 +272,8 @@ def counted(ranks: Sequence[int]) -> str:
 
 
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
+    if cut_short(zero):
+        return "Cure what is told beside this, then start all of them again within --wait."
     if zero is None:
         owner = next((node for node in cluster.nodes if node.plan.node_rank and node.network.master_is_own), None)
         if owner is None:

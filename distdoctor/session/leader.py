@@ -90,6 +90,7 @@ class Leader:
             waited=round(self._roll.waited, 2),
             wait_limit=self._options.wait,
             ended=self._roll.ended,
+            cut_short=self._roll.cut_short,
             arrived=tuple(one.facts.key for one in self._roll.arrived()),
             expected=self._roll.expected,
             counts="ranks" if self._plan.started == "rank" else "nodes",

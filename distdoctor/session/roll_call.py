@@ -14,8 +14,9 @@ from distdoctor.session.options import Options
 from distdoctor.session.participant import Participant
 from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far
 
-CONFLICT_SECONDS = 1.0
-"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too."""
+CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
+"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
+is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
 SETTLED_SECONDS = 1.5
 """How long the roll is open before it is news that somebody is missing: others may still import torch."""
 
@@ -36,6 +37,7 @@ class RollCall:
         self._cluster, self._foreseen, self._started = cluster, foreseen, started
         self._told = False
         self.ended = False
+        self.cut_short = False
         self.waited = 0.0
         self.expected = 0
         self.in_time: set[int] = set()
@@ -53,7 +55,8 @@ class RollCall:
             self.waited = now - self._started
             if changed and conflict is None and self._conflicts():
                 conflict = now
-            if conflict is not None and now - conflict > CONFLICT_SECONDS:
+            if conflict is not None and now - conflict > self._stays_open(conflict):
+                self.cut_short = not self._all_here()
                 break
             if conflict is None and self._all_here():
                 break
@@ -93,6 +96,12 @@ class RollCall:
     def _conflicts(self) -> bool:
         """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
         return bool(self._inbox.participants) and self._foreseen.conflicts(self._cluster())
+
+    def _stays_open(self, conflict: float) -> float:
+        """For how many seconds from then on."""
+        return (
+            CONFLICT_SECONDS if self._all_here() else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._started))
+        )
 
     def _tell_so_far(self, left: float) -> None:
         """Once, who would be missing if waiting ended now."""

@@ -30,6 +30,8 @@ class MeetingFacts:
     wait_limit: float = 0.0
     ended: bool = False
     """True once waiting is over (everyone came, or the limit was reached, or waiting cannot cure it)."""
+    cut_short: bool = False
+    """Node 0 did not wait to the limit, since what had come makes the job fail already: who is missing may be late."""
     arrived: tuple[str, ...] = ()
     """Node 0's roll call: the keys (``hostname pid``) of the processes that came."""
     expected: int = 0

@@ -171,6 +171,18 @@ def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> N
     assert "nothing says here where node 0 is" in text
 
 
+def test_who_was_no_longer_waited_for_is_no_cause() -> None:
+    """Where processors are busy a node comes late, and what two that came are set to had ended the roll meanwhile."""
+    zero, one, _ = (
+        with_variables(one, TORCH_DISTRIBUTED_DEBUG="DETAIL" if n else "") for n, one in enumerate(healthy(3))
+    )
+    facts = met(zero, one, expected=3)
+    facts = (with_meeting(facts[0], cut_short=True, waited=4.0, wait_limit=60.0), *facts[1:])
+    assert absent(*facts) == {("node2",): "environment/setting-mismatch"}
+    assert "node2 had not come within 4 s, and no longer was waited" in missing_text(*facts)
+    assert "Cure what is told beside this" in missing_text(*facts)
+
+
 def test_a_node_that_was_not_started_does_not_follow_from_another_ones_name() -> None:
     """host1 cannot resolve the master; nothing is known of nodes 2 and 3."""
     found = absent(*four(unresolved(node("host1", 1, of=4))))

@@ -88,6 +88,7 @@ CASES = [
         Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
         Case("DETAIL on one of 2", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
         Case("DETAIL on one of 3", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 0), "environment/setting-mismatch", ["host0"], hosts=3),
+        Case("DETAIL on one of 3, and another is late", together(variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 0), late(7, 1)), "environment/setting-mismatch", ["host0"], hosts=3, wait=12),
         Case("a barrier after init on one of 2", variable("TORCH_DIST_INIT_BARRIER", "1", 0), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
         Case("ranks as numbers in gloo on one of 3", variable("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3, torch="at once, a crash"),
         Case("GLOO_SOCKET_IFNAME names two on one of 2", together(TWO_NETWORKS, variable("GLOO_SOCKET_IFNAME", "eth0,eth1", 1)), "environment/setting-mismatch", BOTH, blame="one-of"),
