@@ -82,7 +82,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def by_links(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
     """The addresses by which NCCL's ranks find each other that were tried in vain, and how, without those of which
-    network/wrong-interface tells."""
+    network/wrong-interface tells; none where NCCL's own group came together."""
+    if gpus.nccl_made(cluster.nodes):
+        return {}
     elsewhere = {pick.node for pick in wrongly_picked(cluster) if pick.backend == "nccl"}
     lost: dict[tuple[Node, str], list[str]] = {}
     for edge in link_graph(cluster).misled:
