@@ -48,7 +48,7 @@ def named(status: str) -> Facts:
 
 
 def twice(network: str) -> Facts:
-    """eno1 has one address on both hosts, which NCCL takes beside eth0's where it goes over sockets; its group hangs."""
+    """eno1 has one address on both hosts, which NCCL takes as well as eth0; its group hangs."""
     facts = []
     for one in clusters("172.31.0.1", "172.31.0.1"):
         stage = RankStage("nccl", "failed", error="ended after 32 s: it did not return", detail={"killed": True})
