@@ -31,10 +31,11 @@ def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
     choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
     choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
     if nccl:
-        choices.append(("nccl", host.nccl if host else None))
+        taken = host.nccl if host else None
+        if taken is not None and not (taken.address or "").startswith(_LINK_LOCAL):
+            choices.append(
+                ("nccl", taken)
+            )  # to one of these NCCL finds by the interface, which it tells its peers, too
     for use, choice in choices:
-        if choice is None or choice.address is None:
-            continue
-        if use == "nccl" and choice.address.startswith(_LINK_LOCAL):
-            continue  # NCCL tells its peers the interface, too; the group is made (seen with 2.28.9)
-        yield use, choice.address
+        if choice is not None and choice.address is not None:
+            yield use, choice.address
