@@ -33,9 +33,8 @@ def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
     if nccl:
         taken = host.nccl if host else None
         if taken is not None and not (taken.address or "").startswith(_LINK_LOCAL):
-            choices.append(
-                ("nccl", taken)
-            )  # to one of these NCCL finds by the interface, which it tells its peers, too
+            # NCCL finds such an address by the interface beside it, which it tells its peers, too.
+            choices.append(("nccl", taken))
     for use, choice in choices:
         if choice is not None and choice.address is not None:
             yield use, choice.address
