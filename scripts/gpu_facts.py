@@ -1,4 +1,4 @@
-"""What a machine with an NVIDIA GPU says, kept: the first thing to run where there is one. Some nine minutes, one GPU.
+"""What a machine with an NVIDIA GPU says, kept: the first thing to run where there is one. Four minutes on an H200.
 
     make gpu-kit                                        before, where there is a network: into dist/ all but torch
     python3 scripts/gpu_facts.py FOLDER [--minutes 9]   there, with a Python that has torch; nothing else is needed

@@ -55,7 +55,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
             *ask(job),
         ]  # fmt: skip
     if busy and not still and all(rank.may_spin for rank in busy):
-        return "computes", "incomplete", [line.format(said=places_of(busy)) for line in _SPINS]
+        return "computes", "incomplete", _spins(busy, job)
     if busy and not still:
         return "moves", "pass", []
     if busy:
@@ -99,10 +99,17 @@ _SPINS = (
 )
 
 
+def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
+    """What is to be noted of these, which may wait for their GPUs."""
+    gone = [f"rank {number}" for number in job.gone][:4]
+    over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: where it is a collective, it never ends"
+    return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
+
+
 def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
     """The same, where some work and the others wait for them."""
     if all(rank.may_spin for rank in busy):
-        return "computes", "incomplete", [line.format(said=places_of(busy)) for line in _SPINS]
+        return "computes", "incomplete", _spins(busy, job)
     since, longest = job.waited, max((rank.process.age for rank in job.ranks), default=0.0)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
     if since is None and 0 < longest < PATIENCE:

@@ -25,12 +25,12 @@ def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRan
 
 
 def _bereft(rank: LiveRank, views: Iterable[RasView]) -> LiveRank:
-    """The rank, in a collective that never ends where a process of its communicator is gone."""
-    if not any(rank.process.pid in view.bereft for view in views):
+    """The rank, whose collective never ends where a process of its communicator is gone. In code of its own it may wait
+    for what its GPU computes alone, as after a training that the others have ended well."""
+    if rank.place.kind != COLLECTIVE or not any(rank.process.pid in view.bereft for view in views):
         return rank
-    call = rank.place.call if rank.place.kind == COLLECTIVE else "a collective"
     why = "a process of its communicator is gone, says NCCL's RAS"
-    return replace(rank, place=Place(COLLECTIVE, call, rank.place.frame, why, spins=True))
+    return replace(rank, place=replace(rank.place, why=why, spins=True))
 
 
 def _placed(rank: LiveRank, ahead: dict[LiveRank, list[tuple[RasCount, int]]]) -> LiveRank:

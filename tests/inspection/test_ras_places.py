@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.cli.saved import of_facts
-from distdoctor.model.facts import Frame, JobProcess, Moved, RasCount, RasRank, RasView
+from distdoctor.model.facts import Frame, JobProcess, Moved, RasCount, RasRank, RasView, Socket
 from tests.facts_builder import CHECKS
-from tests.job_builder import TRAIN, job, rank
+from tests.job_builder import TRAIN, WAITS, job, rank
 
 SPINS = Moved(1.5, cpu=1.5, main_cpu=1.5, switches=24, stack=False, paths=1)
 SYNC = (Frame("synchronize", "torch/cuda/__init__.py", 1162), TRAIN)
@@ -26,8 +27,8 @@ def count(operation: str, first: int, second: int, communicator: str = "aa") -> 
     return RasCount(communicator, operation, ranks)
 
 
-def said(*processes: JobProcess, counts: tuple[RasCount, ...] = ()) -> tuple[str, list[tuple[str, str]]]:
-    ras = RasView("127.0.0.1", 28028, answers=True, whole=True, counts=counts)
+def said(*processes: JobProcess, **told: Any) -> tuple[str, list[tuple[str, str]]]:
+    ras = RasView("127.0.0.1", 28028, answers=True, whole=True, **told)
     report = of_facts([job(*processes, ras=ras)], CHECKS, ())
     return report.verdict, [(one.id, one.blame) for one in report.findings]
 
@@ -73,3 +74,19 @@ def test_one_that_is_ahead_where_the_other_waits_for_its_gpu_proves_nothing() ->
 def test_counts_of_another_job_tell_nothing() -> None:
     other = RasCount("aa", "all_reduce", (RasRank(0, 7, "10.0.0.1", 4), RasRank(1, 8, "10.0.0.1", 3)))
     assert said(spinning(0), spinning(1), counts=(other,)) == ("incomplete", [])
+
+
+GONE = {"missing": (RasRank(1, 4711, "10.0.0.1"),), "bereft": (100,)}
+"""The process of rank 1 is gone, and NCCL has told rank 0."""
+
+
+def at(frames: tuple[Frame, ...]) -> JobProcess:
+    return replace(spinning(0, frames), sockets=(Socket("LISTEN", "10.0.0.1", 41435),))
+
+
+def test_who_is_in_a_collective_waits_in_vain_for_one_that_is_gone() -> None:
+    assert said(at(WAITS), **GONE) == ("fail", [("process/gone", "all")])
+
+
+def test_who_waits_for_its_gpu_may_compute_alone_after_the_others_have_ended() -> None:
+    assert said(at(SYNC), **GONE) == ("incomplete", [])
