@@ -23,8 +23,9 @@ address).
 
 When it is harmless
 -------------------
-Never where a collective of several nodes goes over sockets: each interface carries a part of every large one. With
-InfiniBand only the first interface is used, for the ranks to find each other.
+Where one node alone has such an interface, all_reduce, all_gather and reduce_scatter pass (2.28.9 takes as many
+interfaces as both sides have), and all_to_all, send() and recv() fail. With InfiniBand only the first one is used, for
+the ranks to find each other.
 
 See also
 --------
