@@ -127,7 +127,8 @@ def run_all(cases: list[Case], where: str, folder: Path | None = None) -> list[t
 def compile_all() -> None:
     """Write the program's bytecode, as whoever installs it does; without, each start would compile all of it anew.
 
-    Where the environment says that none is to be written (PYTHONDONTWRITEBYTECODE), this costs half a second a start.
+    Where the environment says that none is to be written (PYTHONDONTWRITEBYTECODE), each start would take a second more
+    of a slow core.
     """
     for folder in ("distdoctor", "checks"):
         compileall.compile_dir(ROOT / folder, quiet=2)

@@ -24,8 +24,8 @@ address).
 When it is harmless
 -------------------
 Where one node alone has such an interface, all_reduce, all_gather and reduce_scatter pass (2.28.9 takes as many
-interfaces as both sides have), and all_to_all, send() and recv() fail. With InfiniBand only the first one is used, for
-the ranks to find each other.
+interfaces as both sides have), and all_to_all fails, and with it the send() and recv() of which it is made. With
+InfiniBand only the first one is used, for the ranks to find each other.
 
 See also
 --------
@@ -60,7 +60,7 @@ LOG = (
         r"socketStartConnect: [Cc]onnect to [\w.:%]{2,60}<\d{1,5}> failed ?: Network is unreachable",
     ),
 )
-CONNECT = re.compile(r"[Cc]onnect to (?P<address>[\w.:%]{2,60}?)<\d{1,5}> (?:failed|returned)(?P<why>.{0,80})")
+CONNECT = re.compile(r"[Cc]onnect to (?P<address>[\w.:%]{2,60}?)<\d{1,5}> (?:failed|returned)")
 """What NCCL's src/misc/socket.cc says of a connection to a peer that fails, from 2.8 on."""
 LINK_LOCAL = "fe80:"
 SHOWN = 6
@@ -104,24 +104,25 @@ def by_warnings(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
     for node in cluster.nodes:
         for rank in failed(node):
             for warning in rank.nccl.warnings if rank.nccl is not None else ():
-                said = CONNECT.search(warning)
-                for owner in owners(cluster, node, said["address"]) if said is not None else ():
+                if (said := CONNECT.search(warning)) is None:
+                    continue
+                for owner in owners(cluster, node, said["address"]):
                     line = f"{node.name}: rank {rank.rank}: {warning}"
-                    lost.setdefault((owner, said["address"] if said is not None else ""), []).append(line)
+                    lost.setdefault((owner, said["address"]), []).append(line)
     return lost
 
 
 def doubled(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
     """The addresses that NCCL takes on several hosts, where its group fails: each host reaches itself there."""
-    taken: dict[str, list[Node]] = {}
+    having: dict[str, list[Node]] = {}
     for node in cluster.nodes:
         logs = [rank.nccl for rank in failed(node) if rank.nccl is not None and rank.nccl.network == "Socket"]
         for device in dict.fromkeys(one for log in logs for one in log.devices):
             name, _, address = device.partition(":")
             if name != primary_interface(node) and not address.startswith(LINK_LOCAL):
-                taken.setdefault(address, []).append(node)
+                having.setdefault(address, []).append(node)
     lost: dict[tuple[Node, str], list[str]] = {}
-    for address, nodes in taken.items():
+    for address, nodes in having.items():
         if len({node.host for node in nodes}) > 1:
             for node in nodes:
                 lost[node, address] = [f"{names_of(nodes)} all have {address}: who connects to it reaches itself"]
@@ -140,8 +141,8 @@ def only(cluster: Cluster) -> str:
     names = {str(one.get("failed") or "") for one in told if not one.get("killed")}
     if len(names) != 1 or not all(names):
         return ""
-    passed = next(map(str, one["passed"]) for one in told if one.get("failed"))
-    return f": {together(names)} fails, as send() and recv() would, and {together(passed)} pass"
+    passed = next((one["passed"] for one in told if isinstance(one.get("passed"), list)), ["others"])
+    return f": {together(names)} fails, as send() and recv() would, and {together(map(str, passed))} pass"
 
 
 def owners(cluster: Cluster, source: Node, address: str) -> list[Node]:

@@ -51,7 +51,6 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         ranks=gone,
         evidence=(
             *(f"{node}: no process of rank {rank} is left, though it joined the group" for rank, node in gone.items()),
-            *live.where_ranks_are(rank for rank in job.waiting if rank.place.spins),
             *(
                 f"{rank.node.name}: pid {rank.process.pid} is a fork of a rank that has ended, {rank.place.said()}, "
                 "and keeps its connections open: the others do not notice"

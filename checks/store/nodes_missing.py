@@ -240,7 +240,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if cut_short(zero):
         who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
-        return f"{who} had not come{waited}, and no longer was waited: what had come shows why the job would fail."
+        return f"{who} had not come{waited}, and was waited for no longer: what had come shows why the job would fail."
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
         seen = absent_nodes.seen_last(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."

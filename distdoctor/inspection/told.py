@@ -14,6 +14,7 @@ from distdoctor.model.facts import JobProcess, RasView, StoreView, WorkerServer
 
 VARIABLE = "NCCL_RAS_ADDR"
 _TRIES = 8
+"""How often it is asked again where another job answers."""
 _NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
 
 

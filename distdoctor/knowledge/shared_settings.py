@@ -6,9 +6,9 @@ GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The 
 (GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, need not be alike: a job on
 nodes that differ in them ran.
 
-What NCCL makes of its own was read, not tried: its ranks tell each other the graphs that they found (src/init.cc,
-``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and buffers from its own
-environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``).
+What NCCL makes of its own was read, and but for NCCL_BUFFSIZE not tried: its ranks tell each other the graphs that they
+found (src/init.cc, ``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and
+buffers from its own environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def compared(rank: int, world: int) -> dict[str, Any]:
             found[name] = f"element {place} is {got[place].item()} instead of {expected[place].item()}"
             if name == "all_to_all":
                 senders[place // ELEMENTS] = True
-        passed.append(name)
+        else:
+            passed.append(name)
     if not found:
         return {}
     told = "; ".join(f"{name}: {how}" for name, how in found.items())

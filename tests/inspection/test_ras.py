@@ -192,6 +192,12 @@ def test_who_is_gone_is_told_by_the_communicator_of_all() -> None:
     assert gone_in(GONE, "", 4) == ((), (100, 102))
 
 
+def test_who_is_gone_is_in_what_it_says() -> None:
+    with serving(Ras(sections(GONE))) as port:
+        found = ras.ask(port=port, timeout=3, world=8)  # as many as the communicator of the table has
+    assert [one.pid for one in found.missing] == [4711] and found.bereft == (100, 102)
+
+
 def test_what_another_job_says_at_the_same_port_is_not_taken() -> None:
     """All ranks of a host listen there, and the kernel chooses who answers."""
     said = [sections(warnings=LEFT_BEHIND), sections(warnings=LEFT_BEHIND.replace("4711", "12"))]

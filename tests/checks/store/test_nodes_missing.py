@@ -179,7 +179,7 @@ def test_who_was_no_longer_waited_for_is_no_cause() -> None:
     facts = met(zero, one, expected=3)
     facts = (with_meeting(facts[0], cut_short=True, waited=4.0, wait_limit=60.0), *facts[1:])
     assert absent(*facts) == {("node2",): "environment/setting-mismatch"}
-    assert "node2 had not come within 4 s, and no longer was waited" in missing_text(*facts)
+    assert "node2 had not come within 4 s, and was waited for no longer" in missing_text(*facts)
     assert "Cure what is told beside this" in missing_text(*facts)
 
 

@@ -1,0 +1,49 @@
+"""What is told of NCCL's collectives where one of them goes wrong; the collectives themselves want a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from distdoctor.ranks import nccl_collectives
+
+Collective = Callable[[int, int], tuple[Any, Any]]
+
+
+def right(rank: int, world: int) -> tuple[Any, Any]:
+    return torch.ones(4), torch.ones(4)
+
+
+def wrong(rank: int, world: int) -> tuple[Any, Any]:
+    return torch.tensor([1, 7]), torch.tensor([1, 1])
+
+
+def raises(rank: int, world: int) -> tuple[Any, Any]:
+    raise RuntimeError("NCCL Error 2: unhandled system error")
+
+
+def told(monkeypatch: pytest.MonkeyPatch, **collectives: Collective) -> dict[str, Any]:
+    monkeypatch.setattr(nccl_collectives, "COLLECTIVES", collectives)
+    return nccl_collectives.compared(0, 2)
+
+
+def test_nothing_is_told_where_all_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch, all_reduce=right, all_to_all=right) == {}
+
+
+def test_which_one_raised_and_which_had_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=raises)
+    assert found == {
+        "ok": False,
+        "error": "RuntimeError: all_to_all: NCCL Error 2: unhandled system error",
+        "failed": "all_to_all",
+        "passed": ["all_reduce"],
+    }
+
+
+def test_where_the_first_raises_it_is_the_group_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="NCCL Error 2"):
+        told(monkeypatch, all_reduce=raises, all_to_all=right)
