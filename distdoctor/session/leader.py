@@ -11,7 +11,6 @@ from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
-from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
 from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.fix_trial import try_fixes
@@ -19,10 +18,10 @@ from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.group_search import search
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.mesh_stage import targets
-from distdoctor.session.options import Options
 from distdoctor.session.participant import OWN, Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
+from distdoctor.session.recorder import Recorder
 from distdoctor.session.roll_call import RollCall
 from distdoctor.session.stage_opener import StageOpener
 
@@ -31,16 +30,12 @@ class Leader:
     """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
 
     def __init__(
-        self,
-        options: Options,
-        observer: Observer,
-        inbox: Inbox,
-        make_report: Callable[[Cluster, Judgement, bool], Report],
-        started: float,
+        self, recorder: Recorder, inbox: Inbox, make_report: Callable[[Cluster, Judgement, bool], Report]
     ) -> None:
+        options = recorder.options
         self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
         self._foreseen = Foreseen(options)
-        self._roll = RollCall(options, observer, inbox, self.cluster, self._foreseen, started)
+        self._roll = RollCall(recorder, inbox, self.cluster, self._foreseen)
         self._trials: list[Trial] = []
         self._groups: list[SmallerGroup] = []
         self._skipped: list[StageFacts] = []

@@ -45,7 +45,7 @@ class Meeting:
         self._leader: Leader | None = None
         if store.leads:
             self._inbox = inbox = Inbox(store.client, run, store.seal, planned(options))
-            self._leader = Leader(options, recorder.observer, inbox, make_report, recorder.started)
+            self._leader = Leader(recorder, inbox, make_report)
             self._follower = Follower(recorder, zygote, store, OwnPost(inbox), inbox.transcript.digest)
         else:
             self._follower = Follower(recorder, zygote, store, StorePost(store.client, run, store.seal))

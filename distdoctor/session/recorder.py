@@ -35,9 +35,11 @@ MAX_FORGED = 8
 class Recorder:
     """This process's facts, growing stage by stage."""
 
-    def __init__(self, options: Options, observer: Observer) -> None:
+    def __init__(self, options: Options, observer: Observer, launched: float | None = None) -> None:
+        """``launched``: when the command was, of the monotonic clock; None where it is not known to be earlier."""
         self.options, self.observer = options, observer
         self.started = time.monotonic()
+        self.launched = self.started if launched is None else min(launched, self.started)
         self.told_so_far = False
         """What is wrong if waiting ends now has been said: a report before that keeps it."""
         self._waits: dict[str, float] = {}

@@ -7,34 +7,28 @@ import time
 from collections.abc import Callable
 
 from distdoctor.model.cluster import Cluster
-from distdoctor.model.observer import Observer
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.options import Options
 from distdoctor.session.participant import Participant
-from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far, waiting_since
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 """How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
 is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
-SETTLED_SECONDS = 1.5
-"""How long the roll is open before it is news that somebody is missing: others may still import torch."""
+SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
+"""How long the roll is open before it is news that somebody is missing: others may still import torch. It is a third of
+what node 0 took until then, within these two."""
 
 
 class RollCall:
     """Who came, and who was expected."""
 
-    def __init__(
-        self,
-        options: Options,
-        observer: Observer,
-        inbox: Inbox,
-        cluster: Callable[[], Cluster],
-        foreseen: Foreseen,
-        started: float,
-    ) -> None:
-        self._options, self._observer, self._inbox = options, observer, inbox
-        self._cluster, self._foreseen, self._started = cluster, foreseen, started
+    def __init__(self, recorder: Recorder, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: Foreseen) -> None:
+        self._options, self._observer, self._inbox = recorder.options, recorder.observer, inbox
+        self._cluster, self._foreseen, self._started = cluster, foreseen, recorder.started
+        self._waiting_since = waiting_since(recorder.started, recorder.launched)
         self._told = False
         self.ended = False
         self.cut_short = False
@@ -48,7 +42,7 @@ class RollCall:
         deadline, conflict, told = self._options.waits_until(self._started), None, 0.0
         self.expected = planned(self._options)
         what = "ranks" if plan.started == "rank" else "nodes"
-        began = time.monotonic()
+        news = news_at(self._waiting_since, time.monotonic())
         while True:
             changed = await self._inbox.poll()
             now = time.monotonic()
@@ -62,7 +56,7 @@ class RollCall:
                 break
             if now > deadline:
                 break
-            if self.waited > SO_FAR_AFTER and now - began > SETTLED_SECONDS and not self._told:
+            if now > news and not self._told:
                 self._tell_so_far(deadline - now)
             if (changed or now - told > 1.0) and self.expected > 1:
                 told = now
@@ -119,3 +113,10 @@ def planned(options: Options) -> int:
     """How many processes are to meet."""
     plan = options.plan
     return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1
+
+
+def news_at(waiting: float, opened: float) -> float:
+    """When it is news that somebody is missing from the roll that was opened then, by who waits since then; all of the
+    monotonic clock."""
+    settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (opened - waiting) / 3))
+    return max(waiting + SO_FAR_AFTER, opened + settled)

@@ -87,8 +87,9 @@ class CheckSession:
         options = with_master(options)
         self._zygote = zygote
         self._seconds = options.wait + options.timeout
-        self._reports = ReportMaker(options.until, options.baseline, zygote.started if zygote is not None else None)
-        recorder = Recorder(options, observer)
+        launched = zygote.started if zygote is not None else None
+        self._reports = ReportMaker(options.until, options.baseline, launched)
+        recorder = Recorder(options, observer, launched)
         self._ladder = Ladder(recorder, zygote, self._reports)
         self._finish = Finish(recorder, self._reports, tell)
 

@@ -1,4 +1,4 @@
-"""How long node 0 keeps the roll open once what has come makes the job fail."""
+"""How long node 0 keeps the roll open once what has come makes the job fail, and when who is missing becomes news."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from distdoctor.session import roll_call
-from distdoctor.session.roll_call import RollCall
+from distdoctor.session.roll_call import RollCall, news_at
 from tests.facts_builder import healthy
 
 
@@ -42,7 +42,8 @@ def called(*times: float, started: float) -> RollCall:
     observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None))
     inbox = Inbox(*times)
     foreseen = cast(Any, SimpleNamespace(conflicts=lambda _: len(inbox.participants) > 1))
-    roll = RollCall(options, observer, cast(Any, inbox), cast(Any, lambda: None), foreseen, now - started)
+    recorder = SimpleNamespace(options=options, observer=observer, started=now - started, launched=now - started)
+    roll = RollCall(cast(Any, recorder), cast(Any, inbox), cast(Any, lambda: None), foreseen)
     asyncio.run(roll.call())
     return roll
 
@@ -68,3 +69,18 @@ def test_it_is_open_no_longer_than_a_moment() -> None:
     began = time.monotonic()
     roll = called(0.0, 0.0, 9.0, started=60.0)
     assert roll.cut_short and time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("opened", "news"),
+    [
+        (1.0, 3.5),  # all is quick: so long after the command
+        (2.4, 3.5),
+        (2.8, 3.8),  # who has just opened the roll gives the others a moment to come,
+        (3.6, 4.8),  # where processors are busy a longer one,
+        (60.0, 61.5),  # but none that outlasts a short --wait
+    ],
+)
+def test_when_it_is_news_that_somebody_is_missing(monkeypatch: pytest.MonkeyPatch, opened: float, news: float) -> None:
+    monkeypatch.undo()
+    assert news_at(100.0, 100.0 + opened) == pytest.approx(100.0 + news)

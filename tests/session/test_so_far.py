@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.findings import Finding
-from distdoctor.session.so_far import so_far
+from distdoctor.session.so_far import so_far, waiting_since
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,12 @@ def test_another_finding_is_told_as_it_is() -> None:
     finding = _as(Finding("host0 refuses port 29500."), "network/port-refused")
     line = "so far: network/port-refused: host0 refuses port 29500. Still waiting (4 s of 60 s)."
     assert so_far(finding, 56.0, 60.0) == line
+
+
+@pytest.mark.parametrize(("launched", "since"), [(100.0, 100.0), (99.4, 99.4), (98.6, 99.0), (40.0, 99.0)])
+def test_the_user_waits_from_the_command_on(launched: float, since: float) -> None:
+    """On a quiet machine, that is: who was slow to start himself gives the others as long."""
+    assert waiting_since(100.0, launched) == since
 
 
 def _as(finding: Finding, check: str) -> Finding:
