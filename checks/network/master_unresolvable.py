@@ -50,6 +50,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+NEXT = ("what that host's resolver says of the name now; in Kubernetes, whether node 0's pod runs", "getent hosts NAME")
 LOG = (
     Line(
         "network addresses of",
@@ -66,6 +67,12 @@ LOG = (
         r"gaierror: \[Errno -[235]\]",
         shows="symptom",
         why="any name that the program looks up may be meant",
+    ),
+    Line(
+        ("nslookup: can't resolve '", "** server can't find "),
+        r"nslookup: can't resolve '[^'(]|\*\* server can't find \S{1,253}: (?:NXDOMAIN|SERVFAIL|REFUSED)",
+        shows="symptom",
+        why="what waits for a name asks again; it has an address once node 0's pod and its service are there",
     ),
 )
 PREVENTS = "master resolved"

@@ -135,6 +135,7 @@ LOG = (
         ("DistNetworkError", "DistStoreError"),
         shows="symptom",
         why="it names a lost connection or a wait in vain, not its reason",
+        unless="while trying to connect to|(?:clients|workers) joined",  # nobody has been there yet
     ),
     Line(
         "EOFError",

@@ -55,6 +55,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("network/master-unresolvable", "nslookup: can't resolve 'job-master-0': Name does not resolve"),  # busybox's
+    ("network/master-unresolvable", "** server can't find job-master-0: NXDOMAIN"),
     (
         "network/master-not-node0",
         "TimeoutError: The client socket has timed out after 60s while trying to connect to (10.0.0.1, 29500).",
