@@ -27,9 +27,22 @@ environment/rendezvous-id-mismatch
 import statistics
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 
 SEVERITY = "warn"
+NEXT = ("what time it is on each host, at once, and whether a time service runs there", "timedatectl")
+LOG = (
+    Line(
+        ("Rewound credential", "Check for out of sync clocks"),  # slurm's auth_munge.c: made later than it was read
+        shows="symptom",
+        why="the host that it came from is named below it, which may be none of the job's",
+    ),
+    Line(
+        "Job credential expired",  # older than slurm.conf's cred_expire, 120 s, by the node's own clock
+        shows="symptom",
+        why="a node that came to it minutes late, by its prolog or its load, says the same",
+    ),
+)
 MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"
 LOOKS_AT = ("mesh", "mesh.clock_offset")
 NOTICED = 5.0

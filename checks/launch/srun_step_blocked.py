@@ -34,13 +34,20 @@ LOG = (
     Line(
         "Unable to create step for job",
         r"Unable to create step for job \S{1,24}: (?P<why>.{1,80})",
-        unless="busy|disabled",
+        unless="busy|disabled|slurm controller|send/recv|Zero Bytes",
         told="SLURM does not make the job's step",
         fix="Ask srun for no more than the job has, and within its time: what is missing stands behind the colon.",
     ),
     Line(
         "Unable to create step for job",
         r"Unable to create step for job \S{1,24}: (?P<why>.{0,60}(?:busy|disabled).{0,20})",
+    ),
+    Line(
+        "Unable to create step for job",  # src/common/slurm_errno.c
+        r"Unable to create step for job \S{1,24}: .{0,40}(?:slurm controller|send/recv|Zero Bytes)",
+        told="srun does not get through to SLURM's controller",
+        fix="Start again when `scontrol ping` says on that host that the controller is UP; where it is UP for others, "
+        "the host does not reach it: its name, its port (SlurmctldPort, 6817), in a container slurm.conf and munge.",
     ),
     Line(
         ("set by two different environment variables", "are mutually exclusive"),  # src/common/slurm_opt.c
@@ -90,6 +97,7 @@ LOG = (
         r"|task \d+ launch)",
         shows="symptom",
         why="what stands behind the colon is what srun was told by the node; slurmd's own log has more",
+        unless="credential expired",
     ),
     Line(
         (

@@ -108,6 +108,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("host/clock-skew", "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired"),
+    ("host/clock-skew", "slurmd: error: Munge decode failed: Rewound credential"),
     (
         "host/compile-cache-shared",
         'failed to stat "/var/lib/kubelet/mount": stat /var/lib/kubelet: stale NFS file handle',

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "launch/srun-step-blocked",
+        "srun: error: Unable to create step for job 1234: Unable to contact slurm controller (connect failure)",
+    ),
     ("launch/srun-step-blocked", "srun: fatal: Could not establish a configuration source"),
     ("launch/srun-step-blocked", "srun: fatal: Unable to process configuration file"),
     ("launch/ssh-unreachable", "user@gpu02: Permission denied (publickey,password)."),
