@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import alive, attribution, ending, flushed, program_text, tracebacks, whose
@@ -30,8 +30,7 @@ UNTIMED = 200
 
 class LogFile:
     """``keep`` is given each line that is known, ``hear`` each that has a literal in it, ``place`` also those of a
-    traceback; ``exceptions`` is the check
-    that takes the exceptions which no wording knows.
+    traceback; ``exceptions`` is the check that takes the exceptions which no wording knows.
 
     ``shown`` is what of its name may say whom it is from, if not all.
 
@@ -147,56 +146,29 @@ class LogFile:
         self._kept_by(self._tries.of(match))
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
-        text, found = line.text, False
+        text = line.text
         quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
         echoed = not quoted and program_text.is_echoed(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
-        if quoted:
-            known = [one for one in known if one.line.source]
-        else:
+        if not quoted:
             self._tries.hear(line.who, text)
             if self._hear is not None:
                 self._hear(line.who, text)
-            known = [one for one in known if not program_text.is_cited(text, one, context, at)]
-        if echoed:  # how it went is what the script knows by itself
-            known = [one for one in known if one.line.shows == "symptom"]
+        known = _believed(known, text, context, at, quoted=quoted, echoed=echoed)
         told_so = None if quoted or echoed else tracebacks.exception(text)
         uncaught = told_so is not None and flushed.is_uncaught(context, at)
-        mark = {"uncaught": "yes"} if uncaught else {}
-        if told_so is not None and flushed.is_of_thread(context, at):
-            mark = {"thread": "yes"}
-        elif uncaught and flushed.is_of_child(context, at):
-            mark = {**mark, "child": "yes"}
-        heads = any(one.line.head or one.line.alone for one in known)
-        ignored = heads and tracebacks.is_ignored(context, at)
+        mark = {} if told_so is None else _ended(uncaught, context, at)
+        ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
         if told_so is not None and known and self._looked < ABOUT:
             self._looked += 1
             stack = tracebacks.before(context, at)
             line, ignored = replace(line, chained=stack.chained), stack.ignored
             shown = (("caught", stack.caught), ("whole", stack.whole), ("executed", stack.executed))
             mark |= {name: "yes" for name, true in shown if true}
-        for one in known:
-            values = one.values(text)
-            if _ADVICE.match(text) if one.line.shows == "cause" else ignored:
-                continue
-            if values is None or (
-                one.line.stack
-                and not tracebacks.fits(tracebacks.frames(context, at), one.line.stack, one.line.unframed)
-            ):
-                continue
-            found = True
-            who, marks = whose.about(line.who, text, values, context, at)
-            values.update(marks, **mark)
-            told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
-            ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
-            wording = one.line
-            values.update({mark: "yes" for mark in _MARKS if getattr(wording, mark)})
-            values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
-            values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
-            match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
-            named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
-            self._keep(replace(match, ranks=ranks, text=named), context, at)
+        found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
+        for match in found:
+            self._keep(match, context, at)
         if self._exceptions and tracebacks.HEAD in text and (end := tracebacks.odd_end(context, at)) is not None:
             start, own, *raised = end
             if not self._known(own):
@@ -250,3 +222,42 @@ def _last_time(lines: Sequence[bytes]) -> float | None:
     """The time of the last of these lines that has one."""
     each = (attribution.split(attribution.readable(raw[:200]))[0].time for raw in reversed(lines))
     return next((time for time in each if time is not None), None)
+
+
+def _believed(
+    known: Sequence[Known], text: str, context: bytes, at: int, *, quoted: bool, echoed: bool
+) -> Sequence[Known]:
+    """The wordings that count in a line: of one that quotes a program's source those that know it there, of one that a
+    script says itself the symptoms, for it knows how it went."""
+    if quoted:
+        return [one for one in known if one.line.source]
+    told = [one for one in known if not program_text.is_cited(text, one, context, at)]
+    return [one for one in told if one.line.shows == "symptom"] if echoed else told
+
+
+def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
+    """What the exception at ``at`` has ended: a thread, a process (``uncaught``), one that multiprocessing started."""
+    if flushed.is_of_thread(context, at):
+        return {"thread": "yes"}
+    if not uncaught:
+        return {}
+    return {"uncaught": "yes", "child": "yes"} if flushed.is_of_child(context, at) else {"uncaught": "yes"}
+
+
+def _match(line: Match, known: Known, mark: Mapping[str, str], ignored: bool, context: bytes, at: int) -> Match | None:
+    """What ``known`` makes of the line, None where it does not count in it. ``mark``: what is known of its end."""
+    text, wording, values = line.text, known.line, known.values(line.text)
+    if values is None or (_ADVICE.match(text) if wording.shows == "cause" else ignored):
+        return None
+    if wording.stack and not tracebacks.fits(tracebacks.frames(context, at), wording.stack, wording.unframed):
+        return None
+    who, marks = whose.about(line.who, text, values, context, at)
+    values.update(marks, **mark)
+    told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
+    ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
+    values.update({name: "yes" for name in _MARKS if getattr(wording, name)})
+    values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
+    values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
+    named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
+    match = replace(line, check=known.check, shows=wording.shows, who=who, values=values, why=wording.why)
+    return replace(match, ranks=ranks, text=named)
