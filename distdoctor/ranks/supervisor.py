@@ -105,6 +105,8 @@ class Zygote:
         self.started, self.process = taken.at, taken.process
         self.children: dict[int, Child] = {}
         self.next_number = 0
+        self.imported: float | None = None
+        """When the import of torch ended, of the monotonic clock; None where it goes on, or failed."""
         self._torch: asyncio.Future[TorchInfo] | None = None
         self._reader: asyncio.Task[None] | None = None
 
@@ -151,6 +153,7 @@ class Zygote:
     def _take(self, message: dict[str, Any], torch: asyncio.Future[TorchInfo]) -> None:
         """One message of the zygote's."""
         if "ready" in message and not torch.done():
+            self.imported = time.monotonic()
             torch.set_result(info(message, self.process.pid))
         elif "spawned" in message and message["spawned"] in self.children:
             child = self.children[message["spawned"]]

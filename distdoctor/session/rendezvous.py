@@ -59,7 +59,7 @@ class Rendezvous:
         self.seal = Seal(recorder.options.token)
         self.hosting = StoreHost(recorder, zygote, self.seal)
         self.astray_since: float | None = None
-        self.teller = Teller(recorder)
+        self.teller = Teller(recorder, zygote)
         self.contact = MasterContact(recorder, self.teller)
         self.elsewhere = StoreElsewhere(recorder, self.seal)
         self.markers = MarkerFinder(recorder, self.seal, self.hosting)

@@ -12,14 +12,11 @@ from distdoctor.session.inbox import Inbox
 from distdoctor.session.options import Options
 from distdoctor.session.participant import Participant
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far, waiting_since
+from distdoctor.session.so_far import judge_facts, news_at, so_far, waiting_since
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 """How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
 is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
-SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
-"""How long the roll is open before it is news that somebody is missing: others may still import torch. It is a third of
-what node 0 took until then, within these two."""
 
 
 class RollCall:
@@ -113,10 +110,3 @@ def planned(options: Options) -> int:
     """How many processes are to meet."""
     plan = options.plan
     return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1
-
-
-def news_at(waiting: float, opened: float) -> float:
-    """When it is news that somebody is missing from the roll that was opened then, by who waits since then; all of the
-    monotonic clock."""
-    settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (opened - waiting) / 3))
-    return max(waiting + SO_FAR_AFTER, opened + settled)

@@ -11,6 +11,7 @@ from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
 from distdoctor.model.findings import Finding
+from distdoctor.ranks.supervisor import Zygote
 from distdoctor.render.words import fold
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
@@ -18,6 +19,13 @@ from distdoctor.session.recorder import Recorder
 SO_FAR_AFTER = 3.5
 OWN_START_SECONDS = 1.0
 """Of what the program took to start itself no more counts as waiting: who is slow himself waits for others who are."""
+SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
+"""How long a process is ready itself before it is news that another is not: that one may still import torch. It is a
+third of what it took itself, within these two."""
+PATIENT_SECONDS = 20.0
+"""After that it is news also for who still imports torch himself."""
+LAST_CHANCE = 2.0
+"""Seconds before waiting ends in which it is told in any case."""
 TELL_AGAIN_SECONDS = 1.0
 UNANSWERED_SECONDS = 2.0
 """How long an attempt to connect goes on before what it looks like may be told."""
@@ -35,6 +43,13 @@ def waiting_since(started: float, launched: float) -> float:
     return max(launched, started - OWN_START_SECONDS)
 
 
+def news_at(waiting: float, ready: float) -> float:
+    """When it is news that somebody is missing, for who waits since ``waiting`` and was ready himself at ``ready``; all
+    of the monotonic clock."""
+    settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (ready - waiting) / 3))
+    return max(waiting + SO_FAR_AFTER, ready + settled)
+
+
 def so_far(finding: Finding, left: float, limit: float) -> str:
     """The line that tells what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
     waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
@@ -49,8 +64,8 @@ def so_far(finding: Finding, left: float, limit: float) -> str:
 class Teller:
     """Tells, once, what keeps one process out of the meeting."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+    def __init__(self, recorder: Recorder, zygote: Zygote | None = None) -> None:
+        self.recorder, self.zygote = recorder, zygote
         self.trying: tuple[str, float] | None = None
         """The address that is being connected to, and since when."""
 
@@ -58,6 +73,8 @@ class Teller:
         """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
         recorder = self.recorder
         if recorder.told_so_far or time.monotonic() < self._from() or left < 1.0:
+            return
+        if self._may_be_late() and left > LAST_CHANCE:
             return
         facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
@@ -78,6 +95,15 @@ class Teller:
     def _from(self) -> float:
         """When it may be told, of the monotonic clock."""
         return waiting_since(self.recorder.started, self.recorder.launched) + SO_FAR_AFTER
+
+    def _may_be_late(self) -> bool:
+        """Whether nobody listens at the master's port yet, and node 0 may still be at what this process has just done:
+        it opens the port once it has imported torch."""
+        contact, now = self._contact(), time.monotonic()
+        if contact is None or contact.outcome != "refused" or self.zygote is None:
+            return False
+        waiting, ready = waiting_since(self.recorder.started, self.recorder.launched), self.zygote.imported
+        return now < waiting + PATIENT_SECONDS if ready is None else now < news_at(waiting, ready)
 
     def _contact(self) -> Contact | None:
         return self.recorder.facts.network.contact if self.recorder.facts.network else None

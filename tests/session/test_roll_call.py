@@ -1,4 +1,4 @@
-"""How long node 0 keeps the roll open once what has come makes the job fail, and when who is missing becomes news."""
+"""How long node 0 keeps the roll open once what has come makes the job fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from distdoctor.session import roll_call
-from distdoctor.session.roll_call import RollCall, news_at
+from distdoctor.session import roll_call, so_far
+from distdoctor.session.roll_call import RollCall
 from tests.facts_builder import healthy
 
 
@@ -52,7 +52,7 @@ def called(*times: float, started: float) -> RollCall:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_call, "CONFLICT_SECONDS", 0.2)
     monkeypatch.setattr(roll_call, "LATE_SECONDS", 1.0)
-    monkeypatch.setattr(roll_call, "SO_FAR_AFTER", 100.0)
+    monkeypatch.setattr(so_far, "SO_FAR_AFTER", 100.0)
 
 
 def test_who_comes_late_where_all_come_slowly_is_waited_for() -> None:
@@ -69,18 +69,3 @@ def test_it_is_open_no_longer_than_a_moment() -> None:
     began = time.monotonic()
     roll = called(0.0, 0.0, 9.0, started=60.0)
     assert roll.cut_short and time.monotonic() - began < 3
-
-
-@pytest.mark.parametrize(
-    ("opened", "news"),
-    [
-        (1.0, 3.5),  # all is quick: so long after the command
-        (2.4, 3.5),
-        (2.8, 3.8),  # who has just opened the roll gives the others a moment to come,
-        (3.6, 4.8),  # where processors are busy a longer one,
-        (60.0, 61.5),  # but none that outlasts a short --wait
-    ],
-)
-def test_when_it_is_news_that_somebody_is_missing(monkeypatch: pytest.MonkeyPatch, opened: float, news: float) -> None:
-    monkeypatch.undo()
-    assert news_at(100.0, 100.0 + opened) == pytest.approx(100.0 + news)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from distdoctor.model.facts import Contact
 from distdoctor.model.findings import Finding
-from distdoctor.session.so_far import so_far, waiting_since
+from distdoctor.model.plan import Plan
+from distdoctor.session import so_far as module
+from distdoctor.session.options import Options
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.so_far import Teller, news_at, so_far, waiting_since
+from tests.helpers.told import Told
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,48 @@ def test_another_finding_is_told_as_it_is() -> None:
 def test_the_user_waits_from_the_command_on(launched: float, since: float) -> None:
     """On a quiet machine, that is: who was slow to start himself gives the others as long."""
     assert waiting_since(100.0, launched) == since
+
+
+@pytest.mark.parametrize(
+    ("ready", "news"),
+    [
+        (1.0, 3.5),  # all is quick: so long after the command
+        (2.4, 3.5),
+        (2.8, 3.8),  # who has just got ready gives the others a moment to come,
+        (3.6, 4.8),  # where processors are busy a longer one,
+        (60.0, 61.5),  # but none that outlasts a short --wait
+    ],
+)
+def test_when_it_is_news_that_somebody_is_missing(ready: float, news: float) -> None:
+    assert news_at(100.0, 100.0 + ready) == pytest.approx(100.0 + news)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "waited", "imported", "left", "told"),
+    [
+        ("refused", 6.0, None, 50.0, False),  # node 0 may still import torch, as this process does
+        ("refused", 6.0, 5.5, 50.0, False),
+        ("refused", 8.0, 5.5, 50.0, True),
+        ("refused", 21.0, None, 50.0, True),  # whatever keeps it, it is worth a line
+        ("refused", 6.0, None, 1.9, True),
+        ("refused", 3.0, 1.0, 50.0, False),
+        ("no-answer", 6.0, None, 50.0, True),  # a host that is up answers, whatever its processes do
+        ("no-answer", 3.0, None, 50.0, False),
+    ],
+)
+def test_who_may_just_be_importing_torch_is_not_yet_missing(
+    monkeypatch: pytest.MonkeyPatch, outcome: Any, waited: float, imported: float | None, left: float, told: bool
+) -> None:
+    """``waited`` and ``imported``: seconds since the command, and from there to the end of this process's import."""
+    began = time.monotonic() - waited
+    finding = _as(Finding("host0 refuses port 29500."), "network/port-refused")
+    monkeypatch.setattr(module, "judge_facts", lambda *_: (finding,))
+    recorder = Recorder(Options(Plan(nnodes=2, node_rank=1, master_addr="host0"), ()), heard := Told(), began)
+    recorder.started = began
+    recorder.update_network(contact=Contact("10.77.0.10", 29500, outcome))
+    zygote = SimpleNamespace(imported=None if imported is None else began + imported)
+    Teller(recorder, cast(Any, zygote)).tell(left)
+    assert bool(heard.notes) == told
 
 
 def _as(finding: Finding, check: str) -> Finding:
