@@ -63,6 +63,19 @@ def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> No
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to "
+        "(036c56dce41b, 41331).",
+        "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.",
+    ],
+)
+def test_who_was_never_there_has_not_died(tmp_path: Path, line: str) -> None:
+    found = judged(tmp_path, f"starting\n{line}\n")
+    assert found.candidates and "process/peer-died" not in [candidate.check for candidate in found.candidates]
+
+
+@pytest.mark.parametrize(
     ("check", "line"),
     [row for row in some(CAUSES) if not any(words in row[1] for words in (*OUTSIDE, ANOTHER_JOB, UNASKED))],
     ids=lambda text: text if "/" in text and " " not in text else "",
