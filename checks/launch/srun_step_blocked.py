@@ -112,7 +112,7 @@ LOG = (
             "couldn't start container",
             "required plugin spank_",
         ),
-        r"(?:srun|sbatch|salloc|slurmstepd): error: ",
+        r"(?:srun|sbatch|salloc|slurmstepd): error: |\[\d{1,10}\.\w{1,12}\] error: ",  # the latter in slurmd's log
         shows="symptom",
         why="the job did not begin, for what that line says",
     ),

@@ -47,6 +47,11 @@ LOG = (
         r"ibv_reg_(?:dmabuf_)?mr\w*.{0,40}(?:Bad address|Operation not supported)",
     ),
     Line(
+        "neither nv_peer_mem, or nvidia_peermem detected",  # NVSHMEM's transports over InfiniBand
+        shows="symptom",
+        why="NVSHMEM does without that transport where it has another",
+    ),
+    Line(
         " work queue ",
         r"async (?:fatal )?event.{0,200}: (?:local access violation|invalid request local) work queue error"
         r"|async (?:fatal )?event.{0,200}: local work queue catastrophic error",

@@ -37,6 +37,13 @@ LOG = (
         why="so does a store that nobody hosts",
     ),
     Line(
+        "RuntimeError: Connection timed out",  # up to torch 1.4: what the kernel says after two minutes
+        stack=r"/torch/distributed/rendezvous\.py",
+        unframed=True,
+        shows="symptom",
+        why="so does a host that is down, or an address that nobody has",
+    ),
+    Line(
         "errno: 110",
         r"errno: 110\b",
         shows="symptom",

@@ -79,7 +79,8 @@ LOG = (
     Line(
         "egmentation fault",
         "[Ss]egmentation fault",
-        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation|(?:could|may|might) be caused",
+        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation|(?:could|may|might) be caused"
+        "|error: pyxis: ",  # what enroot's hooks said while it made the container: no rank runs yet
         shows="end",
     ),
     Line(

@@ -125,6 +125,7 @@ LOG = (
             "Local abort after MPI_FINALIZE",
             "Primary job  terminated normally, but",
             "noticed that process rank ",  # how it ended may stand on the next line
+            "has exited due to process rank ",  # without MPI_Finalize; PRRTE's prterun says the same
             "plexec One of MPI processes was aborted.(",  # Fujitsu's, of PJM
             "components were able to be opened in the pml framework",
         ),

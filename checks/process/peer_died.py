@@ -50,6 +50,7 @@ LOG = (
     ),
     Line(
         ("Broken pipe", "BrokenPipeError"),
+        unless=r"line \d+: +\d+ Broken pipe ",  # bash's, of a script's own pipe
         shows="symptom",
         why="the other end may have died of anything",
     ),

@@ -108,3 +108,22 @@ def test_a_command_that_python_was_given_has_failed(tmp_path: Path) -> None:
     """As ``python -c``: nothing stands below it, or a launcher tells of the end."""
     assert judged(tmp_path, f"checking\n{EXECUTED}").verdict == "fail"
     assert judged(tmp_path, f"{EXECUTED}srun: error: n01: task 0: Exited with exit code 1\n").verdict == "fail"
+
+
+def test_what_another_program_did_not_reach_in_time_is_an_exception(tmp_path: Path) -> None:
+    text = f'{HEAD}  File "/home/u/fetch.py", line 3, in <module>\n    fetch()\nRuntimeError: Connection timed out\n'
+    assert [check for check, _ in roots(tmp_path, text)] == ["process/exception"]
+
+
+def test_what_crashed_while_a_container_was_made_is_no_rank(tmp_path: Path) -> None:
+    """pyxis hands on what the hooks of enroot have printed, where the container did not start."""
+    said = "slurmstepd: error: pyxis: "
+    text = (
+        f"{said}container start failed with error code: 1\n"
+        f"{said}    /etc/enroot/hooks.d/10-shadow.sh: line 70: 3474706 Broken pipe             yes 2> /dev/null\n"
+        f"{said}         3474707 Segmentation fault      (core dumped) | pwck -R /r /etc/shadow > /dev/null 2>&1\n"
+        f"{said}couldn't start container\n"
+    )
+    found = judged(tmp_path, text)
+    assert not found.findings
+    assert [candidate.check for candidate in found.candidates] == ["launch/srun-step-blocked"]

@@ -50,4 +50,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("launch/ssh-unreachable", "Connection timed out during banner exchange"),
     ("launch/ssh-unreachable", "@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @"),
     ("launch/srun-step-blocked", "sbatch: error: Invalid generic resource (gres) specification"),
+    (
+        "launch/srun-step-blocked",
+        "[2019-09-24T10:10:06] [321.0] error: spank: required plugin spank_pyxis.so: init_post_opt() failed with rc=-1",
+    ),
 )

@@ -217,4 +217,9 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/init-failed",
         "RuntimeError: oneCCL: atl_ofi_comm.cpp:232 init_transport: EXCEPTION: failed to initialize ATL",
     ),
+    (
+        "nccl/gpudirect",
+        "/w/nvshmem/src/modules/transport/ibgda/ibgda.cpp:nvshmemt_init:3626: neither nv_peer_mem, or nvidia_peermem "
+        "detected. Skipping transport.",
+    ),
 )

@@ -70,4 +70,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "ERROR:etcd.client:Failed to get list of machines from http://localhost:2379/v2: EtcdException('Bad response : "
         "404 page not found')",
     ),
+    ("network/port-filtered", "RuntimeError: Connection timed out"),
+    ("network/master-not-node0", "RuntimeError: Connection timed out"),
 )

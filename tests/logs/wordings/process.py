@@ -491,4 +491,5 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/exception", "worker-1 exited with code 1"),  # docker compose
     ("process/exception", "worker-1   0/1     Error     0          18m"),  # kubectl get pods
     ("process/exception", "team-a   worker-1   0/1     Evicted   0          18m"),
+    ("process/exception", "prterun has exited due to process rank 2 with PID 17 on node n3 exiting"),
 )
