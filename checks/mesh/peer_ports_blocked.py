@@ -69,6 +69,7 @@ LOG = (
         r"[Cc]onnection refused|No route to host|timed out",
         shows="symptom",
         why="a peer that died, or that never listened, shows the same",
+        unless=r"onnect to 127\.",
     ),
     Line(
         "gloo/transport",

@@ -52,7 +52,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 FIX_NCCL = (
     "Name the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`, on each node its own (ip -br "
-    "addr); the address above is of one that only its own host has, such as docker0 or the one of a DNS cache. In "
+    "addr); the address above is of one that only its own host has, such as lo, docker0 or the one of a DNS cache. In "
     "containers, `--network=host`."
 )
 LOG = (
@@ -75,6 +75,15 @@ LOG = (
     Line(
         "ocketPollConnect",
         r"onnect to (?P<address>169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> returned",
+        fix=FIX_NCCL,
+        of_peer=True,
+    ),
+    Line(
+        "onnect to 127.",  # of a peer whose NCCL took lo, as NCCL_SOCKET_IFNAME=lo tells it to
+        r"onnect to (?P<address>127\.\d+\.\d+\.\d+)<\d+> (?:failed|returned)",
+        shows="symptom",
+        several=True,
+        why="where all ranks are on one host, a rank that died shows the same",
         fix=FIX_NCCL,
         of_peer=True,
     ),

@@ -101,6 +101,8 @@ LOG = (
             "FailedAttachVolume",
             "CapacityError: ",
             "InsufficientInstanceCapacity",
+            "No available node types can fulfill resource request",  # Ray's autoscaler, as the next
+            " resource request cannot be scheduled right now",
         ),
         shows="symptom",
         why="who is not placed, or has no image or volume, does not come: where it was tried again it may have",

@@ -19,6 +19,7 @@ LITERALS = (
     "torch.distributed.run ",
     STANDALONE.flag,
     "nnodes",
+    "min_nodes",
     "--num_machines",
     "global_ranks=[",
     " (local_rank: ",
@@ -37,9 +38,10 @@ LITERALS = (
 )
 _NODES = re.compile(
     r"\bnnodes?['\"]?[ =:]{1,3}['\"]?(?P<first>\d{1,5})(?!:\d)\b|--num_machines[ =](?P<second>\d{1,5})\b"
-    r"|\bnNodes (?P<third>\d{1,5})\b"
+    r"|\bnNodes (?P<third>\d{1,5})\b|\bmin_nodes +: (?P<fourth>[2-9]\d{0,4}|1\d{1,4})$"
 )
-"""In a launch line, in what DeepSpeed's launcher says, in what NCCL says of a communicator."""
+"""In a launch line, in what DeepSpeed's launcher says, in what NCCL says of a communicator, in torchrun's own settings
+(where one node is enough, more may come)."""
 _LAUNCH = re.compile(r"\b(?:torchrun|torch\.distributed\.(?:launch|run))\s(?=.*--?nproc[-_]per[-_]node)")
 _ANOTHER_COUNT = re.compile(r"nnodes|rdzv|\\\s*$|\$|node[-_]rank")
 _ROW = re.compile(r"\brank\s*: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")

@@ -49,6 +49,8 @@ def test_the_rank_of_a_local_rank(tmp_path: Path, told: str, rank: int | None) -
         ('(Worker pid=9, ip=10.0.0.7)   File "a.py", line 1, in f\n', "10.0.0.7"),
         (NCCL + NCCL.replace("gpu07", "gpu08"), None),
         (NCCL + "+ torchrun --nnodes=2 --nproc_per_node=8 train.py\n", None),
+        (NCCL + "  min_nodes        : 2\n  max_nodes        : 2\n", None),
+        (NCCL + "  min_nodes        : 1\n  max_nodes        : 1\n", "gpu07"),
         ("user@login1:~/job$ srun python train.py\n", None),
         ("stage-2: something\nstage-2: again\n", None),
     ],
@@ -164,3 +166,11 @@ def test_a_loopback_address_between_several_nodes_is_the_cause(tmp_path: Path, n
     found = judged(tmp_path, f"torchrun --nnodes={nodes} --nproc-per-node=2 t.py\n{refused}remote=[127.0.0.1]:4123\n")
     assert [one.check for one in found.findings if one.because_of is None] == checks
     assert found.verdict == ("fail" if checks else "incomplete")
+
+
+@pytest.mark.parametrize(("nodes", "verdict"), [(2, "fail"), (1, "incomplete")])
+def test_nccl_that_looks_for_another_node_on_loopback_took_it(tmp_path: Path, nodes: int, verdict: str) -> None:
+    refused = "n2:9:9 [0] NCCL WARN socketStartConnect: Connect to 127.0.0.1<4567> failed : Connection refused"
+    found = judged(tmp_path, f"  min_nodes        : {nodes}\n  max_nodes        : {nodes}\n{refused}\n")
+    assert found.verdict == verdict
+    assert "network/wrong-interface" in {one.check for one in (*found.findings, *found.candidates)}

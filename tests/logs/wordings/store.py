@@ -47,4 +47,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "INFO 06-07 18:13:55 [ray_utils.py:464] Waiting for creating a placement group of specs for 150 seconds. "
         "specs=[{'GPU': 1.0}, {'GPU': 1.0}].",
     ),
+    (
+        "store/nodes-missing",
+        "(autoscaler +25s) Error: No available node types can fulfill resource request {'CPU': 1.0, 'GPU': 8.0}.",
+    ),
 )
