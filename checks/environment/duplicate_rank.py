@@ -30,10 +30,20 @@ from dataclasses import replace
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missing_ranks, together, two_jobs_fixes
 
 SEVERITY = "fail"
+NEXT = (
+    "which ranks the processes of each node are given, where the launcher starts them",
+    "env | grep -e RANK -e WORLD_SIZE -e SLURM_PROCID",
+)
 LOG = (
     Line(
         "has already checked in",
         "(?:ranks?|Some ranks?).{0,80}has already checked in",
+    ),
+    Line(
+        "roll: rank",
+        r"ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? of \d+ started more than once",
+        shows="hint",
+        why="a job that was started again, and some of whose ranks never came, shows the same",
     ),
     Line(
         "more than one node have assigned same rank",  # torch/lib/THD/process_group/General.cpp, until torch 1.0

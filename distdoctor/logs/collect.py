@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from distdoctor.logs import (
     port_texts,
     reader,
     report_first,
+    roll,
     settings,
     stack_texts,
     tables,
@@ -72,7 +73,7 @@ class Collector:
         self._above: dict[str, int] = {}
         """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
-        self._stacks, self._ports = stack_texts.Stacks(), port_texts.Ports()
+        self._stacks, self._ports, self._roll = stack_texts.Stacks(), port_texts.Ports(), roll.Roll()
 
     @property
     def known(self) -> int:
@@ -125,7 +126,7 @@ class Collector:
             self._matches.keep,
             self._exceptions,
             self._since,
-            self._hear,
+            partial(self._hear, encodable(name)),
             where.hear,
             encodable(name)[self._above.get(encodable(name), 0) :],
         )
@@ -197,9 +198,10 @@ class Collector:
         part_of, written = encodable(source.part_of), _written(source)
         self._sources.append(replace(log.source(), part_of=part_of, written=written))
 
-    def _hear(self, who: Who, text: str) -> None:
+    def _hear(self, name: str, who: Who, text: str) -> None:
         self._settings.take(who, text)
         self._watchdogs.take(who, text)
+        self._roll.take(name, text)
 
     def _left_out(self) -> list[str]:
         """Which dumps are not compared, and why."""
@@ -225,6 +227,8 @@ class Collector:
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():
             yield "what NCCL says of itself", "settings", lines
+        if lines := self._roll.compared():
+            yield "which ranks started", "roll", lines
 
 
 def _written(source: reader.Source) -> float | None:
@@ -257,5 +261,5 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
-    own = (tracebacks.TRIGGERS, settings.LITERALS, watchdogs.LITERALS, places.LITERALS, tries.LITERALS)
+    own = (tracebacks.TRIGGERS, settings.LITERALS, watchdogs.LITERALS, places.LITERALS, tries.LITERALS, roll.LITERALS)
     return Scanner(dict(wordings), [literal for literals in own for literal in literals])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.logs.flight_recorder import DEFAULT, Dump, Step
+from distdoctor.logs.rank_list import rank_list
 
 ALL = "all have called it"
 NOTHING = (
@@ -62,8 +63,8 @@ def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[
         without = [rank for rank in here if rank not in at and _never_called(dumps[rank], group, number)]
         if without and waiting:
             yield (
-                f"flight recorder: group {group}: {_ranks(without)} never called {step.operation} number {number}, in "
-                f"which {_ranks(waiting)} wait{'s' if len(waiting) == 1 else ''}"
+                f"flight recorder: group {group}: {rank_list(without)} never called {step.operation} number {number}, "
+                f"in which {rank_list(waiting)} wait{'s' if len(waiting) == 1 else ''}"
                 f"{f' ({step.frame})' if step.frame else ''}"
             )
             return
@@ -72,8 +73,8 @@ def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[
             yield f"flight recorder: group {group}, number {number}: {_difference(at, kinds)}"
             return
         if waiting and not all_in and (unknown or len(waiting) == len(at)):
-            of = f"no dump of {_ranks(unknown)}" if unknown else ALL
-            all_in = f"flight recorder: group {group}: {_ranks(waiting)} in {step.operation} number {number}; {of}"
+            of = f"no dump of {rank_list(unknown)}" if unknown else ALL
+            all_in = f"flight recorder: group {group}: {rank_list(waiting)} in {step.operation} number {number}; {of}"
     if all_in:
         yield all_in
 
@@ -96,19 +97,14 @@ def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
     """Who called what; where fewer than half of the ranks differ, these first and the others after them."""
     ordered = sorted(kinds, key=lambda kind: kinds[kind])
     told = [[rank for rank, step in at.items() if _kind(step) == kind] for kind in ordered]
-    called = [f"{_ranks(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in told[:SAID]]
+    called = [f"{rank_list(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in told[:SAID]]
     if len(ordered) == 2 and kinds[ordered[0]] < kinds[ordered[1]]:
         usual = at[told[1][0]]
         return f"{called[0]}, the others {usual.operation} {usual.sizes}"
-    return f"{_ranks(sorted(at))} differ: {', '.join(called)}{', and others' if len(ordered) > SAID else ''}"
+    return f"{rank_list(sorted(at))} differ: {', '.join(called)}{', and others' if len(ordered) > SAID else ''}"
 
 
 def _may_differ(kinds: Iterable[tuple[str, str]]) -> bool:
     """Whether it is one collective whose sizes may differ from rank to rank: what is gathered or scattered."""
     operations = {operation.replace("_", "") for operation, _ in kinds}
     return len(operations) == 1 and not operations & {"allreduce", "broadcast", "reduce"}
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:8])) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
-    return f"rank{'s' if len(numbers) > 1 else ''} {shown}"

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from distdoctor.logs.rank_list import rank_list
 from distdoctor.model.facts.logs import Who
 
 LITERALS = ("last enqueued", "Last enqueued", "WorkNCCL(SeqNum=")
@@ -117,18 +118,19 @@ def _compared(name: str, every: dict[int, _Rank]) -> str:
     if stuck:  # it came to no further one: what the others have behind them is not over there
         numbers = " or ".join(str(number) for number in sorted({ranks[rank].number or 0 for rank in stuck}))
         waits, has = "waits" if len(stuck) == 1 else "wait", "has" if len(there) == 1 else "have"
-        past = f"which {_told(there)}, in number {last}, {has} behind"
-        return f"watchdogs: {_told(stuck)} {waits} in number {numbers}{group}, {past}"
+        past = f"which {rank_list(there)}, in number {last}, {has} behind"
+        return f"watchdogs: {rank_list(stuck)} {waits} in number {numbers}{group}, {past}"
     if behind:
-        return f"watchdogs: {_told(behind)} never called {operation} number {last}{group}, in which {_told(there)} wait"
+        called = f"never called {operation} number {last}{group}"
+        return f"watchdogs: {rank_list(behind)} {called}, in which {rank_list(there)} wait"
     kinds = Counter((ranks[rank].operation, ranks[rank].size) for rank in there).most_common()
     if len(kinds) > 1 and all(kind for (kind, _), _ in kinds) and _must_be_alike([kind for kind, _ in kinds]):
         usual, rare = kinds[0][0], kinds[-1][0]
         those = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
-        return f"watchdogs: number {last}{group}: {_told(those)} called {_call(rare)}, the others {_call(usual)}"
+        return f"watchdogs: number {last}{group}: {rank_list(those)} called {_call(rare)}, the others {_call(usual)}"
     absent = sorted({*range(max(every))} - every.keys()) if whole else []
     if len(there) == len(every) and 0 < len(absent) < len(there):
-        return f"watchdogs: {_told(there)} wait in {operation} number {last}; of {_told(absent)} {_NOTHING}"
+        return f"watchdogs: {rank_list(there)} wait in {operation} number {last}; of {rank_list(absent)} {_NOTHING}"
     return ""
 
 
@@ -143,8 +145,3 @@ def _must_be_alike(kinds: list[tuple[str, str]]) -> bool:
 
 def _call(kind: tuple[str, str]) -> str:
     return f"{kind[0]} of {kind[1]}" if kind[1] else kind[0]
-
-
-def _told(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
-    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
