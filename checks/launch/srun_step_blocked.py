@@ -109,10 +109,10 @@ LOG = (
             "Munge encode failed",
             "Munge decode failed",
             "slurm_set_addr: Unable to resolve",
-            "couldn't start container",
             "required plugin spank_",
         ),
         r"(?:srun|sbatch|salloc|slurmstepd): error: |\[\d{1,10}\.\w{1,12}\] error: ",  # the latter in slurmd's log
+        unless=r"spank_pyxis\.so: task_init",
         shows="symptom",
         why="the job did not begin, for what that line says",
     ),

@@ -228,10 +228,11 @@ LOG = (
         "] Assertion `",
         r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed",
     ),
-    Line(
-        ("ExecuteUserScriptError", "AlgorithmError: framework error"),
+    Line(  # SageMaker's, and Vertex AI's
+        ("ExecuteUserScriptError", "AlgorithmError: framework error", "exited with a non-zero status of "),
+        r"ExecuteU|AlgorithmE|replica \S{1,80} exited with a non-zero status of \d",
         shows="symptom",
-        why="SageMaker tells only that the script failed",
+        why="the service tells only that the script failed",
     ),
     Line(
         ("compilation subprocess exited unexpectedly", "Attempting to use a closed pool", "compile-worker future for"),
@@ -260,11 +261,6 @@ LOG = (
         unless="13[2679]\\b",
     ),
     Line(
-        ("OCI runtime create failed", "failed to create shim task", "rror: failed to start container"),
-        shows="symptom",
-        why="the container was not started; why stands behind the last colons",
-    ),
-    Line(
         ("CrashLoopBackOff", "Back-off restart", "specified backoff limit", "BackoffLimitE", " Error ", " Evicted "),
         r"^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d/\d +(?:CrashL|Error|Evicted)"
         r"|CrashL|Back-off r|backoff l|BackoffLimitE",
@@ -272,16 +268,18 @@ LOG = (
         why="what the container said last is in its own log (kubectl logs --previous)",
     ),
     Line(
-        "exited with a non-zero status of ",  # Vertex AI's
-        r"replica \S{1,80} exited with a non-zero status of \d",
-        shows="symptom",
-        why="the replica's own log says why",
-    ),
-    Line(
         "was unable to ",  # Open MPI's
         r"(?:mpirun|mpiexec|prterun|prun) was unable to (?:find|launch) the specified (?:executable|application)",
         told="The program cannot be started",
         fix="Name the program by a path that is there on every host, and executable.",
+    ),
+    Line(
+        "error while loading shared libraries: ",  # ld.so's; that of a helper need not be why a job ended
+        r"\b(?:python|torchrun|mpirun|mpiexec|prterun|orted|prted|hydra_|srun|deepspeed|accelerate|apptainer|singularity)"
+        r"[^\s:]{0,40}: error while",
+        told="A program cannot be started: a library that it needs is not found",
+        fix="Have the library's folder in LD_LIBRARY_PATH, or load its module, in the job on every node: `ldd PROGRAM` "
+        "shows there what is not found.",
     ),
     Line(
         (

@@ -126,4 +126,4 @@ def test_what_crashed_while_a_container_was_made_is_no_rank(tmp_path: Path) -> N
     )
     found = judged(tmp_path, text)
     assert not found.findings
-    assert [candidate.check for candidate in found.candidates] == ["launch/srun-step-blocked"]
+    assert [candidate.check for candidate in found.candidates] == ["launch/container-not-started"]

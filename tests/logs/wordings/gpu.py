@@ -110,6 +110,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "../aten/src/ATen/cuda/CUDAContext'
         '.cpp":49, please report a bug to PyTorch. device=1, num_gpus=1',
     ),
+    (
+        "gpu/none-visible",
+        'docker: OCI runtime create failed: exec: "nvidia-container-runtime": executable file not found in $PATH',
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

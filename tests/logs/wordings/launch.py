@@ -29,6 +29,51 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "launch/srun-step-blocked",
         "srun: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",
     ),
+    (
+        "launch/container-not-started",
+        "docker: Error response from daemon: manifest for nvcr.io/x:1 not found: manifest unknown: manifest unknown.",
+    ),
+    (
+        "launch/container-not-started",
+        "docker: Error response from daemon: pull access denied for me/train, repository does not exist.",
+    ),
+    (
+        "launch/container-not-started",
+        "slurmstepd: error: pyxis:     [ERROR] URL https://r.io/v2/x/manifests/1 returned error code: 401 Unauthorized",
+    ),
+    (
+        "launch/container-not-started",
+        "slurmstepd: error: pyxis:     [ERROR] URL https://r.io/v2/x/manifests/1 returned error code: 429 Too Many",
+    ),
+    (
+        "launch/container-not-started",
+        "slurmstepd: error: pyxis:     [ERROR] No such file or directory: /lustre/img/torch.sqsh",
+    ),
+    (
+        "launch/container-not-started",
+        "FATAL:   could not open image /s/t.sif: failed to retrieve path for /s/t.sif: no such file or directory",
+    ),
+    (
+        "launch/container-not-started",
+        "slurmstepd: error: pyxis:     enroot-mount: failed to mount: /data at /raid/data: No such file or directory",
+    ),
+    (
+        "launch/container-not-started",
+        "docker: Error response from daemon: invalid mount config: bind source path does not exist: /data.",
+    ),
+    (
+        "launch/container-not-started",
+        "FATAL:   container creation failed: mount /d->/d error: while mounting /d: mount source /d doesn't exist",
+    ),
+    (
+        "launch/container-not-started",
+        'docker: Error response from daemon: OCI runtime create failed: exec: "go": executable file not found in $PATH',
+    ),
+    ("launch/container-not-started", 'FATAL:   "torchrun": executable file not found in $PATH'),
+    (
+        "launch/container-not-started",
+        "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -54,4 +99,19 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "launch/srun-step-blocked",
         "[2019-09-24T10:10:06] [321.0] error: spank: required plugin spank_pyxis.so: init_post_opt() failed with rc=-1",
     ),
+    ("launch/container-not-started", "slurmstepd: error: pyxis: couldn't start container"),
+    (
+        "launch/container-not-started",
+        "FATAL:   While making image from oci registry: error fetching image to cache: conveyor failed to get",
+    ),
+    (
+        "launch/container-not-started",
+        "docker: Error response from daemon: Conflict. The container name is already in use by container 4f1.",
+    ),
+    (
+        "launch/container-not-started",
+        "  Warning  Failed     3m (x4 over 5m)  kubelet  Error: CreateContainerConfigError",
+    ),
+    ("launch/container-not-started", "train-worker-1   0/1     CreateContainerConfigError   0          5m"),
+    ("launch/container-not-started", "docker: Error response from daemon: OCI runtime create failed: no such file"),
 )

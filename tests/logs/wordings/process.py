@@ -224,6 +224,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "not present or supervisor privilege.",
     ),
     ("process/killed-by-scheduler", "job preempted (node failure)"),
+    (
+        "process/exception",
+        "python: error while loading shared libraries: libpython3.10.so.1.0: cannot open shared object file",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -280,7 +284,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "(message='found NaN in local grad norm for bucket #0')",
     ),
     ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
-    ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
     ("process/exception", "It looks like pmix_init failed for some reason; your parallel process is"),
     ("process/exception", "[2023-10-13 11:31:28,593] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 249"),
     (
