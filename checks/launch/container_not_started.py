@@ -128,4 +128,5 @@ LOG = (
         shows="symptom",
         why="kubelet tries again, and it may have started: `kubectl describe pod` says what is missing",
     ),
+    Line(" Started container ", shows="noise", why="it came"),
 )
