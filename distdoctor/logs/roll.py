@@ -33,12 +33,15 @@ class Roll:
             times[rank] += 1
 
     def compared(self) -> list[str]:
-        """Of each file in which ranks were announced twice while others never were: which. Where all were, it was
+        """Of each file in which ranks were announced twice while others were in none: which. Where all were, it was
         started again."""
+        came: dict[int, set[int]] = defaultdict(set)
+        for (_, world), times in self._times.items():
+            came[world].update(times)
         found = []
         for (_, world), times in self._times.items():
             twice = sorted(rank for rank, number in times.items() if number > 1)
-            never = [rank for rank in range(world) if rank not in times] if twice else []
+            never = [rank for rank in range(world) if rank not in came[world]] if twice else []
             if never:
                 found.append(f"roll: {rank_list(twice)} of {world} started more than once, {rank_list(never)} never")
         return list(dict.fromkeys(found))

@@ -35,8 +35,9 @@ def test_ranks_that_started_twice_while_others_never_did(tmp_path: Path) -> None
         (announced([0, 1]) + BARRIER,),
         (announced([0, 1, 2, 3], 4) + announced([0, 1], 2) + BARRIER,),
         (announced([0, 1]) + BARRIER, announced([0, 1])),
+        (announced([0, 1, 0, 1]) + BARRIER, announced([2, 3, 2, 3])),
     ],
-    ids=["started again", "two never came", "another job before it", "a copy of the log"],
+    ids=["started again", "two never came", "another job before it", "a copy of the log", "a log for each node"],
 )
 def test_what_is_no_rank_that_started_twice(tmp_path: Path, texts: tuple[str, ...]) -> None:
     assert [one.check for one in judged(tmp_path, *texts).candidates] == ["store/nodes-missing"]
