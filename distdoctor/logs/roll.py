@@ -14,7 +14,7 @@ from distdoctor.logs.rank_list import rank_list
 LITERALS = ("GLOBAL_RANK: ",)
 _ANNOUNCED = re.compile(r"GLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<world>\d{1,6})\b")
 MOST = 65536
-"""Lines of one file that are counted."""
+"""Ranks of one file that are counted."""
 
 
 class Roll:
@@ -29,7 +29,7 @@ class Roll:
         if said is None:
             return
         times, rank = self._times[name, int(said["world"])], int(said["rank"])
-        if rank < int(said["world"]) and times.total() < MOST:
+        if rank < int(said["world"]) and len(times) < MOST:
             times[rank] += 1
 
     def compared(self) -> list[str]:
