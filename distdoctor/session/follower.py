@@ -48,6 +48,8 @@ class Follower:
         self._mesh: MeshStage | None = None
         self._due: float | None = None
         """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
+        self.begun_without: int | None = None
+        """How many processes had met, this one not among them, when node 0 gave its first order; None: it was."""
 
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
@@ -85,6 +87,8 @@ class Follower:
                 elif command.op == "skip":
                     self._recorder.skip(command.stage, command.reason, command.blocked_by)
                 elif command.op == "stage" and str(number) not in command.ranks:
+                    if work is None:
+                        self.begun_without = len(command.ranks)
                     self._recorder.skip(command.stage, "the others had begun without this node")
                 elif command.op == "stage":
                     if work is not None:

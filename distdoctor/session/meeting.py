@@ -90,6 +90,9 @@ class Meeting:
             if self._store.host is not None:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
+            if now == "gone" and self._came_too_many:  # the others have come to their end
+                self._recorder.update_meeting(joined=False, late=self._follower.begun_without)
+                return None
             self._recorder.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
             if now == "gone" and not self._follower.enrolled:  # node 0 knew of nobody here whom it could wait for
                 self._recorder.update_meeting(joined=False, ended=True)
@@ -102,6 +105,12 @@ class Meeting:
             for task in tasks:
                 task.cancel()
         return None
+
+    @property
+    def _came_too_many(self) -> bool:
+        """Whether as many nodes as were planned had begun without this one."""
+        plan, met = self._recorder.facts.plan, self._follower.begun_without
+        return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
 
     async def _store_now(self) -> Literal["there", "silent", "gone"]:
         """Whether the store that went away is where it was: then it was the connection that went, or its process is

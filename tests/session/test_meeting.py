@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from distdoctor.model.facts import MeetingFacts
+from distdoctor.model.facts import MeetingFacts, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.meeting import Meeting
 from distdoctor.session.options import Options
-from distdoctor.session.protocol import Keys, Marker
+from distdoctor.session.protocol import Command, Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore
 from distdoctor.session.seal import Seal
@@ -29,22 +29,27 @@ def no_report(*_: object) -> Report:
     raise AssertionError("only node 0 makes one")
 
 
-@pytest.mark.parametrize("counted", [False, True], ids=["before it was counted", "after"])
-def test_a_store_that_went_before_this_process_was_counted_was_not_joined(counted: bool) -> None:
+def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFacts:
+    """What a node knows of a meeting whose store went away: before it had said hello, else after it had read node 0's
+    first ``order``, where there is one."""
     store = RealStore("libuv")
-    plan = Plan(nnodes=2, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
+    plan = Plan(nnodes=nnodes, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
     recorder = Recorder(Options(plan, CHECKS), Told())
     recorder.update_meeting(joined=True)
+    keys = Keys(MARKER.run)
 
     async def work() -> MeetingFacts:
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)
         meeting = Meeting(recorder, cast(Zygote, None), seat, no_report)
+        await node0.add(keys.members, 1)  # another was there before
+        if order is not None:
+            await node0.set(keys.command(0), encode(order))
         if not counted:
             store.close()
         holding = asyncio.ensure_future(meeting.hold())
-        while counted and not await node0.has(Keys(MARKER.run).message(1, 0)):  # its hello
+        while counted and not (recorder.facts.stages if order else await node0.has(keys.message(2, 0))):  # its hello
             assert not holding.done(), holding
             await asyncio.sleep(0.01)
         store.close()
@@ -55,7 +60,22 @@ def test_a_store_that_went_before_this_process_was_counted_was_not_joined(counte
         return recorder.facts.meeting
 
     try:
-        seen = asyncio.run(work())
+        return asyncio.run(work())
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["before it was counted", "after"])
+def test_a_store_that_went_before_this_process_was_counted_was_not_joined(counted: bool) -> None:
+    seen = held(2, None, counted)
     assert (seen.host_lost, seen.joined, seen.ended) == (True, counted, not counted)
+
+
+@pytest.mark.parametrize("nnodes", [2, 3])
+def test_where_as_many_as_were_planned_had_begun_without_it_node_0_has_only_come_to_its_end(nnodes: int) -> None:
+    two = {"0": (0,), "1": (1,)}
+    seen = held(nnodes, Command("stage", "store", seconds=5.0, world=2, group_ranks=two, ranks=two))
+    if nnodes == 2:
+        assert (seen.host_lost, seen.joined, seen.late) == (False, False, 2)
+    else:  # they had given up waiting: that node 0 is gone is all that is known
+        assert (seen.host_lost, seen.joined, seen.late) == (True, True, None)
