@@ -27,7 +27,7 @@ from distdoctor.session.rank_stages import RankStages
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore
 from distdoctor.session.roll_call import planned
-from distdoctor.store.client import StoreGone
+from distdoctor.store.client import StoreError, StoreGone
 
 
 class Follower:
@@ -50,6 +50,12 @@ class Follower:
         """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
         self.begun_without: int | None = None
         """How many processes had met, this one not among them, when node 0 gave its first order; None: it was."""
+
+    async def enrol(self) -> None:
+        """Let node 0 know that this process is on its way, before it can say hello. What goes wrong here goes wrong in
+        ``follow`` again."""
+        with suppress(StoreError, Untrusted):
+            await self._post.enrol()
 
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.

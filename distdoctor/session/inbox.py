@@ -183,6 +183,10 @@ class Inbox:
         self._ranks = ranks
         self.participants[number] = Participant(number, of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
 
+    async def unheard(self) -> bool:
+        """Whether a process has enrolled that has not said hello yet."""
+        return await self._counted() > sum(number != OWN for number in self.participants)
+
     async def _counted(self) -> int:
         """How many processes say that they came."""
         came = await self.number(self.keys.members)

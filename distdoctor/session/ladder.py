@@ -82,6 +82,7 @@ class Ladder:
     async def _meet(self, meeting: Meeting) -> Report | None:
         assert self._zygote is not None
         recorder, options = self._recorder, self._options
+        await meeting.announce()
         recorder.note_torch(await self._zygote.torch())
         if options.plan.nnodes != 1:
             left = self._reports.started + options.wait + options.timeout - time.monotonic()

@@ -60,6 +60,8 @@ class Leader:
         if interrupted:
             self._roll.break_off()
         await self._inbox.poll()
+        if not interrupted:
+            await self._roll.hear_surplus()
         await self._inbox.verify()
         cluster = self.cluster()
         judgement = judge(cluster, self._options.checks, self._options.ignore)

@@ -71,6 +71,11 @@ class Meeting:
         """This process's facts; on node 0 with the leader's record in them."""
         return (self._leader.own_facts() if self._leader is not None else None) or self._recorder.facts
 
+    async def announce(self) -> None:
+        """Let node 0 know that this process is on its way: importing torch may take it longer than all the others."""
+        if not self.leads:
+            await self._follower.enrol()
+
     async def hold(self) -> Report | None:
         """Climb with the others. Node 0's report, None where there is none for this process; the facts then say why.
 

@@ -106,8 +106,9 @@ class StorePost:
         self._sending = asyncio.Lock()
 
     async def enrol(self) -> None:
-        """Get a number. Raises Untrusted where the counter gives none that can be."""
-        self.number = await self._client.add(self.keys.members, 1)
+        """Get a number, once. Raises Untrusted where the counter gives none that can be."""
+        if self.number < 0:
+            self.number = await self._client.add(self.keys.members, 1)
         try:
             within("this process's number", self.number, 1, MAX_RANKS)
         except BadFacts as err:

@@ -76,6 +76,13 @@ class RollCall:
             return everyone
         return [m for m in everyone if m.number in self.in_time]
 
+    async def hear_surplus(self) -> None:
+        """Where all were here who are to come, whoever else is on the way is heard, within LATE_SECONDS."""
+        end = time.monotonic() + LATE_SECONDS
+        while self._all_here() and time.monotonic() < end and await self._inbox.unheard():
+            await asyncio.sleep(0.02)
+            await self._inbox.poll()
+
     def _all_here(self) -> bool:
         if self._inbox.own is None:
             return False

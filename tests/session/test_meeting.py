@@ -48,10 +48,14 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
             await node0.set(keys.command(0), encode(order))
         if not counted:
             store.close()
+        await meeting.announce()
+        if counted:
+            assert await node0.add(keys.members, 0) == 2  # known before it says hello, and once
         holding = asyncio.ensure_future(meeting.hold())
         while counted and not (recorder.facts.stages if order else await node0.has(keys.message(2, 0))):  # its hello
             assert not holding.done(), holding
             await asyncio.sleep(0.01)
+        assert not counted or await node0.add(keys.members, 0) == 2
         store.close()
         assert await holding is None
         meeting.close()
@@ -73,7 +77,7 @@ def test_a_store_that_went_before_this_process_was_counted_was_not_joined(counte
 
 @pytest.mark.parametrize("nnodes", [2, 3])
 def test_where_as_many_as_were_planned_had_begun_without_it_node_0_has_only_come_to_its_end(nnodes: int) -> None:
-    two = {"0": (0,), "1": (1,)}
+    two: dict[str, tuple[int, ...]] = {"0": (0,), "1": (1,)}
     seen = held(nnodes, Command("stage", "store", seconds=5.0, world=2, group_ranks=two, ranks=two))
     if nnodes == 2:
         assert (seen.host_lost, seen.joined, seen.late) == (False, False, 2)

@@ -21,6 +21,11 @@ class Inbox:
         self._began, self._times = time.monotonic(), sorted(times)
         self.participants: dict[int, Any] = {}
         self.own: Any = None
+        self.enrolled = 0
+
+    async def unheard(self) -> bool:
+        """Whether more have enrolled than have come."""
+        return self.enrolled > len(self.participants)
 
     async def poll(self) -> bool:
         facts = healthy(3)
@@ -34,18 +39,36 @@ class Inbox:
         """Nobody is."""
 
 
-def called(*times: float, started: float) -> RollCall:
-    """The roll of three nodes that is over, where two that are there make the job fail; node 0 began that long ago."""
-    plan = SimpleNamespace(started="node", nnodes=3, world_size=6)
+def roll_of(inbox: Inbox, nnodes: int, started: float) -> RollCall:
+    """The roll of so many nodes, where two that are there make the job fail; node 0 began that long ago."""
+    plan = SimpleNamespace(started="node", nnodes=nnodes, world_size=2 * nnodes)
     now = time.monotonic()
     options = cast(Any, SimpleNamespace(plan=plan, wait=60.0, waits_until=lambda began: now + 30))
     observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None))
-    inbox = Inbox(*times)
     foreseen = cast(Any, SimpleNamespace(conflicts=lambda _: len(inbox.participants) > 1))
     recorder = SimpleNamespace(options=options, observer=observer, started=now - started, launched=now - started)
-    roll = RollCall(cast(Any, recorder), cast(Any, inbox), cast(Any, lambda: None), foreseen)
+    return RollCall(cast(Any, recorder), cast(Any, inbox), cast(Any, lambda: None), foreseen)
+
+
+def called(*times: float, started: float) -> RollCall:
+    """The roll of three nodes that is over."""
+    roll = roll_of(Inbox(*times), 3, started)
     asyncio.run(roll.call())
     return roll
+
+
+def heard(*times: float, enrolled: int) -> tuple[int, float]:
+    """Of two nodes whose ladder is over: how many are known in the end, and the seconds that took."""
+    inbox = Inbox(*times)
+    roll = roll_of(inbox, 2, 5.0)
+    roll.expected, inbox.enrolled, began = 2, enrolled, time.monotonic()
+
+    async def end() -> None:
+        await inbox.poll()
+        await roll.hear_surplus()
+
+    asyncio.run(end())
+    return len(inbox.participants), time.monotonic() - began
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +92,18 @@ def test_it_is_open_no_longer_than_a_moment() -> None:
     began = time.monotonic()
     roll = called(0.0, 0.0, 9.0, started=60.0)
     assert roll.cut_short and time.monotonic() - began < 3
+
+
+def test_one_too_many_that_is_on_its_way_is_heard_before_the_end() -> None:
+    known, _ = heard(0.0, 0.0, 0.4, enrolled=3)
+    assert known == 3
+
+
+@pytest.mark.parametrize(
+    ("times", "enrolled", "least", "most"),
+    [((0.0, 0.0), 2, 0.0, 0.5), ((0.0, 0.0), 3, 1.0, 2.5), ((0.0, 9.0), 2, 0.0, 0.5)],
+    ids=["all came", "who enrolled never comes", "one of the two is missing: its import may have failed"],
+)
+def test_it_is_not_waited_for_in_vain(times: tuple[float, ...], enrolled: int, least: float, most: float) -> None:
+    _, seconds = heard(*times, enrolled=enrolled)
+    assert least <= seconds < most
