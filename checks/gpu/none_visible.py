@@ -107,12 +107,7 @@ LOG = (
         why="a GPU that is not there and one that another driver holds (nouveau, vfio-pci) show the same",
     ),
     Line(
-        (
-            "runtime name: nvidia",
-            "Unknown runtime specified nvidia",
-            "unresolvable CDI devices nvidia.com/",
-            'exec: "nvidia-container-runtime',
-        ),
+        ("runtime name: nvidia", "runtime specified nvidia", "unresolvable CDI devices", 'exec: "nvidia-container-'),
         told="NVIDIA's container toolkit is not set up on this host",
         fix=FIX_TOOLKIT,
     ),

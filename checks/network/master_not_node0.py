@@ -63,13 +63,6 @@ LOG = (
         why="packets that are dropped on the way, a node 0 that has not started or has died show the same",
     ),
     Line(
-        "RuntimeError: Connection timed out",  # up to torch 1.4
-        stack=r"/torch/distributed/rendezvous\.py",
-        unframed=True,
-        shows="symptom",
-        why="packets that are dropped on the way, and a host that is down, show the same",
-    ),
-    Line(
         "RendezvousConnectionError",
         shows="symptom",
         why="a node 0 that is down shows the same",

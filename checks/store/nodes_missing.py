@@ -55,8 +55,7 @@ LOG = (
     ),
     Line(
         "store based barrier",
-        r"(?:Timed out|timeout).{0,400}world_size=(?P<expected>\d+), (?:worker_count"
-        r"|num_workers_joined)=(?P<here>\d+)",
+        r"(?:Timed out|timeout).{0,400}world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<here>\d+)",
         shows="symptom",
         why="more workers than the world has are those of a restart; the missing ones may have died",
     ),
@@ -101,8 +100,7 @@ LOG = (
             "FailedAttachVolume",
             "CapacityError: ",
             "InsufficientInstanceCapacity",
-            "No available node types can fulfill resource request",  # Ray's autoscaler, as the next
-            " resource request cannot be scheduled right now",
+            "No available node types can fulfill resource request",  # Ray's autoscaler
         ),
         shows="symptom",
         why="who is not placed, or has no image or volume, does not come: where it was tried again it may have",

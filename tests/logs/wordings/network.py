@@ -71,7 +71,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "404 page not found')",
     ),
     ("network/port-filtered", "RuntimeError: Connection timed out"),
-    ("network/master-not-node0", "RuntimeError: Connection timed out"),
     (
         "network/wrong-interface",
         "n2:9:9 [0] NCCL WARN socketStartConnect: Connect to 127.0.0.1<4567> failed : Connection refused",
