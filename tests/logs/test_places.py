@@ -173,4 +173,5 @@ def test_nccl_that_looks_for_another_node_on_loopback_took_it(tmp_path: Path, no
     refused = "n2:9:9 [0] NCCL WARN socketStartConnect: Connect to 127.0.0.1<4567> failed : Connection refused"
     found = judged(tmp_path, f"  min_nodes        : {nodes}\n  max_nodes        : {nodes}\n{refused}\n")
     assert found.verdict == verdict
-    assert "network/wrong-interface" in {one.check for one in (*found.findings, *found.candidates)}
+    named = [*(one.check for one in found.findings), *(one.check for one in found.candidates)]
+    assert "network/wrong-interface" in named
