@@ -107,7 +107,7 @@ LOG = (
         why="a GPU that is not there and one that another driver holds (nouveau, vfio-pci) show the same",
     ),
     Line(
-        ("runtime name: nvidia", "runtime specified nvidia", "unresolvable CDI devices", 'exec: "nvidia-container-'),
+        ("runtime name: nvidia", "runtime specified nvidia", "able CDI devices nvidia", 'exec: "nvidia-container'),
         told="NVIDIA's container toolkit is not set up on this host",
         fix=FIX_TOOLKIT,
     ),

@@ -50,6 +50,7 @@ class Leader:
         opener = StageOpener(self._inbox, time.monotonic() + self._options.timeout)
         if not self._foreseen.conflicts(self.cluster()):
             await self._climb(opener)
+        await self._roll.hear_surplus()
         await self.publish()
 
     async def publish(self, interrupted: bool = False, left: str = "") -> None:
@@ -60,8 +61,6 @@ class Leader:
         if interrupted:
             self._roll.break_off()
         await self._inbox.poll()
-        if not interrupted:
-            await self._roll.hear_surplus()
         await self._inbox.verify()
         cluster = self.cluster()
         judgement = judge(cluster, self._options.checks, self._options.ignore)

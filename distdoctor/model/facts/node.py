@@ -56,7 +56,8 @@ class MeetingFacts:
     forged: tuple[str, ...] = ()
     """What was found in the store under this run's keys that its processes have not written."""
     late: int | None = None
-    """How many processes node 0's report is about, where this one came after it was written."""
+    """How many processes had met, where this one came when node 0's report was written, or as many as were planned had
+    begun without it."""
     unled: float = 0.0
     """Seconds beyond the time of node 0's last order in which it gave no further one, though its store answered; 0
     where the end was not waited for in vain, or no order had come."""
