@@ -49,7 +49,7 @@ class Follower:
         self._due: float | None = None
         """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
         self.begun_without: int | None = None
-        """How many processes take part in the stages that node 0 opens, as long as it opened none for this; else None."""
+        """How many processes take part in what node 0 opens, as long as this one took part in nothing; else None."""
 
     async def enrol(self) -> None:
         """Let node 0 know that this process is on its way, before it can say hello. What goes wrong here goes wrong in
