@@ -9,6 +9,7 @@ a cause that the lines cannot show, or another than theirs. "when first read": b
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -46,7 +47,9 @@ def score(folder: Path) -> list[tuple[str, str, Counter[str]]]:
 
 def main() -> None:
     """Print a line for each."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    parser = argparse.ArgumentParser(description="Judges the message lines of public reports, and counts.")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER, help="reports with an index.json")
+    folder = parser.parse_args().folder
     lines = [f"{'split':<12} {'the lines show':<15} {'right':>5}      {'silent':>6} {'claimed':>7}"]
     for split, kind, became in score(folder):
         right = f"{became['right']:>5} of {became.total():<4}"

@@ -40,8 +40,9 @@ LOG = (
         r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? (?:called .{1,800}, the others |differ: )",
     ),
     Line(
-        "watchdogs: number ",
-        r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? called .{1,300}, the others ",
+        ("watchdogs: number ", "calls: rank"),
+        r"(?:number \d+|^calls): ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? "
+        r"(?:called .{1,300}, the others |differ: )",
     ),
     Line(
         "watchdogs: rank",

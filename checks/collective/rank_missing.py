@@ -59,6 +59,12 @@ LOG = (
         r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
     ),
     Line(
+        "calls: rank",
+        r"^calls: .+; of ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? nothing is here$",
+        shows="symptom",
+        why="a rank that came a little later waits in vain a little longer, and is ended meanwhile",
+    ),
+    Line(
         "watchdogs: ",
         "nothing is here$",
         shows="symptom",

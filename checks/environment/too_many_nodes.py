@@ -25,9 +25,23 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, met_other_run, names_of
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        # launch_agent() on a node of the redundancy list, where the rendezvous is closed: agent.run() returns nothing
+        # then (torch/distributed/elastic/agent/server/api.py, pytorch/pytorch#194710).
+        "object has no attribute 'is_failed'",
+        told="This node waited for a place among the job's --nnodes, and the others are done.",
+    ),
+    Line(
+        "RendezvousConnectionError",
+        stack=r" in next_rendezvous\b",
+        shows="symptom",
+        why="a node 0 that died while this node waited for the others shows the same",
+    ),
+)
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 FOLLOWS_ANYWHERE = (

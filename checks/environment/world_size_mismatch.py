@@ -39,6 +39,13 @@ LOG = (
         "Bootstrap Root : mismatch in ",  # NCCL's, of ncclCommInitRank()
         r"mismatch in rank count from procs|mismatch in info from procs, nranks (?P<one>\d{1,7}) vs (?!(?P=one),)\d",
     ),
+    Line(
+        "store based barrier",
+        r"world_size=(?P<expected>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})",
+        above=("here", "expected"),
+        shows="symptom",
+        why="those of an earlier start, counted again after a restart or in a file that is left over, show the same",
+    ),
 )
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)

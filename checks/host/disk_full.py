@@ -81,20 +81,11 @@ LOG = (
         fix=ELSEWHERE,
     ),
     Line(
-        "PytorchStreamWriter failed writing",
-        shows="symptom",
-        why="a file that was written by two ranks at once fails so, too",
-    ),
-    Line(
-        "basic_ios::clear: iostream error",
-        shows="symptom",
-        why="it only says that a file could not be written; a file that goes away meanwhile shows the same",
-    ),
-    Line(
-        "unexpected pos",
-        r"inline_container\.cc.{0,80}unexpected pos",
-        shows="symptom",
-        why="a file that was written by two ranks at once fails so, too",
+        ("PytorchStreamWriter failed writing", "basic_ios::clear: iostream error", "unexpected pos"),
+        r"StreamWriter failed|iostream error|inline_container\.cc.{0,80}unexpected pos",
+        shows="end",
+        why="a file that two ranks write at once, and one that goes away meanwhile, fail so, too",
+        told="A file could not be written: a full disk is the commonest reason, and nothing here shows it",
     ),
     Line(
         ("low on resource: ephemeral-storage", "DiskPressure"),

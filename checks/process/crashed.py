@@ -172,16 +172,16 @@ LOG = (
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),
     Line(
-        "Signal 6",
-        r"Signal 6 \(SIGABRT\)",
+        ("Signal 6", "signal SIGABRT"),
+        r"Signal 6 \(SIGABRT\)|(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGABRT",
         shows="symptom",
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),
     Line(
-        "signal SIGABRT",
-        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGABRT",
-        shows="symptom",
-        why="who called abort() says why above it",
+        "exits: rank",
+        r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code -6;",
+        shows="end",
+        why="who called abort() says why on its standard error",
     ),
     Line(
         ("EXIT CODE: 139", "EXIT STRING: Segmentation fault"),  # Hydra's, of MPICH and Intel MPI

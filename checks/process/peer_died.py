@@ -32,6 +32,12 @@ NEXT = (
 )
 LOG = (
     Line(
+        "exits: rank",
+        r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, ",
+        shows="symptom",
+        why="on another node one may have ended before it",
+    ),
+    Line(
         (
             "Connection reset by peer",
             "Connection closed by peer",
@@ -39,6 +45,7 @@ LOG = (
             "ConnectionResetError",
             "Software caused connection abort",
         ),
+        r"(?:.{0,400}by peer \[(?!127\.|::1)(?P<peer>[\da-fA-F.:]{3,45})\])?",  # gloo's
         shows="symptom",
         why="the peer may have died of anything; a firewall that forgets idle connections resets them on both sides",
         unless=r"huggingface|https?://|urllib3|wandb|requests\.exceptions",
@@ -56,6 +63,7 @@ LOG = (
     ),
     Line(
         ("onnection closed by remote peer", "remote process exited or there was a network error", "ncclRemoteError"),
+        r"(?:.{0,400}by remote peer (?P<peer>[\w.:-]{2,253})<)?",
         shows="symptom",
         why="the peer may have died of anything",
     ),
@@ -136,7 +144,8 @@ LOG = (
         ("DistNetworkError", "DistStoreError"),
         shows="symptom",
         why="it names a lost connection or a wait in vain, not its reason",
-        unless="while trying to connect to|(?:clients|workers) joined",  # nobody has been there yet
+        # The frames of a C++ stack say nothing; nor has anybody been there yet who could have died.
+        unless=r"\bframe #\d|while trying to connect to|(?:clients|workers) joined",
     ),
     Line(
         "EOFError",

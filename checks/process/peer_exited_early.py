@@ -2,7 +2,8 @@
 
 What you see
 ------------
-`Connection closed by peer` in the last steps, while one rank ended without an error.
+`Connection closed by peer` in the last steps, while one rank ended without an error: torchrun's table of failures has
+all ranks of the node but that one.
 
 Why it happens
 --------------
@@ -30,6 +31,10 @@ NEXT = (
     "distdoctor diagnose LOGS...",
 )
 LOG = (
+    Line(
+        "exits: rank",
+        r"^exits: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? ended with status 0 before ",
+    ),
     Line(
         "Connection closed by peer",
         "gloo.{0,200}Connection closed by peer",

@@ -55,15 +55,11 @@ LOG = (
     ),
     Line(
         "store based barrier",
-        r"(?:Timed out|timeout).{0,400}world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<here>\d+)",
+        r"(?:[Tt]imed? ?out|Waiting in store).{0,400}world_size=(?P<expected>\d{1,9}), "
+        r"(?:worker_count|num_workers_joined)=(?P<here>\d{1,9})",
+        above=("expected", "here"),  # of more than the world has nobody is missing
         shows="symptom",
-        why="more workers than the world has are those of a restart; the missing ones may have died",
-    ),
-    Line(
-        "in store based barrier",
-        r"Waiting in store based barrier.{0,200}world_size=(?P<expected>\d+), worker_count=(?P<here>\d+)",
-        shows="symptom",
-        why="it is also printed while everyone is still coming",
+        why="the missing ones may have died, or still be coming",
     ),
     Line("Completed store-based barrier", shows="noise", why="everyone came"),
     Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint look the same"),

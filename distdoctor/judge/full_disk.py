@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.judge.first_failure import Reading
+from distdoctor.model.facts.logs import LogFacts
 
 
-def with_full_disk(reading: Reading) -> Reading:
-    """``reading`` with the file that could not be written as the root, where nothing else is and a disk is full."""
-    full = [match for match in reading.symptoms if "full" in match.values]
-    failed = [match for match in reading.symptoms if any(match.check == one.check for one in full)]
-    root = next((match for match in failed if match not in full), None)
-    if reading.root is not None or root is None:
+def with_full_disk(reading: Reading, logs: LogFacts) -> Reading:
+    """``reading`` with the full disk as what kept the file from being written, where nothing else is the root."""
+    root = reading.root
+    full = [
+        match for match in logs.matches if "full" in match.values and root is not None and match.check == root.check
+    ]
+    if root is None or root.shows != "end" or not full:
         return reading
-    rest = tuple(match for match in reading.symptoms if match not in failed)
-    others = (*(match for match in failed if match is not root), *reading.others)
-    return replace(reading, root=replace(root, shows="cause", why=""), others=others, symptoms=rest)
+    values = {name: value for name, value in root.values.items() if name != "told"}
+    rest = tuple(match for match in reading.symptoms if match not in full)
+    shown = replace(root, shows="cause", why="", values=values)
+    return replace(reading, root=shown, others=(*full, *reading.others), symptoms=rest)

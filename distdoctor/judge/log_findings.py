@@ -106,7 +106,7 @@ def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
 
 def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     logs, earlier = last_try(every)
-    reading = with_full_disk(with_cause(read(logs, known), logs))
+    reading = with_full_disk(with_cause(read(logs, known), logs), logs)
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *log_notes.unread(logs)]
     others = reading.root is not None and is_of_others(logs, reading.failures)
@@ -290,6 +290,8 @@ def _candidate(check: Check, match: Match) -> Candidate:
     if match.ranks:
         named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
         following, command = f"the log of rank{'s' if len(match.ranks) > 1 else ''} {named}", ""
+    elif peer := match.values.get("peer"):
+        following, command = f"the logs of the ranks on {peer}", ""
     elif not following:
         following, command = (
             "the logs of all ranks, above all of the one that ended first",

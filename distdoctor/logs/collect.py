@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from distdoctor.logs import (
     archive,
     beside,
+    calls,
     error_file,
+    exits,
     file_names,
     json_lines,
     line_marks,
@@ -36,7 +38,7 @@ from distdoctor.logs.places import Places
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.facts.logs import LogFacts, LogSource, Who
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
 from distdoctor.model.log_line import Line
 from distdoctor.model.sanitize import encodable
 
@@ -74,6 +76,7 @@ class Collector:
         """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
         self._stacks, self._ports, self._roll = stack_texts.Stacks(), port_texts.Ports(), roll.Roll()
+        self._exits = exits.Exits()
 
     @property
     def known(self) -> int:
@@ -140,13 +143,13 @@ class Collector:
     def collected(self, open_logs: Iterable[LogFile] = ()) -> Collected:
         """All that is known by now; of ``open_logs``, too, which may go on."""
         sources, between = [*self._sources, *(one.source() for one in open_logs)], Matches(self.known)
-        for name, kind, lines in self._compared():
+        own = self._matches.all(self._places)
+        for name, kind, lines in self._compared(own):
             log = LogFile(name, kind, self._scanner, between.keep)
             log.feed("".join(f"{line}\n" for line in lines).encode())
             if kind in ("flight-recorder", "beside"):  # the others are in logs that are told of
                 sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
-        own = self._matches.all(self._places)
         matches = (*own, *(replace(one, compared=True) for one in between.all({})))
         logs = LogFacts(tuple(sources), matches, tuple(notes), self._settings.told())
         return Collected(logs, tuple(self._facts.values()))
@@ -202,6 +205,7 @@ class Collector:
         self._settings.take(who, text)
         self._watchdogs.take(who, text)
         self._roll.take(name, text)
+        self._exits.take(name, who, text)
 
     def _left_out(self) -> list[str]:
         """Which dumps are not compared, and why."""
@@ -211,7 +215,7 @@ class Collector:
 
         return dump_comparison.by_rank(self._dumps)[1]
 
-    def _compared(self) -> Iterator[tuple[str, str, list[str]]]:
+    def _compared(self, own: Sequence[Match]) -> Iterator[tuple[str, str, list[str]]]:
         """What ranks say together and none of them alone, as logs that they wrote: name, kind, lines."""
         if self._dumps:
             from distdoctor.logs import dump_comparison
@@ -229,6 +233,10 @@ class Collector:
             yield "what NCCL says of itself", "settings", lines
         if lines := self._roll.compared():
             yield "which ranks started", "roll", lines
+        if lines := self._exits.compared():
+            yield "how the ranks ended", "exits", lines
+        if lines := calls.compared(own, self._exits.ranks()):
+            yield "what the ranks called", "calls", lines
 
 
 def _written(source: reader.Source) -> float | None:
@@ -262,4 +270,4 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
     own = (tracebacks.TRIGGERS, settings.LITERALS, watchdogs.LITERALS, places.LITERALS, tries.LITERALS, roll.LITERALS)
-    return Scanner(dict(wordings), [literal for literals in own for literal in literals])
+    return Scanner(dict(wordings), [literal for literals in (*own, exits.LITERALS) for literal in literals])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import alive, attribution, ending, flushed, program_text, tracebacks, whose
+from distdoctor.logs import alive, attribution, calls, ending, flushed, program_text, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
@@ -166,6 +166,7 @@ class LogFile:
             line, ignored = replace(line, chained=stack.chained), stack.ignored
             shown = (("caught", stack.caught), ("whole", stack.whole), ("executed", stack.executed))
             mark |= {name: "yes" for name, true in shown if true}
+            mark |= calls.call_of(stack.frame, tracebacks.frames(context, at))
         found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
         for match in found:
             self._keep(match, context, at)

@@ -375,7 +375,7 @@ TRACED += f"[rank1]: {WRITER}"
 
 
 @pytest.mark.parametrize(
-    ("device", "mount", "root"),
+    ("device", "mount", "shown"),
     [
         ("/dev/sdb1 ", "/scratch", True),
         ("10.0.0.5:/export/checkpoints", "/scratch/team one", False),  # what df writes of it cannot be told from others
@@ -384,12 +384,13 @@ TRACED += f"[rank1]: {WRITER}"
     ],
 )
 def test_a_file_that_was_not_written_and_a_disk_that_is_full(
-    tmp_path: Path, device: str, mount: str, root: bool
+    tmp_path: Path, device: str, mount: str, shown: bool
 ) -> None:
     table = DISKS.format(device=device, mount=mount)
     found = judged_files(write(tmp_path, {"train.log": STEPS + TRACED, "df.txt": table}))
-    assert [(one.check, one.ranks) for one in found.findings] == ([("host/disk-full", (1,))] if root else [])
-    assert found.verdict == ("fail" if root else "incomplete")
+    assert [(one.check, one.ranks) for one in found.findings] == [("host/disk-full", (1,))]
+    assert ("nothing here shows it" in found.findings[0].title) is not shown
+    assert found.findings[0].fixes[0].text.startswith("Free space" if shown else "Look first whether it was that")
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
 
 

@@ -1,0 +1,135 @@
+"""Who of a node's ranks ended first, by what torchrun says of all of them together.
+
+When one has failed, torchrun sends SIGTERM to those that still run, and says to which; its table then has every rank
+that did not end with status 0 (_poll() and _close() of torch/distributed/elastic/multiprocessing/api.py; in older torch
+without those that it ended itself). So a rank that is neither in the table nor was sent a signal had left before, and a
+single one that was sent none is the one after which the others were ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from distdoctor.logs.rank_list import rank_list
+from distdoctor.model.facts.logs import Who
+
+LITERALS = (
+    " closing signal SIG",
+    "host      : ",
+    " (local_rank: ",
+    "exitcode  : ",
+    "nproc",
+    "; will restart worker group",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "collective operation timeout",
+    "Timed out waiting",
+)
+_SIGNALLED = re.compile(r"Sending process (?P<pid>\d{1,10}) closing signal SIG")
+_HOST = re.compile(r"\bhost {6}: (?P<host>[\w.:-]{1,253})$")
+_RANK = re.compile(r"\brank +: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
+_EXIT = re.compile(r"\bexitcode +: (?P<code>-?\d{1,4}) \(pid: (?P<pid>\d{1,10})\)")
+_EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
+_LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
+"""What a rank says when another has left (``gone``), or does not come."""
+MOST = 65536
+"""Ranks of one file that are counted."""
+
+
+@dataclass
+class _Launch:
+    """What one file says of the ranks of one or more nodes."""
+
+    host: str = ""
+    rank: tuple[int, int] | None = None
+    """Host, rank and local rank of the row of the table that is being read."""
+    hosts: dict[int, str] = field(default_factory=dict)
+    """By rank of local rank 0."""
+    rows: dict[int, tuple[int, int, str]] = field(default_factory=dict)
+    """By process number, of each row of a table: rank, local rank, exit code."""
+    signalled: set[int] = field(default_factory=set)
+    """The processes that torchrun sent a signal to."""
+    each: int = 0
+    """How many ranks a node has, as far as it is said."""
+
+
+class Exits:
+    """How the ranks of each node ended, by the file of its launcher; what they said themselves may be in others."""
+
+    def __init__(self) -> None:
+        self._launches: dict[str, _Launch] = defaultdict(_Launch)
+        self._lost: dict[int, bool] = {}
+        """The ranks that say that they lost others, or (False) wait for them in vain."""
+        self._raised: set[int] = set()
+        """The ranks that raised something."""
+
+    def take(self, name: str, who: Who, text: str) -> None:
+        """A line of the file ``name``, where it is one of them."""
+        if host := _HOST.search(text):
+            self._launches[name].host = host["host"]
+        elif row := _RANK.search(text):
+            launch, rank = self._launches[name], (int(row["rank"]), int(row["local"]))
+            launch.rank = rank
+            launch.hosts[rank[0] - rank[1]] = launch.host
+        elif told := _EXIT.search(text):
+            launch = self._launches[name]
+            if launch.rank is not None and len(launch.rows) < MOST:
+                launch.rows[int(told["pid"])] = (*launch.rank, told["code"])
+            launch.rank = None
+        elif sent := _SIGNALLED.search(text):
+            self._launches[name].signalled.add(int(sent["pid"]))
+        elif each := _EACH.search(text):
+            self._launches[name].each = int(each["each"])
+        elif "; will restart worker group" in text:
+            self._launches[name] = _Launch(each=self._launches[name].each)
+        elif who.rank is not None and (lost := _LOST.search(text)):
+            self._lost.setdefault(who.rank, lost["gone"] is not None)
+        elif who.rank is not None and "Traceback (most recent call last)" in text:
+            self._raised.add(who.rank)
+
+    def ranks(self) -> dict[int, str]:
+        """All that did not end with status 0, and the host of each (empty: not said), where torchrun tells so of all;
+        else none."""
+        launches = self._launches.values()
+        if any(_left(launch) or not launch.signalled <= launch.rows.keys() for launch in launches):
+            return {}
+        rows = [(launch, rank, local) for launch in launches for rank, local, _ in launch.rows.values()]
+        return {rank: launch.hosts.get(rank - local, "") for launch, rank, local in rows}
+
+    def compared(self) -> list[str]:
+        """Of each node whose ranks say that they lost others: which had left without an error, else which ended by
+        itself before the others were ended."""
+        found = []
+        for launch in self._launches.values():
+            lost = {rank for rank, _, _ in launch.rows.values()} & self._lost.keys()
+            if not lost or not launch.signalled <= launch.rows.keys():
+                continue  # of whom it ended itself it does not say how they ended
+            hosts = {*launch.hosts.values()} - {""}
+            where = f" on {hosts.pop()}" if len(hosts) == 1 else ""
+            if left := _left(launch):
+                before = f"before {rank_list(sorted(lost))} lost {'it' if len(left) == 1 else 'them'}"
+                found.append(f"exits: {rank_list(left)}{where} ended with status 0 {before}")
+            elif (first := _first(launch)) and all(self._lost[rank] for rank in lost):
+                # Where they waited in vain, who did so for the shortest time ends first.
+                rank, code = first
+                if rank in self._lost or rank in self._raised:
+                    continue
+                found.append(f"exits: rank {rank}{where} ended first, with code {code}; torchrun then ended the others")
+        return list(dict.fromkeys(found))
+
+
+def _left(launch: _Launch) -> list[int]:
+    """The ranks that had ended well: those between and beside the ones that had not."""
+    here: dict[int, set[int]] = defaultdict(set)
+    for rank, local, _ in launch.rows.values():
+        here[rank - local].add(local)
+    started = {first: max(launch.each, *known) for first, known in here.items()}
+    return sorted(first + local for first in here for local in range(started[first]) if local not in here[first])
+
+
+def _first(launch: _Launch) -> tuple[int, str] | None:
+    """The one rank that was sent no signal, and how it ended; None where there are several."""
+    by_itself = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
+    return by_itself[0] if len(by_itself) == 1 else None

@@ -1,0 +1,147 @@
+"""What torchrun says of all ranks of a node together: who ended first, who had left, who called something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.judging import judged, judged_files
+
+TABLE = """Failures:
+{others}Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-31_12:00:01
+  host      : n1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: {pid})
+  error_file: <N/A>
+"""
+ROW = """[1]:
+  time      : 2026-01-31_12:00:01
+  host      : n1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: {pid})  (SIGTERM)
+  error_file: <N/A>
+"""
+GONE = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:13488"
+VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation"
+PIDS = (100, 101, 102)
+
+
+def raised(rank: int, error: str, call: str = "all_reduce", line: int = 7) -> str:
+    """A rank's traceback that ends in a collective."""
+    lines = (
+        "Traceback (most recent call last):",
+        f'  File "/job/train.py", line {line}, in <module>',
+        f"    dist.{call}(grad)",
+        '  File "/env/torch/distributed/c10d_logger.py", line 83, in wrapper',
+        "    return func(*args, **kwargs)",
+        f'  File "/env/torch/distributed/distributed_c10d.py", line 3252, in {call}',
+        "    work.wait()",
+        f"RuntimeError: {error}",
+    )
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+def ended(first: int, code: int, *others: int, signalled: tuple[int, ...] | None = None) -> str:
+    """What torchrun says then: which rank ended ``first``, which ``others`` are in its table, whom it sent a signal."""
+    sent = "".join(
+        f"W0131 12:00:01.000000 9 torch/distributed/elastic/multiprocessing/api.py:900] Sending process {PIDS[rank]} "
+        "closing signal SIGTERM\n"
+        for rank in (others if signalled is None else signalled)
+    )
+    rows = "".join(ROW.format(rank=rank, code=-15, pid=PIDS[rank]) for rank in others)
+    return sent + TABLE.format(others=rows, rank=first, code=code, pid=PIDS[first])
+
+
+def said(tmp_path: Path, text: str) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
+    """The roots: check, ranks, hosts."""
+    found = judged(tmp_path, text).findings
+    return [(one.check, one.ranks, one.nodes) for one in found if one.because_of is None]
+
+
+def test_a_rank_between_those_of_the_table_had_left(tmp_path: Path) -> None:
+    text = raised(0, GONE) + raised(2, GONE) + ended(2, 1, 0)
+    assert said(tmp_path, text) == [("process/peer-exited-early", (1,), ("n1",))]
+
+
+def test_the_last_rank_had_left_where_it_is_said_how_many_there_are(tmp_path: Path) -> None:
+    text = raised(0, GONE) + raised(1, GONE) + ended(1, 1, 0)
+    assert said(tmp_path, f"+ torchrun --nproc-per-node 3 train.py\n{text}")[0][:2] == (
+        "process/peer-exited-early",
+        (2,),
+    )
+    assert said(tmp_path, text) == []
+
+
+def test_of_whom_torchrun_ended_itself_nothing_is_known(tmp_path: Path) -> None:
+    """Rank 1 was sent a signal, and is not in the table: it may have ended well because of the signal."""
+    text = raised(0, GONE) + raised(2, GONE) + ended(2, 1, 0, signalled=(0, 1))
+    assert said(tmp_path, text) == []
+
+
+def test_who_raises_something_else_is_what_it_was(tmp_path: Path) -> None:
+    text = raised(0, GONE) + raised(2, "the loss is nan") + ended(2, 1, 0)
+    assert [one[0] for one in said(tmp_path, text)] == ["process/exception"]
+
+
+@pytest.mark.parametrize(("code", "root"), [(-6, [("process/crashed", (1,), ("n1",))]), (3, [])])
+def test_the_one_after_which_torchrun_ended_the_others(
+    tmp_path: Path, code: int, root: list[tuple[str, tuple[int, ...], tuple[str, ...]]]
+) -> None:
+    text = raised(0, GONE) + raised(2, GONE) + ended(1, code, 0, 2)
+    assert said(tmp_path, text) == root
+    if not root:
+        first = judged(tmp_path, text).candidates[0]
+        assert (first.check, first.next) == ("process/peer-died", "the log of rank 1")
+
+
+def test_who_waits_in_vain_for_the_shortest_time_is_not_the_first_to_fail(tmp_path: Path) -> None:
+    text = raised(0, VAIN) + raised(2, VAIN) + ended(1, -6, 0, 2)
+    assert said(tmp_path, text) == []
+
+
+def test_who_called_something_else(tmp_path: Path) -> None:
+    text = raised(0, VAIN) + raised(1, VAIN, "broadcast", 9) + raised(2, VAIN) + ended(0, 1, 1, 2)
+    assert said(tmp_path, text) == [("collective/mismatch", (1,), ("n1",))]
+    assert "rank 1 on n1 called broadcast (train.py:9), the others all_reduce (train.py:7)" in str(
+        judged(tmp_path, text)
+    )
+
+
+def test_of_two_that_called_different_collectives_neither_is_blamed_alone(tmp_path: Path) -> None:
+    text = raised(0, VAIN) + raised(1, VAIN, "barrier") + ended(0, 1, 1)
+    assert [one[:2] for one in said(tmp_path, text)] == [("collective/mismatch", (0, 1))]
+
+
+def test_a_root_of_a_broadcast_is_ahead_of_those_that_wait_for_a_late_rank(tmp_path: Path) -> None:
+    """Rank 2 waits for what a late rank 1 hands on; rank 0, the root, has gone on; rank 1 then finds them gone."""
+    text = raised(0, VAIN) + raised(2, VAIN, "broadcast") + raised(1, GONE, "broadcast") + ended(0, 1, 1, 2)
+    assert said(tmp_path, text) == []
+    later = raised(0, VAIN) + raised(2, VAIN) + raised(1, GONE, "barrier") + ended(0, 1, 1, 2)
+    assert [one[:2] for one in said(tmp_path, later)] == [("collective/mismatch", (1,))]
+
+
+def test_of_whom_nothing_is_here_while_the_others_wait(tmp_path: Path) -> None:
+    first = judged(tmp_path, raised(0, VAIN) + raised(2, VAIN) + ended(0, 1, 1, 2)).candidates[0]
+    assert (first.check, first.next) == ("collective/rank-missing", "the log of rank 1")
+
+
+def test_ranks_whose_logs_lie_apart(tmp_path: Path) -> None:
+    files = {"agent.log": ended(0, 1, 1, 2), "0.log": raised(0, VAIN), "1.log": raised(1, VAIN, "barrier")}
+    for name, text in {**files, "2.log": raised(2, VAIN)}.items():
+        (tmp_path / name).write_text(text)
+    found = judged_files(tmp_path)
+    assert [(one.check, one.ranks) for one in found.findings if one.because_of is None] == [
+        ("collective/mismatch", (1,))
+    ]
+
+
+def test_a_rank_that_had_left_where_the_logs_lie_apart(tmp_path: Path) -> None:
+    for name, text in {"agent.log": ended(2, 1, 0), "0.log": raised(0, GONE), "2.log": raised(2, GONE)}.items():
+        (tmp_path / name).write_text(text)
+    found = judged_files(tmp_path)
+    assert [(one.check, one.ranks) for one in found.findings if not one.because_of] == [
+        ("process/peer-exited-early", (1,))
+    ]
