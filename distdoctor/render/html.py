@@ -81,6 +81,7 @@ def _head(report: Report) -> list[str]:
 def _root(report: Report, finding: Finding) -> Table:
     parts = [fold(finding.nodes)] if finding.nodes else []
     parts += [ranks(finding.ranks)] if finding.ranks else []
+    parts += [f"local {ranks(finding.local_ranks)}"] if finding.local_ranks else []
     unsure = "one of " if finding.blame == "one-of" and len(finding.nodes) > 1 else ""
     return {
         "finding": finding,

@@ -174,6 +174,8 @@ class _Writer:
             )
         if finding.ranks:
             parts.append(ranks(finding.ranks))
+        if finding.local_ranks:
+            parts.append(f"local {ranks(finding.local_ranks)}")
         if finding.links:
             shown = finding.links if self.verbose else finding.links[:LINKS_SHOWN]
             text = ", ".join(f"{clean(a)} -> {clean(b)}" for a, b in shown)

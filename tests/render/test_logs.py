@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
+from distdoctor.render import html
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 
@@ -46,3 +47,9 @@ def test_a_remedy_goes_on_after_its_colon_unless_it_begins_with_a_name_of_code()
     ):
         page = render(on_logs(finding("a/b", text), train={"lines": 5}), Style())
         assert f": {said}" in page
+
+
+def test_a_rank_of_which_only_the_number_on_its_node_is_known_is_named() -> None:
+    one = replace(finding("process/crashed", "look at the core dump"), nodes=(), local_ranks=(1,))
+    assert "  where: local rank 1\n" in render(on_logs(one, train={"lines": 5}), Style())
+    assert "local rank 1" in html.render(on_logs(one, train={"lines": 5}), Style())
