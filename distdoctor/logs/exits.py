@@ -17,6 +17,10 @@ from distdoctor.model.facts.logs import Who
 
 LITERALS = (
     " closing signal SIG",
+    "Failures:\n",
+    "Failures:\r",
+    "]:\n",
+    "]:\r",
     "host      : ",
     " (local_rank: ",
     "exitcode  : ",
@@ -29,6 +33,8 @@ LITERALS = (
 )
 _SIGNALLED = re.compile(r"Sending process (?P<pid>\d{1,10}) closing signal SIG")
 _HOST = re.compile(r"\bhost {6}: (?P<host>[\w.:-]{1,253})$")
+_NUMBER = re.compile(r"\[(?P<number>\d{1,6})\]:$|Failures:$")
+_HEAD = -1
 _RANK = re.compile(r"\brank +: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
 _EXIT = re.compile(r"\bexitcode +: (?P<code>-?\d{1,4}) \(pid: (?P<pid>\d{1,10})\)")
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
@@ -43,6 +49,8 @@ class _Launch:
     """What one file says of the ranks of one or more nodes."""
 
     host: str = ""
+    numbers: list[int] = field(default_factory=list)
+    """Of the rows of its tables: behind that of a head 1, 2, and so on, and 0 for the last one, who failed first."""
     rank: tuple[int, int] | None = None
     """Host, rank and local rank of the row of the table that is being read."""
     hosts: dict[int, str] = field(default_factory=dict)
@@ -53,6 +61,17 @@ class _Launch:
     """The processes that torchrun sent a signal to."""
     each: int = 0
     """How many ranks a node has, as far as it is said."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether no row is missing, and whom torchrun ended itself has one."""
+        after = 0
+        for number in self.numbers:
+            if number not in ((_HEAD,) if not after else (0, max(after, 0) + 1)):
+                return False
+            after = number
+        told = self.numbers[-1:] == [0] and len(self.rows) == sum(number != _HEAD for number in self.numbers)
+        return told and self.signalled <= self.rows.keys()
 
 
 class Exits:
@@ -67,7 +86,9 @@ class Exits:
 
     def take(self, name: str, who: Who, text: str) -> None:
         """A line of the file ``name``, where it is one of them."""
-        if host := _HOST.search(text):
+        if number := _NUMBER.match(text):
+            self._launches[name].numbers.append(int(number["number"] or _HEAD))
+        elif host := _HOST.search(text):
             self._launches[name].host = host["host"]
         elif row := _RANK.search(text):
             launch, rank = self._launches[name], (int(row["rank"]), int(row["local"]))
@@ -92,8 +113,8 @@ class Exits:
     def ranks(self) -> dict[int, str]:
         """All that did not end with status 0, and the host of each (empty: not said), where torchrun tells so of all;
         else none."""
-        launches = self._launches.values()
-        if any(_left(launch) or not launch.signalled <= launch.rows.keys() for launch in launches):
+        launches = [launch for launch in self._launches.values() if launch.rows or launch.signalled]
+        if any(_left(launch) or not launch.whole for launch in launches):
             return {}
         rows = [(launch, rank, local) for launch in launches for rank, local, _ in launch.rows.values()]
         return {rank: launch.hosts.get(rank - local, "") for launch, rank, local in rows}
@@ -104,8 +125,8 @@ class Exits:
         found = []
         for launch in self._launches.values():
             lost = {rank for rank, _, _ in launch.rows.values()} & self._lost.keys()
-            if not lost or not launch.signalled <= launch.rows.keys():
-                continue  # of whom it ended itself it does not say how they ended
+            if not lost or not launch.whole:
+                continue
             hosts = {*launch.hosts.values()} - {""}
             where = f" on {hosts.pop()}" if len(hosts) == 1 else ""
             if left := _left(launch):

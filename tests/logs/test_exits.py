@@ -17,7 +17,7 @@ TABLE = """Failures:
   exitcode  : {code} (pid: {pid})
   error_file: <N/A>
 """
-ROW = """[1]:
+ROW = """[{number}]:
   time      : 2026-01-31_12:00:01
   host      : n1
   rank      : {rank} (local_rank: {rank})
@@ -51,7 +51,9 @@ def ended(first: int, code: int, *others: int, signalled: tuple[int, ...] | None
         "closing signal SIGTERM\n"
         for rank in (others if signalled is None else signalled)
     )
-    rows = "".join(ROW.format(rank=rank, code=-15, pid=PIDS[rank]) for rank in others)
+    rows = "".join(
+        ROW.format(number=number, rank=rank, code=-15, pid=PIDS[rank]) for number, rank in enumerate(others, start=1)
+    )
     return sent + TABLE.format(others=rows, rank=first, code=code, pid=PIDS[first])
 
 
@@ -79,6 +81,13 @@ def test_of_whom_torchrun_ended_itself_nothing_is_known(tmp_path: Path) -> None:
     """Rank 1 was sent a signal, and is not in the table: it may have ended well because of the signal."""
     text = raised(0, GONE) + raised(2, GONE) + ended(2, 1, 0, signalled=(0, 1))
     assert said(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("kept", ["[0]:", "exitcode", "time      "])
+def test_a_table_that_is_cut_off_says_nothing_of_those_that_are_not_in_it(tmp_path: Path, kept: str) -> None:
+    table = ended(1, 1, 0)
+    rest = table[table.index(kept) :] if kept != "[0]:" else table[: table.rindex("[0]:")] + "[2]:\n" + table[-120:]
+    assert said(tmp_path, raised(0, GONE) + raised(1, GONE) + rest) == []
 
 
 def test_who_raises_something_else_is_what_it_was(tmp_path: Path) -> None:
