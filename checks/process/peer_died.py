@@ -137,7 +137,9 @@ LOG = (
     ),
     Line(
         "DistBackendError",
+        unless="is setting up NCCL communicator|NCCL error in",
         shows="symptom",
+        head=True,
         why="it names a backend's failure, not its reason",
     ),
     Line(

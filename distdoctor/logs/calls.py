@@ -14,10 +14,15 @@ from collections.abc import Iterable, Mapping
 from distdoctor.logs.rank_list import rank_list
 from distdoctor.model.facts.logs import Match
 
-_IN = re.compile(r"/distributed_c10d\.py:\d+ in (?P<call>\w{1,60})$")
+_IN = re.compile(
+    r"/distributed_c10d\.py:\d{1,7} in (?P<call>\w{1,60})$"
+    r"|/autograd/(?:graph|__init__)\.py:\d{1,7} in (?P<engine>_engine_run_backward|backward)$"
+)
 _FRAME = re.compile(r'File "(?P<folder>[^"\n]{0,400}?)(?P<file>[^/"\n]{1,100})", line (?P<line>\d{1,7}), in ')
 _ALL = ("all_reduce", "barrier", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor")
 """None of them ends anywhere before all ranks have called it."""
+_BACKWARD = "all_reduce in backward"
+"""What DistributedDataParallel does with the gradients."""
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 _LOST = re.compile(r"(?P<waited>Timed out waiting \d)|Connection (?:closed|reset) by peer")
 
@@ -26,10 +31,11 @@ def call_of(frame: str, frames: str) -> dict[str, str]:
     """Which ``collective`` a traceback ends in whose innermost frame is ``frame``, and where the program has called it
     (``called_at``); empty for none."""
     found = _IN.search(frame.replace("\\", "/"))
-    if found is None or found["call"] not in (*_ALL, *_ROOTED):
+    call = "" if found is None else _BACKWARD if found["engine"] else found["call"]
+    if call not in (*_ALL, *_ROOTED, _BACKWARD):
         return {}
     own = [match for match in _FRAME.finditer(frames.replace("\\", "/")) if "/torch/" not in match["folder"]]
-    return {"collective": found["call"], "called_at": f" ({own[-1]['file']}:{own[-1]['line']})" if own else ""}
+    return {"collective": call, "called_at": f" ({own[-1]['file']}:{own[-1]['line']})" if own else ""}
 
 
 def compared(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[str]:
@@ -52,7 +58,7 @@ def compared(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[str]:
         waiting = f"calls: {rank_list(sorted(calls))} wait in {told[usual]}"
         alike = not others and len(silent) < len(calls)
         return [f"{waiting}; of {rank_list(silent)}{_on(silent, ranks)} nothing is here"] if alike else []
-    if len(others) != 1 or (waited != calls.keys() and not {*calls.values()} <= {*_ALL}):
+    if len(others) != 1 or (waited != calls.keys() and not {*calls.values()} <= {*_ALL, _BACKWARD}):
         return []
     rare, few = others[0]
     apart, rest = (sorted(rank for rank, call in calls.items() if call == kind) for kind in (rare, usual))

@@ -63,6 +63,12 @@ class _Launch:
     """How many ranks a node has, as far as it is said."""
 
     @property
+    def where(self) -> str:
+        """Its host, where it is one."""
+        hosts = {*self.hosts.values()} - {""}
+        return f" on {hosts.pop()}" if len(hosts) == 1 else ""
+
+    @property
     def whole(self) -> bool:
         """Whether no row is missing, and whom torchrun ended itself has one."""
         after = 0
@@ -120,25 +126,33 @@ class Exits:
         return {rank: launch.hosts.get(rank - local, "") for launch, rank, local in rows}
 
     def compared(self) -> list[str]:
-        """Of each node whose ranks say that they lost others: which had left without an error, else which ended by
-        itself before the others were ended."""
-        found = []
-        for launch in self._launches.values():
-            lost = {rank for rank, _, _ in launch.rows.values()} & self._lost.keys()
-            if not lost or not launch.whole:
-                continue
-            hosts = {*launch.hosts.values()} - {""}
-            where = f" on {hosts.pop()}" if len(hosts) == 1 else ""
-            if left := _left(launch):
-                before = f"before {rank_list(sorted(lost))} lost {'it' if len(left) == 1 else 'them'}"
-                found.append(f"exits: {rank_list(left)}{where} ended with status 0 {before}")
-            elif (first := _first(launch)) and all(self._lost[rank] for rank in lost):
-                # Where they waited in vain, who did so for the shortest time ends first.
-                rank, code = first
-                if rank in self._lost or rank in self._raised:
-                    continue
-                found.append(f"exits: rank {rank}{where} ended first, with code {code}; torchrun then ended the others")
-        return list(dict.fromkeys(found))
+        """Of each node whose ranks say that they lost others: which had left without an error. Else, where ranks lost
+        one, the only one that ended by itself and does not say why."""
+        launches = [launch for launch in self._launches.values() if launch.whole]
+        found = dict.fromkeys(line for launch in launches if (line := self._left_by(launch)))
+        # Where they waited in vain, who did so for the shortest time ends first.
+        if found or not self._lost or not all(self._lost.values()):
+            return [*found]
+        silent = [(launch, *first) for launch in launches if (first := self._silent(launch)) is not None]
+        if len(silent) != 1:
+            return []
+        launch, rank, code = silent[0]
+        return [
+            f"exits: rank {rank}{launch.where} ended first, with code {code}; {rank_list(sorted(self._lost))} lost it"
+        ]
+
+    def _left_by(self, launch: _Launch) -> str:
+        lost, left = sorted({rank for rank, _, _ in launch.rows.values()} & self._lost.keys()), _left(launch)
+        if not lost or not left:
+            return ""
+        before = f"before {rank_list(lost)} lost {'it' if len(left) == 1 else 'them'}"
+        return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
+
+    def _silent(self, launch: _Launch) -> tuple[int, str] | None:
+        """The one rank that was sent no signal, and its exit code, where it says nothing; None where it is not one."""
+        by_itself = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
+        silent = len(by_itself) == 1 and by_itself[0][0] not in {*self._lost, *self._raised}
+        return by_itself[0] if silent else None
 
 
 def _left(launch: _Launch) -> list[int]:
@@ -148,9 +162,3 @@ def _left(launch: _Launch) -> list[int]:
         here[rank - local].add(local)
     started = {first: max(launch.each, *known) for first, known in here.items()}
     return sorted(first + local for first in here for local in range(started[first]) if local not in here[first])
-
-
-def _first(launch: _Launch) -> tuple[int, str] | None:
-    """The one rank that was sent no signal, and how it ended; None where there are several."""
-    by_itself = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
-    return by_itself[0] if len(by_itself) == 1 else None

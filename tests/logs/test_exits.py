@@ -154,3 +154,24 @@ def test_a_rank_that_had_left_where_the_logs_lie_apart(tmp_path: Path) -> None:
     assert [(one.check, one.ranks) for one in found.findings if not one.because_of] == [
         ("process/peer-exited-early", (1,))
     ]
+
+
+def test_a_rank_of_another_node_that_ended_without_a_word(tmp_path: Path) -> None:
+    there = ended(1, 3).replace("local_rank: 1", "local_rank: 0").replace("host      : n1", "host      : n2")
+    files = {"n1.log": raised(0, GONE) + ended(0, 1), "n2.log": there}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    first = judged_files(tmp_path).candidates[0]
+    assert (first.check, first.next) == ("process/peer-died", "the log of rank 1")
+    assert "rank 1 on n2 ended first, with code 3; rank 0 lost it" in first.why
+
+
+def test_who_has_no_gradients_to_wait_for(tmp_path: Path) -> None:
+    own = '  File "/job/train.py", line 5, in step\n    loss.backward()\n  File "/env/torch/autograd/graph.py", line 979, in '
+    lines = f"Traceback (most recent call last):\n{own}_engine_run_backward\nRuntimeError: {VAIN}".splitlines()
+    backward = ["".join(f"[rank{rank}]: {line}\n" for line in lines) for rank in (0, 2)]
+    text = backward[0] + raised(1, VAIN, "barrier") + backward[1] + ended(1, 1, 0, 2)
+    assert [one[:2] for one in said(tmp_path, text)] == [("collective/mismatch", (1,))]
+    assert "rank 1 on n1 called barrier (train.py:7), the others all_reduce in backward (train.py:5)" in str(
+        judged(tmp_path, text)
+    )
