@@ -179,7 +179,7 @@ LOG = (
     ),
     Line(
         "exits: rank",
-        r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code -6;",
+        r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code (?:-6|134);",
         shows="end",
         why="who called abort() says why on its standard error",
     ),

@@ -24,6 +24,9 @@ LITERALS = (
     "host      : ",
     " (local_rank: ",
     "exitcode  : ",
+    "srun: error: ",
+    "mpirun noticed that process rank ",
+    "Process name: [[",
     "nproc",
     "; will restart worker group",
     "Connection closed by peer",
@@ -37,6 +40,13 @@ _NUMBER = re.compile(r"\[(?P<number>\d{1,6})\]:$|Failures:$")
 _HEAD = -1
 _RANK = re.compile(r"\brank +: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
 _EXIT = re.compile(r"\bexitcode +: (?P<code>-?\d{1,4}) \(pid: (?P<pid>\d{1,10})\)")
+_ENDED = re.compile(
+    r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<task>\d{1,6})(?P<more>[-,\d]{0,400}): "
+    r"(?:Exited with exit code (?P<code>\d{1,3})|(?P<aborted>Aborted)\b|\w)"
+    r"|mpirun noticed that process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<node>\S{1,253}) exited on "
+    r"signal (?P<signal>\d{1,2})|Process name: \[\[\d{1,6},\d{1,6}\],(?P<first>\d{1,6})\]"
+)
+"""What srun says of each task, and mpirun of the first process that a signal, or an error of its own, has ended."""
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
 _LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
 """What a rank says when another has left (``gone``), or does not come."""
@@ -87,11 +97,16 @@ class Exits:
         self._launches: dict[str, _Launch] = defaultdict(_Launch)
         self._lost: dict[int, bool] = {}
         """The ranks that say that they lost others, or (False) wait for them in vain."""
+        self._agents = False
+        """Whether there are launchers of whole nodes: the tasks of srun and mpirun are these then."""
         self._raised: set[int] = set()
         """The ranks that raised something."""
+        self._ended: dict[str, tuple[int, str, str] | None] = {}
+        """By file who ended first by srun's or mpirun's account: rank, host, exit code; None where it does not tell."""
 
     def take(self, name: str, who: Who, text: str) -> None:
         """A line of the file ``name``, where it is one of them."""
+        self._agents = self._agents or "elastic" in text or "torchrun" in text
         if number := _NUMBER.match(text):
             self._launches[name].numbers.append(int(number["number"] or _HEAD))
         elif host := _HOST.search(text):
@@ -107,6 +122,8 @@ class Exits:
             launch.rank = None
         elif sent := _SIGNALLED.search(text):
             self._launches[name].signalled.add(int(sent["pid"]))
+        elif ended := _ENDED.search(text):
+            self._ended.setdefault(name, _first(ended))
         elif each := _EACH.search(text):
             self._launches[name].each = int(each["each"])
         elif "; will restart worker group" in text:
@@ -133,13 +150,14 @@ class Exits:
         # Where they waited in vain, who did so for the shortest time ends first.
         if found or not self._lost or not all(self._lost.values()):
             return [*found]
-        silent = [(launch, *first) for launch in launches if (first := self._silent(launch)) is not None]
+        silent = [(rank, launch.where, code) for launch in launches for rank, code in self._silent(launch)]
+        if not self._agents and not any(launch.rows or launch.signalled for launch in self._launches.values()):
+            told = dict.fromkeys(first for first in self._ended.values() if first is not None)
+            silent = [first for first in told if first[0] not in {*self._lost, *self._raised}]
         if len(silent) != 1:
             return []
-        launch, rank, code = silent[0]
-        return [
-            f"exits: rank {rank}{launch.where} ended first, with code {code}; {rank_list(sorted(self._lost))} lost it"
-        ]
+        rank, where, code = silent[0]
+        return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(self._lost))} lost it"]
 
     def _left_by(self, launch: _Launch) -> str:
         lost, left = sorted({rank for rank, _, _ in launch.rows.values()} & self._lost.keys()), _left(launch)
@@ -148,11 +166,20 @@ class Exits:
         before = f"before {rank_list(lost)} lost {'it' if len(left) == 1 else 'them'}"
         return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
 
-    def _silent(self, launch: _Launch) -> tuple[int, str] | None:
-        """The one rank that was sent no signal, and its exit code, where it says nothing; None where it is not one."""
+    def _silent(self, launch: _Launch) -> list[tuple[int, str]]:
+        """The one rank that was sent no signal, and its exit code, where it says nothing; none where it is not one."""
         by_itself = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
         silent = len(by_itself) == 1 and by_itself[0][0] not in {*self._lost, *self._raised}
-        return by_itself[0] if silent else None
+        return by_itself if silent else []
+
+
+def _first(ended: re.Match[str]) -> tuple[int, str, str] | None:
+    if ended["first"]:
+        return int(ended["first"]), "", "other than 0"
+    if ended["signal"]:
+        return int(ended["rank"]), f" on {ended['node']}", f"-{ended['signal']}"
+    code = "-6" if ended["aborted"] else ended["code"]
+    return None if ended["more"] or not code else (int(ended["task"]), f" on {ended['host']}", code)
 
 
 def _left(launch: _Launch) -> list[int]:

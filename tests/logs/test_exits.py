@@ -167,11 +167,39 @@ def test_a_rank_of_another_node_that_ended_without_a_word(tmp_path: Path) -> Non
 
 
 def test_who_has_no_gradients_to_wait_for(tmp_path: Path) -> None:
-    own = '  File "/job/train.py", line 5, in step\n    loss.backward()\n  File "/env/torch/autograd/graph.py", line 979, in '
-    lines = f"Traceback (most recent call last):\n{own}_engine_run_backward\nRuntimeError: {VAIN}".splitlines()
+    own = '  File "/job/train.py", line 5, in step\n    loss.backward()\n'
+    engine = '  File "/env/torch/autograd/graph.py", line 979, in _engine_run_backward\n'
+    lines = f"Traceback (most recent call last):\n{own}{engine}RuntimeError: {VAIN}".splitlines()
     backward = ["".join(f"[rank{rank}]: {line}\n" for line in lines) for rank in (0, 2)]
     text = backward[0] + raised(1, VAIN, "barrier") + backward[1] + ended(1, 1, 0, 2)
     assert [one[:2] for one in said(tmp_path, text)] == [("collective/mismatch", (1,))]
     assert "rank 1 on n1 called barrier (train.py:7), the others all_reduce in backward (train.py:5)" in str(
         judged(tmp_path, text)
     )
+
+
+MPIRUN = "mpirun noticed that process rank 1 with PID 42 on node n2 exited on signal 6 (Aborted)."
+FIRST = "The first process to do so was:\n\n  Process name: [[33133,1],1]\n  Exit code:    3"
+
+
+@pytest.mark.parametrize("ended", ["srun: error: n2: task 1: Aborted (core dumped)", MPIRUN])
+def test_who_was_aborted_by_the_account_of_srun_and_mpirun(tmp_path: Path, ended: str) -> None:
+    assert said(tmp_path, f"{raised(0, GONE)}{ended}\n") == [("process/crashed", (1,), ("n2",))]
+
+
+@pytest.mark.parametrize("ended", ["srun: error: n2: task 1: Exited with exit code 3", FIRST])
+def test_who_ended_first_by_the_account_of_srun_and_mpirun(tmp_path: Path, ended: str) -> None:
+    first = judged(tmp_path, f"{raised(0, GONE)}{ended}\n").candidates[0]
+    assert (first.check, first.next) == ("process/peer-died", "the log of rank 1")
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "srun: error: n2: tasks 1-2: Aborted (core dumped)",
+        "srun: error: n1: task 0: Aborted (core dumped)",  # it says itself that another was gone
+        "+ torchrun --nnodes 2 train.py\nsrun: error: n2: task 1: Aborted (core dumped)",  # a node's launcher
+    ],
+)
+def test_who_ended_first_is_not_told_by_every_line_of_srun(tmp_path: Path, ended: str) -> None:
+    assert said(tmp_path, f"{raised(0, GONE)}{ended}\n") == []
