@@ -3,7 +3,7 @@
 What you see
 ------------
 `Detected mismatch between collectives on ranks`, gloo's `Received data size doesn't match expected size`, watchdogs
-with different sizes at one sequence number.
+with different sizes at one sequence number, tracebacks of all ranks that end in different collectives.
 
 Why it happens
 --------------

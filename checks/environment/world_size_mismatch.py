@@ -3,7 +3,8 @@
 What you see
 ------------
 Those that expect more wait for 30 minutes for somebody who never comes (`1/3 clients joined`); those that expect fewer
-start, then hang or stop with `Invalid rank requested` in the first collective.
+start, then hang or stop with `Invalid rank requested` in the first collective. The store may have counted more workers
+than the world has (`world_size=2, worker_count=8`).
 
 Why it happens
 --------------

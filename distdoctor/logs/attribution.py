@@ -28,6 +28,7 @@ _PREFIXES = tuple(
         # what torchrun was told to put there (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same
         ("[", rf"\[(?=[^\]]{{0,40}}\d)[\w.|=-]{{1,48}}\]: ?(?=Traceback \(|  File \"|{_ERROR})"),
         ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
+        ("[", r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),  # horovodrun's
         # SageMaker's
         ("[", r"\[\d{1,9},mpirank:(?P<rank>\d{1,6}),(?P<host>[\w.-]{1,63})\](?:<std(?:out|err|diag)>)?: ?"),
         ("[", r"\[pod/(?P<host>[a-z0-9][a-z0-9.-]{0,252})/[a-z0-9-]{1,63}\] "),  # kubectl logs --prefix

@@ -2,7 +2,7 @@
 
 Ranks that call the same collectives in the same order do so in the same one. Two exceptions: who is the root of a
 broadcast, or gives its part of a reduce, is ahead of those that still wait for another in it, and who comes late finds
-the others gone. So these count only where every rank waited in vain.
+the others gone. So calls with a root count only where every rank waited in vain.
 """
 
 from __future__ import annotations

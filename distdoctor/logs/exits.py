@@ -1,9 +1,10 @@
-"""Who of a node's ranks ended first, by what torchrun says of all of them together.
+"""Who of the ranks ended first, by what their launcher says of all of them together.
 
 When one has failed, torchrun sends SIGTERM to those that still run, and says to which; its table then has every rank
 that did not end with status 0 (_poll() and _close() of torch/distributed/elastic/multiprocessing/api.py; in older torch
 without those that it ended itself). So a rank that is neither in the table nor was sent a signal had left before, and a
-single one that was sent none is the one after which the others were ended.
+single one that was sent none is the one after which the others were ended. Where srun or Open MPI's mpirun starts the
+ranks, it tells which ended first.
 """
 
 from __future__ import annotations
@@ -59,10 +60,11 @@ class _Launch:
     """What one file says of the ranks of one or more nodes."""
 
     host: str = ""
+    """Of the row of the table that is being read."""
     numbers: list[int] = field(default_factory=list)
     """Of the rows of its tables: behind that of a head 1, 2, and so on, and 0 for the last one, who failed first."""
     rank: tuple[int, int] | None = None
-    """Host, rank and local rank of the row of the table that is being read."""
+    """The rank and local rank of that row."""
     hosts: dict[int, str] = field(default_factory=dict)
     """By rank of local rank 0."""
     rows: dict[int, tuple[int, int, str]] = field(default_factory=dict)
@@ -97,6 +99,8 @@ class Exits:
         self._launches: dict[str, _Launch] = defaultdict(_Launch)
         self._lost: dict[int, bool] = {}
         """The ranks that say that they lost others, or (False) wait for them in vain."""
+        self._locals: tuple[dict[int, bool], set[int]] = {}, set()
+        """The same, and who raised something, of those of whom only the number on their node is known."""
         self._agents = False
         """Whether there are launchers of whole nodes: the tasks of srun and mpirun are these then."""
         self._raised: set[int] = set()
@@ -128,10 +132,25 @@ class Exits:
             self._launches[name].each = int(each["each"])
         elif "; will restart worker group" in text:
             self._launches[name] = _Launch(each=self._launches[name].each)
-        elif who.rank is not None and (lost := _LOST.search(text)):
-            self._lost.setdefault(who.rank, lost["gone"] is not None)
-        elif who.rank is not None and "Traceback (most recent call last)" in text:
-            self._raised.add(who.rank)
+        else:
+            self._hear(who, text)
+
+    def _hear(self, who: Who, text: str) -> None:
+        lost, raised = (self._lost, self._raised) if who.rank is not None else self._locals
+        number = who.local_rank if who.rank is None else who.rank
+        if number is not None and (said := _LOST.search(text)):
+            lost.setdefault(number, said["gone"] is not None)
+        elif number is not None and "Traceback (most recent call last)" in text:
+            raised.add(number)
+
+    def _place_locals(self) -> None:
+        """Take for ranks those of whom only the local rank is known, where there is but one node."""
+        rows = [row for launch in self._launches.values() for row in launch.rows.values()]
+        if len({rank - local for rank, local, _ in rows}) == 1:
+            first = rows[0][0] - rows[0][1]
+            lost, raised = self._locals
+            self._lost = {**{first + local: gone for local, gone in lost.items()}, **self._lost}
+            self._raised |= {first + local for local in raised}
 
     def ranks(self) -> dict[int, str]:
         """All that did not end with status 0, and the host of each (empty: not said), where torchrun tells so of all;
@@ -145,6 +164,7 @@ class Exits:
     def compared(self) -> list[str]:
         """Of each node whose ranks say that they lost others: which had left without an error. Else, where ranks lost
         one, the only one that ended by itself and does not say why."""
+        self._place_locals()
         launches = [launch for launch in self._launches.values() if launch.whole]
         found = dict.fromkeys(line for launch in launches if (line := self._left_by(launch)))
         # Where they waited in vain, who did so for the shortest time ends first.

@@ -68,6 +68,13 @@ def test_a_rank_between_those_of_the_table_had_left(tmp_path: Path) -> None:
     assert said(tmp_path, text) == [("process/peer-exited-early", (1,), ("n1",))]
 
 
+def test_local_ranks_are_ranks_where_there_is_one_node(tmp_path: Path) -> None:
+    """As torchrun --tee of torch before 2.3 labels them."""
+    text = raised(0, GONE) + raised(2, GONE)
+    text = text.replace("[rank0]: ", "[default0]:").replace("[rank2]: ", "[default2]:") + ended(2, 1, 0)
+    assert said(tmp_path, text) == [("process/peer-exited-early", (1,), ("n1",))]
+
+
 def test_the_last_rank_had_left_where_it_is_said_how_many_there_are(tmp_path: Path) -> None:
     text = raised(0, GONE) + raised(1, GONE) + ended(1, 1, 0)
     assert said(tmp_path, f"+ torchrun --nproc-per-node 3 train.py\n{text}")[0][:2] == (
