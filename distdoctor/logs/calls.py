@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from distdoctor.logs.exits import LOST
 from distdoctor.logs.rank_list import rank_list
 from distdoctor.model.facts.logs import Match
 
@@ -24,7 +25,6 @@ _ALL = ("all_reduce", "barrier", "all_gather", "all_gather_into_tensor", "reduce
 _BACKWARD = "all_reduce in backward"
 """What DistributedDataParallel does with the gradients."""
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
-_LOST = re.compile(r"(?P<waited>Timed out waiting \d)|Connection (?:closed|reset) by peer")
 
 
 def call_of(frame: str, frames: str) -> dict[str, str]:
@@ -45,11 +45,11 @@ def compared(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[str]:
     told: dict[str, str] = {}
     waited = set()
     for match in matches:
-        rank, lost = match.who.rank, _LOST.search(match.text)
+        rank, lost = match.who.rank, LOST.search(match.text)
         if rank is not None and lost is not None and "collective" in match.values:
             call = calls[rank] = match.values["collective"]  # of the last try
             told[call] = f"{call}{match.values.get('called_at', '')}"
-            waited |= {rank} if lost["waited"] else set()
+            waited |= set() if lost["gone"] else {rank}
     if not waited or not calls.keys() <= {*ranks}:
         return []
     (usual, most), *others = Counter(calls.values()).most_common()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from distdoctor.logs.rank_list import rank_list
@@ -49,7 +50,7 @@ _ENDED = re.compile(
 )
 """What srun says of each task, and mpirun of the first process that a signal, or an error of its own, has ended."""
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
-_LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
+LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
 """What a rank says when another has left (``gone``), or does not come."""
 MOST = 65536
 """Ranks of one file that are counted."""
@@ -138,19 +139,20 @@ class Exits:
     def _hear(self, who: Who, text: str) -> None:
         lost, raised = (self._lost, self._raised) if who.rank is not None else self._locals
         number = who.local_rank if who.rank is None else who.rank
-        if number is not None and (said := _LOST.search(text)):
+        if number is not None and (said := LOST.search(text)):
             lost.setdefault(number, said["gone"] is not None)
         elif number is not None and "Traceback (most recent call last)" in text:
             raised.add(number)
 
-    def _place_locals(self) -> None:
-        """Take for ranks those of whom only the local rank is known, where there is but one node."""
-        rows = [row for launch in self._launches.values() for row in launch.rows.values()]
-        if len({rank - local for rank, local, _ in rows}) == 1:
-            first = rows[0][0] - rows[0][1]
-            lost, raised = self._locals
-            self._lost = {**{first + local: gone for local, gone in lost.items()}, **self._lost}
-            self._raised |= {first + local for local in raised}
+    def _spoke(self) -> tuple[dict[int, bool], set[int]]:
+        """Which ranks lost others and which raised something; where there is but one node, those of whom only the
+        local rank is known are ranks, too."""
+        (lost, raised), rows = self._locals, [row for launch in self._launches.values() for row in launch.rows.values()]
+        if len({rank - local for rank, local, _ in rows}) != 1:
+            return self._lost, self._raised
+        first = rows[0][0] - rows[0][1]
+        placed = {first + local: gone for local, gone in lost.items()}
+        return {**placed, **self._lost}, self._raised | {first + local for local in raised}
 
     def ranks(self) -> dict[int, str]:
         """All that did not end with status 0, and the host of each (empty: not said), where torchrun tells so of all;
@@ -164,33 +166,34 @@ class Exits:
     def compared(self) -> list[str]:
         """Of each node whose ranks say that they lost others: which had left without an error. Else, where ranks lost
         one, the only one that ended by itself and does not say why."""
-        self._place_locals()
+        lost, raised = self._spoke()
         launches = [launch for launch in self._launches.values() if launch.whole]
-        found = dict.fromkeys(line for launch in launches if (line := self._left_by(launch)))
+        found = dict.fromkeys(line for launch in launches if (line := _left_by(launch, lost)))
         # Where they waited in vain, who did so for the shortest time ends first.
-        if found or not self._lost or not all(self._lost.values()):
+        if found or not lost or not all(lost.values()):
             return [*found]
-        silent = [(rank, launch.where, code) for launch in launches for rank, code in self._silent(launch)]
+        ended = [(rank, launch.where, code) for launch in launches for rank, code in _by_itself(launch)]
         if not self._agents and not any(launch.rows or launch.signalled for launch in self._launches.values()):
-            told = dict.fromkeys(first for first in self._ended.values() if first is not None)
-            silent = [first for first in told if first[0] not in {*self._lost, *self._raised}]
+            ended = [*dict.fromkeys(first for first in self._ended.values() if first is not None)]
+        silent = [one for one in ended if one[0] not in {*lost, *raised}]
         if len(silent) != 1:
             return []
         rank, where, code = silent[0]
-        return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(self._lost))} lost it"]
+        return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(lost))} lost it"]
 
-    def _left_by(self, launch: _Launch) -> str:
-        lost, left = sorted({rank for rank, _, _ in launch.rows.values()} & self._lost.keys()), _left(launch)
-        if not lost or not left:
-            return ""
-        before = f"before {rank_list(lost)} lost {'it' if len(left) == 1 else 'them'}"
-        return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
 
-    def _silent(self, launch: _Launch) -> list[tuple[int, str]]:
-        """The one rank that was sent no signal, and its exit code, where it says nothing; none where it is not one."""
-        by_itself = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
-        silent = len(by_itself) == 1 and by_itself[0][0] not in {*self._lost, *self._raised}
-        return by_itself if silent else []
+def _left_by(launch: _Launch, lost: Collection[int]) -> str:
+    those, left = sorted({rank for rank, _, _ in launch.rows.values()} & {*lost}), _left(launch)
+    if not those or not left:
+        return ""
+    before = f"before {rank_list(those)} lost {'it' if len(left) == 1 else 'them'}"
+    return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
+
+
+def _by_itself(launch: _Launch) -> list[tuple[int, str]]:
+    """The one rank that was sent no signal, and its exit code; none where it is not one."""
+    ended = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
+    return ended if len(ended) == 1 else []
 
 
 def _first(ended: re.Match[str]) -> tuple[int, str, str] | None:
