@@ -66,7 +66,7 @@ LOG = (
     Line(
         ("NCCL WARN NET/OFI ", "failed to initialize ATL"),  # oneCCL's
         r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected |Creating .{1,80}failed)"
-        r"|oneCCL.{0,200}failed to initialize ATL",
+        r"|(?:oneCCL.{0,200}|^)failed to initialize ATL",
         shows="symptom",
         why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
     ),

@@ -52,6 +52,13 @@ LOG = (
         "interface)",
     ),
     Line(
+        "Socket creation failed : Address family",
+        r"WARN (?:Net : |ncclSocket\w{1,20}: )?Socket creation failed",
+        shows="symptom",
+        why="a node that has no interface at all, and one whose IPv6 is off while the others tell such addresses, show "
+        "the same",
+    ),
+    Line(
         ("No usable listening interface found", "_NET_IFNAME"),
         "No usable listening interface found|no device found (?:matching|after excluding) .{1,200}verify NCCL_OOB",
     ),
