@@ -17,7 +17,8 @@ network, name its interface in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.
 
 When it is harmless
 -------------------
-When the job sends little between these nodes.
+When the job sends little between these nodes. Where a link loses packets, that is enough to make it slow: it is left
+to mesh/packet-loss as long as the collectives of the check end.
 
 See also
 --------
@@ -37,6 +38,7 @@ from distdoctor.check_api import (
     blamed_for_links,
     data_interface,
     failed_ranks,
+    lossy_links,
     measured_links,
     slow_links,
     some_of,
@@ -56,11 +58,19 @@ MAX_LINKS = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    usual = usual_link_speed(cluster)
-    bad = slow_links(measured_links(cluster), usual)
+    links, usual = measured_links(cluster), usual_link_speed(cluster)
+    bad = slow_links(links, usual)
+    if not starved(cluster, bad):
+        lossy = {pair(link) for link in lossy_links(links)}
+        bad = [link for link in bad if pair(link) not in lossy]
     for nodes, links, unsure in blamed_for_links(cluster, bad):
         found = finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
         yield replace(found, severity="fail") if starved(cluster, links) else found
+
+
+def pair(link: MeasuredLink) -> frozenset[str]:
+    """Both ends. TCP slows down for what is lost, data or acknowledgement, so that loss either way makes both slow."""
+    return frozenset((*link.source.keys, *link.target.keys))
 
 
 def starved(cluster: Cluster, links: list[MeasuredLink]) -> bool:

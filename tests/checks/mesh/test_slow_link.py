@@ -83,6 +83,20 @@ def test_a_router_by_which_all_of_it_goes_is_told() -> None:
     assert [fix.option for fix in one.fixes] == [1, 2] and "10.77.0.1" in one.fixes[1].text
 
 
+def test_a_link_is_slow_for_what_is_lost_on_it_either_way() -> None:
+    for lossy in (into(2, 3), out_of(2, 3)):
+        found_too = judged(*measured(3, slow=out_of(2, 3), lossy=lossy)).findings
+        assert [one.check for one in found_too] == ["mesh/packet-loss"]
+    elsewhere = judged(*measured(4, slow=[(2, 3), (3, 2)], lossy=[(0, 1), (1, 0)])).findings
+    assert {one.check for one in elsewhere} == {"mesh/packet-loss", CHECK}
+
+
+def test_a_link_that_loses_packets_and_starves_the_collectives_is_still_told() -> None:
+    error = "ended after 17.1 s: it did not return"
+    facts = (failing(one, "collective", error) for one in measured(2, slow=[(1, 0)], lossy=[(1, 0)], speed=2e4))
+    assert (CHECK, "fail") in [(one.check, one.severity) for one in judged(*facts).findings]
+
+
 def test_a_rank_that_failed_of_its_own_did_not_wait_for_the_link() -> None:
     roots = judged(*starving("RuntimeError: out of memory")).roots
     assert [(one.check, one.severity) for one in roots] == [("collective/failed", "fail"), (CHECK, "warn")]
