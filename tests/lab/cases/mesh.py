@@ -36,7 +36,7 @@ from tests.lab.harness.case import Case, Root, patient
 LOSSY = 15.0
 """Seconds to the verdict where each small packet may be lost, also on the same machine when it is idle: the first packet
 of a connection is sent again after 1 s (RFC 6298, 2.1), and every stage makes connections one after another. A plain
-job of the same six ranks took 7.7 s there instead of 5.6 s (medians of 8), the check 9.4 s (6.9 to 11.5 s in 17)."""
+job of the same six ranks took 7.7 s there instead of 5.6 s (medians of 8), the check 9.3 s (6.9 to 11.5 s in 17)."""
 
 CASES = [
     Case("only MASTER_PORT is open on the lower address", only_master_port(0), "mesh/peer-ports-blocked", ["host0"]),
