@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC
-from distdoctor.mesh.replies import Silent, owed, read, unacknowledged
+from distdoctor.mesh.replies import Silent, owed, read
 from distdoctor.mesh.samples import SILENT_SECONDS
 from distdoctor.mesh.target import Target
 from distdoctor.model.facts import ConnectOutcome, LinkRate
 from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
+from distdoctor.probes.hasten import hasten, unacknowledged
 from distdoctor.probes.tcp_info import tcp_info
 
 HANGS_UP_SECONDS = 1.0
@@ -26,6 +27,8 @@ PAYLOAD_SECONDS = 2.2
 GRACE_SECONDS = 0.5
 PINGS = 100
 PING_SECONDS = 1.0
+PING_PATIENCE = 0.02
+"""Seconds beyond two round trips after which another message goes out beside one without an answer."""
 
 
 @dataclass
@@ -126,17 +129,35 @@ async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
 
 async def _ping(opened: socket.socket, tried: Tried) -> None:
     """Small messages to and fro: their median time, and how many segments TCP had to repeat for them."""
-    loop = asyncio.get_running_loop()
     end = time.monotonic() + PING_SECONDS
     trips: list[float] = []
-    before = tcp_info(opened)
+    before, asked, heard = tcp_info(opened), 0, 0
+
+    def ask() -> None:
+        nonlocal asked
+        opened.send(ASK.pack(b"P", 0))
+        asked += 1
+
+    async def hear(most: int) -> bool:
+        """Whether the answers to so many have come."""
+        nonlocal heard
+        while heard < most:
+            await hasten(opened, ask, PING_PATIENCE)
+            if not await owed(opened, 1, CONNECT_SECONDS):
+                return False
+            heard += 1
+        return True
+
     try:
         while len(trips) < PINGS and time.monotonic() < end:
             started = time.monotonic()
-            await loop.sock_sendall(opened, ASK.pack(b"P", 0))
-            if not await owed(opened, 1, CONNECT_SECONDS):
+            ask()
+            if not await hear(asked):
                 break
             trips.append(time.monotonic() - started)
+        else:
+            while heard < asked and await hear(asked):
+                pass
     finally:
         after = tcp_info(opened)
         tried.rate = LinkRate(

@@ -119,6 +119,8 @@ def _bound() -> socket.socket:
     except OSError:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("0.0.0.0", 0))
+    # For those that it accepts: asyncio does that for none whose protocol number is the default's 0.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import socket
-import struct
-import termios
 import time
 
+from distdoctor.probes.hasten import unacknowledged
 from distdoctor.probes.readiness import received
 
 PATIENCE_SECONDS = 7.0
@@ -70,11 +68,3 @@ async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:
         return await read(opened, length, max(PATIENCE_SECONDS - seconds, LOOK_SECONDS))
     except asyncio.TimeoutError:
         raise Silent from None
-
-
-def unacknowledged(opened: socket.socket) -> int:
-    """Bytes that were sent and that the other's kernel has not acknowledged (SIOCOUTQ, tcp(7))."""
-    try:
-        return int(struct.unpack("=i", fcntl.ioctl(opened, termios.TIOCOUTQ, bytes(4)))[0])
-    except OSError:
-        return 0

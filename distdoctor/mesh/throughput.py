@@ -9,10 +9,11 @@ import time
 from dataclasses import replace
 
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL
-from distdoctor.mesh.replies import read, unacknowledged
+from distdoctor.mesh.replies import read
 from distdoctor.mesh.target import Target
 from distdoctor.model.facts import LinkRate
 from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
+from distdoctor.probes.hasten import unacknowledged
 from distdoctor.probes.tcp_info import TcpInfo, tcp_info
 
 CHUNK = 256 * 1024

@@ -24,7 +24,8 @@ async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False
     try:
         await asyncio.wait({seen}, timeout=max(0.0, seconds))
     finally:
-        (loop.remove_writer if to_write else loop.remove_reader)(opened)
+        if opened.fileno() >= 0:  # else it was closed meanwhile, and its number may be another's
+            (loop.remove_writer if to_write else loop.remove_reader)(opened)
     return seen.done() or _now(opened, select.POLLOUT if to_write else select.POLLIN)
 
 

@@ -23,6 +23,8 @@ class TcpInfo:
     """Segments that were sent and are not acknowledged: none where the other's window is shut."""
     again: int = 0
     """How often the first of these was sent again since something was acknowledged last."""
+    round_trip: int = 0
+    """Microseconds: smoothed, as TCP's own patience is reckoned from it."""
 
 
 def tcp_info(opened: socket.socket) -> TcpInfo:
@@ -42,4 +44,5 @@ def tcp_info(opened: socket.socket) -> TcpInfo:
         receiver_limited=struct.unpack_from("=Q", data, 176)[0],
         in_flight=struct.unpack_from("=I", data, 24)[0],
         again=data[2],
+        round_trip=struct.unpack_from("=I", data, 68)[0],
     )

@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from distdoctor.probes.connect import open_socket
+from distdoctor.probes.hasten import hasten
 from distdoctor.probes.tcp_info import tcp_info
 from distdoctor.store.identify import VALIDATE
 
@@ -54,6 +55,8 @@ class StoreClient:
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self._first = True
+        self._beside = 0
+        """Answers that will come after what is waited for: one byte each, to what was asked so that it comes sooner."""
         self._running: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -116,7 +119,7 @@ class StoreClient:
                 if length > MAX_VALUE + 64:
                     await self._again()
                     raise Oversize(f"has {length} bytes")
-                return await self._read(length)
+                return await self._read(length, last=True)
 
         return await self._carry_out(ask())
 
@@ -126,13 +129,13 @@ class StoreClient:
         contact, opened = await open_socket(self._address, self._port, self._seconds, MAX_SEGMENT)
         if opened is None:
             raise StoreGone(f"connect to {self._address} port {self._port}: {contact.outcome}")
-        self._socket, self._first = opened, True
+        self._socket, self._first, self._beside = opened, True, 0
 
     async def _request(self, message: bytes, reply_length: int) -> bytes:
         async def ask() -> bytes:
             async with self._lock:
                 await self._send(message)
-                return await self._read(reply_length)
+                return await self._read(reply_length, last=True)
 
         return await self._carry_out(ask())
 
@@ -159,11 +162,24 @@ class StoreClient:
         except (OSError, ValueError) as err:
             raise StoreGone(f"the connection to the store ended: {err}") from None
 
-    async def _read(self, length: int) -> bytes:
+    def _ask_beside(self) -> None:
+        self._socket.send(struct.pack("=BQ", _CHECK, 1) + _text("beside"))
+        self._beside += 1
+
+    async def _read(self, length: int, last: bool = False) -> bytes:
+        """So many bytes; of the ``last`` of an answer also what follows it, which is dropped."""
+        data = await self._read_bytes(length)
+        while last and self._beside:
+            more, self._beside = self._beside, 0
+            await self._read_bytes(more)
+        return data
+
+    async def _read_bytes(self, length: int) -> bytes:
         parts: list[bytes] = []
         loop = asyncio.get_running_loop()
         while length:
             try:
+                await hasten(self._socket, self._ask_beside)
                 part = await asyncio.wait_for(loop.sock_recv(self._socket, min(length, 1 << 20)), self._seconds)
             except asyncio.TimeoutError:
                 asked = tcp_info(self._socket)

@@ -69,6 +69,30 @@ def test_a_path_that_swallows_whole_segments_alone_stalls(dropped: bool, told: s
     assert lines_of(f"DROPPED = {dropped}\n{WHOLE}", "--net", tools=("nft",)) == [told]
 
 
+LOSSY = """
+import asyncio, subprocess
+from distdoctor.mesh.link import PINGS, try_link
+from distdoctor.mesh.listener import Listener
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+rule = "meta length < 100 tcp flags & (syn | fin | psh) == psh numgen inc mod 10 == 3 drop"
+table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
+subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
+    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)), token)
+    listener.close()
+    rate = tried.rate
+    told = 2 < rate.retransmitted < 0.3 * rate.segments and rate.segments > PINGS
+    print(tried.outcome, told or (rate.retransmitted, rate.segments))
+asyncio.run(main())
+"""
+
+
+def test_a_link_that_loses_a_packet_in_ten_carries_every_small_message_within_the_time_for_them() -> None:
+    """TCP by itself repeats one after 0.2 s (RFC 6298; Linux's TCP_RTO_MIN): five losses would be all of that time."""
+    assert lines_of(LOSSY, "--net", tools=("ip", "nft")) == ["open True"]
+
+
 DEAD = """
 import asyncio, subprocess
 from distdoctor.mesh.listener import Listener

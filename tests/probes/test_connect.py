@@ -103,6 +103,28 @@ def test_the_kernels_extended_error(data: bytes, expected: tuple[int, int, int, 
     assert parse_extended_error(data) == expected
 
 
+_LOST = """
+import asyncio, subprocess
+from distdoctor.probes.connect import connect
+table = "table ip f { chain i { type filter hook input priority 0; tcp flags syn numgen inc mod 1000 < 1 drop; }; }"
+subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    accepted = []
+    server = await asyncio.start_server(lambda reader, writer: accepted.append(reader), "127.0.0.1", 4000)
+    found = await connect("127.0.0.1", 4000)
+    await asyncio.sleep(0.1)
+    ended = [await asyncio.wait_for(reader.read(1), 2) for reader in accepted]
+    server.close()
+    print(found.outcome, 0.2 < found.seconds < 0.9, ended)
+asyncio.run(main())
+"""
+
+
+def test_a_lost_first_packet_costs_less_than_the_second_after_which_tcp_sends_it_again() -> None:
+    """And of the two connections none is left open."""
+    assert lines_of(_LOST, "--net", tools=("ip", "nft")) == ["open True [b'']"]
+
+
 _OWN_FILTER = """
 import asyncio, subprocess
 from distdoctor.probes.connect import connect

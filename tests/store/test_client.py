@@ -17,6 +17,7 @@ from distdoctor.probes.tcp_info import TcpInfo
 from distdoctor.ranks.supervisor import Child
 from distdoctor.store import client
 from distdoctor.store.client import MAX_VALUE, StoreClient, StoreError, StoreGone, StoreSilent
+from tests.helpers.namespaces import lines_of
 from tests.helpers.running import Running
 from tests.helpers.servers import RealStore, serving, unused_port
 
@@ -221,3 +222,34 @@ def test_a_length_beyond_all_values_is_refused_before_anything_is_read() -> None
 
     with serving(lie) as port:
         using(port, work)
+
+
+_LOSSY = """
+import asyncio, subprocess, sys
+from torch.distributed import TCPStore
+from distdoctor.store.client import StoreClient
+rule = "meta length < 200 tcp flags & (syn | fin | psh) == psh numgen inc mod 7 == 3 drop"
+table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
+subprocess.run("ip link set lo up", shell=True, check=True)
+store = TCPStore("127.0.0.1", 4000, is_master=True, wait_for_workers=False, use_libuv=LIBUV)
+subprocess.run(f"nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+beside = []
+ask = StoreClient._ask_beside
+StoreClient._ask_beside = lambda self: (beside.append(1), ask(self))
+async def main():
+    client = await StoreClient.connect("127.0.0.1", 4000)
+    told = []
+    for number in range(20):
+        await client.set(f"key{number}", b"v" * number)
+        told.append((await client.get(f"key{number}"), await client.has("none"), await client.add("sum", 1)))
+    print(told == [(b"v" * number, False, number + 1) for number in range(20)], bool(beside))
+    print(await client.closed(0.3))
+    client.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("libuv", [True, False])
+def test_answers_do_not_mix_where_packets_get_lost(libuv: bool) -> None:
+    """What is asked beside a request, so that its answer comes sooner, has an answer, too."""
+    assert lines_of(f"LIBUV = {libuv}\n{_LOSSY}", "--net", tools=("ip", "nft")) == ["True True", "False"]
