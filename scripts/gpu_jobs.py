@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -136,13 +137,27 @@ def job(one: Job, number: int, kept: Path, python: str) -> str:
                 process.wait(max(1.0, began + last - time.monotonic()))
             statuses.append(process.returncode)
     finally:
+        ranks = [rank for process in processes for rank in children(process.pid)]
         for process in processes:
             process.terminate()  # torchrun ends its ranks, which are in sessions of their own
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(8)
             end_all(process)
+        for rank in ranks:  # one that was stopped heeds nothing that torchrun had time for
+            with contextlib.suppress(OSError):
+                os.kill(rank, signal.SIGKILL)
     return f"{one.name}: ready {ready:.1f} s, ended {time.monotonic() - began:.1f} s {statuses}{said}"
+
+
+def children(parent: int) -> list[int]:
+    """The processes that this one has started, as long as it is there."""
+    found = list[int]()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            if f"\nPPid:\t{parent}\n" in status.read_text():
+                found.append(int(status.parent.name))
+    return found
 
 
 def found(report: Path) -> str:
@@ -236,6 +251,29 @@ CLUSTERS = (
     Cluster("sockets without a number", both(NCCL_SOCKET_NTHREADS="99")),
     Cluster("no GPU for b", ({}, {"CUDA_VISIBLE_DEVICES": ""})),
     Cluster("ports of b are dropped", setup=(drop("tcp dport 20000-65535 ct state new"),)),
+    Cluster("b loses a small packet in ten", setup=(drop("meta length < 400 numgen random mod 100 < 10"),)),
+    Cluster("b takes no full packet", setup=(drop("meta length > 1400"),)),
+    Cluster("another algorithm", ({"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"})),
+    Cluster("other numbers of channels", ({"NCCL_MAX_NCHANNELS": "1"}, {"NCCL_MIN_NCHANNELS": "8"})),
+    Cluster("other numbers of sockets", ({"NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "4"}, {})),
+    Cluster("threads for one alone", ({"NCCL_NTHREADS": "64"}, {})),
+    Cluster("the only interface shut out", both(NCCL_SOCKET_IFNAME="^eth")),
+    Cluster("the interface by its whole name", both(NCCL_SOCKET_IFNAME="=eth0")),
+    Cluster("loopback for both", both(NCCL_SOCKET_IFNAME="lo")),
+    Cluster("loopback for b", ({}, {"NCCL_SOCKET_IFNAME": "lo"})),
+    Cluster("IPv6 for both", both(NCCL_SOCKET_FAMILY="AF_INET6")),
+    Cluster("an id at a's address", both(NCCL_COMM_ID="{net}.1:29777")),
+    Cluster("an id at nobody's address", both(NCCL_COMM_ID="{net}.9:29777")),
+    Cluster("an id for b alone", ({}, {"NCCL_COMM_ID": "{net}.1:29777"})),
+    Cluster("a topology that is not there", both(NCCL_TOPO_FILE="/nowhere/topology.xml")),
+    Cluster("a plugin that is not there", both(NCCL_NET_PLUGIN="nowhere")),
+    Cluster("a network that is not there", both(NCCL_NET="Nothing")),
+    Cluster("one without blocking", ({"TORCH_NCCL_USE_COMM_NONBLOCKING": "1"}, {})),
+    Cluster("one that waits in its own thread", ({"TORCH_NCCL_BLOCKING_WAIT": "1"}, {})),
+    Cluster("launches one by one", both(CUDA_LAUNCH_BLOCKING="1")),
+    Cluster("no eager memory for one", ({"NCCL_CUMEM_ENABLE": "0"}, {})),
+    Cluster("a log where none can be", both(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE="/nowhere/nccl.%h.%p")),
+    Cluster("a GPU by a name of another's", ({}, {"CUDA_VISIBLE_DEVICES": "GPU-00000000-1111-2222-3333-444444444444"})),
 )
 
 
@@ -278,7 +316,7 @@ def cluster(one: Cluster, number: int, kept: Path, python: str) -> str:
 def part(given: tuple[str, Cluster, Sequence[str], str, int, Path, str]) -> int | None:
     what, one, hosts, net, rank, place, python = given
     named = f"{what}-{rank}"
-    env = {"MASTER_ADDR": f"{net}.1", "MASTER_PORT": "29500", **one.env[rank]}
+    env = {"MASTER_ADDR": f"{net}.1", "MASTER_PORT": "29500"} | {k: v.format(net=net) for k, v in one.env[rank].items()}
     below = ["ip", "netns", "exec", hosts[rank], "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"']
     if what == "check":
         flags = ["--nproc-per-node", "1", "--backend", "nccl", *one.flags, "--nnodes", "2", "--node-rank", str(rank)]
@@ -296,7 +334,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--at-once", type=int, default=6)
-    parser.add_argument("--only", default="", help="jobs or clusters whose names begin so")
+    parser.add_argument("--only", default="", help='jobs whose names begin so, clusters with "nodes: " before them')
     given = parser.parse_args(words)
     end = time.monotonic() + given.minutes * 60
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -321,8 +359,8 @@ def main(words: Sequence[str]) -> int:
 
         with ThreadPoolExecutor(given.at_once) as pool:
             for number, two in enumerate(CLUSTERS, 1):
-                if two.name.startswith(given.only):
-                    pool.submit(part_of, lambda two=two, n=number: cluster(two, n, kept, python), f"nodes: {two.name}")  # type: ignore[misc]
+                if (what := f"nodes: {two.name}").startswith(given.only):
+                    pool.submit(part_of, lambda two=two, n=number: cluster(two, n, kept, python), what)  # type: ignore[misc]
             for number, one in enumerate(JOBS, 1):
                 if one.name.startswith(given.only):
                     pool.submit(part_of, lambda one=one, n=number: job(one, n, kept, python), one.name)  # type: ignore[misc]
