@@ -210,7 +210,7 @@ def drop(rule: str) -> str:
         (
             "ip netns exec {b} nft add table inet f",
             "ip netns exec {b} nft 'add chain inet f i {{ type filter hook input priority 0; }}'",
-            f"ip netns exec {{b}} nft add rule inet f i {rule} drop",
+            f"ip netns exec {{b}} nft 'add rule inet f i {rule} drop'",
         )
     )
 
