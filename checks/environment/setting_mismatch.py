@@ -72,6 +72,11 @@ LOG = (
         shows="symptom",
         why="ranks that do different things, and adapters with PCI_WR_ORDERING=force_relax, show the same",
     ),
+    Line(  # distdoctor's own, of what each rank's NCCL said
+        "settings: the ranks' NCCL is set differently",
+        shows="hint",
+        why="not every setting that differs does harm",
+    ),
 )
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"

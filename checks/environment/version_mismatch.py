@@ -46,6 +46,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 PREVENTS = "nccl group formed"
+UNLIKE = "ranks whose NCCL has other settings or plugins send each other what is not expected, too"
+"""Seen on an H100 with one version and NCCL_MAX_NCHANNELS=1 on one of two ranks, NCCL_MIN_NCHANNELS=8 on the other."""
 LOG = (
     Line(
         "settings: the ranks have different versions of NCCL",
@@ -55,7 +57,13 @@ LOG = (
     Line(
         "Message truncated : received",
         r"Message truncated : received (?P<got>\d+)(?:,\d+)? bytes instead of (?P<wanted>\d+)",
-        shows="end",
+        shows="symptom",
+        why=UNLIKE,
+    ),
+    Line(  # NCCL issue 1267
+        "is neither AF_INET",
+        shows="symptom",
+        why=UNLIKE,
     ),
     Line(
         "Mismatched NCCL version",

@@ -38,9 +38,6 @@ LOG = (
         shows="cause",
     ),
     Line(
-        "is neither AF_INET",
-    ),
-    Line(
         "no usable listening interface found",
     ),
     Line(

@@ -67,7 +67,9 @@ SHOWN = 6
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lost = {**by_links(cluster), **doubled(cluster), **by_warnings(cluster)}
+    told = {(pick.node, pick.address) for pick in wrongly_picked(cluster) if pick.backend == "nccl"}
+    found = {**by_links(cluster), **doubled(cluster), **by_warnings(cluster)}
+    lost = {place: lines for place, lines in found.items() if place not in told}  # by network/wrong-interface
     if not lost:
         return
     nodes = [node for node in cluster.nodes if any(node is owner for owner, _ in lost)]

@@ -6,9 +6,13 @@ GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The 
 (GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, need not be alike: a job on
 nodes that differ in them ran.
 
-What NCCL makes of its own was read, and but for NCCL_BUFFSIZE not tried: its ranks tell each other the graphs that they
-found (src/init.cc, ``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and
-buffers from its own environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``).
+Of NCCL's own 31 were tried, each on one of two ranks that met over sockets as two hosts do, in seven operations of five
+sizes (2.28.9, on an H100; scripts/gpu_settings.py). Its ranks tell each other the graphs that they found (src/init.cc,
+``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and buffers from its own
+environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``). Where those differ it ends or hangs:
+NCCL_ALGO, NCCL_PROTO, NCCL_MIN_CTAS and NCCL_MAX_CTAS in the first collective, NCCL_MIN_P2P_NCHANNELS,
+NCCL_MAX_P2P_NCHANNELS, NCCL_NET_SHARED_BUFFERS and NCCL_ALLOC_P2P_NET_LL_BUFFERS in the first all_to_all, NCCL_NTHREADS
+in an all_reduce of 8 KB, and FATAL_SETTINGS has those that a small one does not show. With the 18 others all went well.
 """
 
 from __future__ import annotations
@@ -26,12 +30,15 @@ had as many, and does not tell the others how many it has (torch 2.6 and later, 
 BUFFERS = "NCCL_BUFFSIZE"
 """With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB ended with ``message
 truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
-FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, BUFFERS)
+SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
+"""What only larger messages show: a broadcast of 8 KB hung with the second on one of two hosts, an all_to_all of 256 KB
+hung on one and gave the other wrong data with the third, one of 4 MB hung with the last (2.28.9, on an H100)."""
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *SIZES)
 """Where these differ a job hangs or ends, with every version of torch or NCCL that has them. The others are newer, or
 of one build: a version that does not read them runs."""
-TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
+TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT",)
 """torch's own settings of NCCL that decide how its ranks find each other; the others are about timeouts, dumps and
-checks within a process."""
+checks within a process (with TORCH_NCCL_USE_COMM_NONBLOCKING on one of two ranks the other's operations all passed)."""
 _LOCAL = re.compile(
     r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
     r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET|_ASYNC_EVENTS"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
+from distdoctor.knowledge.shared_settings import must_be_alike, setting_effect
 from distdoctor.model.facts.logs import Who
 
 LITERALS = (
@@ -15,10 +16,8 @@ LITERALS = (
     "NCCL INFO NET/Socket : Using ",
     "NCCL INFO Bootstrap : Using ",
     "NCCL INFO cudaDriverVersion ",
-    "NCCL_SOCKET_IFNAME set by environment to ",
+    " set by environment to ",
     "NCCL_IB_HCA set ",
-    "NCCL_IB_DISABLE set by environment to ",
-    "NCCL_P2P_DISABLE set by environment to ",
     " via P2P/",
     " via SHM/",
     " via NET/",
@@ -37,6 +36,7 @@ _SAID = (
 )
 _ALONE = re.compile(r"(?:lo|docker\d*|br-\w+|virbr\d*|veth\w*|cni\d*|flannel\S*|tailscale\d*|tun\d*)")
 """Interfaces behind which there is only this host, or a network of its own."""
+_VARIABLE = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>\S+)")
 SHOWN = 4
 """Values of one kind that are told."""
 MOST = 4096
@@ -79,7 +79,27 @@ class Settings:
         alone = [name for name in interfaces if _ALONE.fullmatch(name)]
         if alone and (len(interfaces) > len(alone) or not {*alone} <= {"lo"}):
             found.append(f"settings: NCCL uses {', '.join(alone)}; interfaces: {told['interface']}")
+        unlike = list(self._unlike())
+        if unlike:
+            found.append(f"settings: the ranks' NCCL is set differently: {'; '.join(unlike)}")
         return found
+
+    def _unlike(self) -> Iterator[str]:
+        """The variables that must be alike and are not, among those who also say which network NCCL took: they are past
+        the place where NCCL tells what is set."""
+        everyone = set[str]().union(*self._said.get("network", {}).values())
+        apart: dict[str, dict[str, str]] = {}
+        for value, speakers in self._said.get("variable", {}).items():
+            if (found := _VARIABLE.match(value)) is not None and must_be_alike(found["name"], nccl=True, gloo=False):
+                apart.setdefault(found["name"], {}).update(dict.fromkeys(speakers, found["value"].rstrip(".")))
+        for name, values in apart.items():
+            of_ranks = {who.startswith("rank ") for who in {*everyone, *values}}  # a host's line may be a rank's, too
+            if len({setting_effect(name, values.get(who)) for who in everyone}) < 2 or len(of_ranks) > 1:
+                continue
+            said: dict[str, set[str]] = {}
+            for who in everyone:
+                said.setdefault(values.get(who, "not set"), set()).add(who)
+            yield f"{name}: {'; '.join(_values(dict(sorted(said.items()))))}"
 
 
 def _values(values: dict[str, set[str]]) -> Iterator[str]:

@@ -75,3 +75,32 @@ def test_versions_that_differ_are_a_candidate_where_something_failed(tmp_path: P
     settings(tmp_path, one, two)
     found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
     assert found.candidates == () and not any("says of itself" in note for note in found.notes)
+
+
+def test_variables_that_must_be_alike_and_are_not(tmp_path: Path) -> None:
+    one, two = (
+        INFO.format(n=n, interface="eth0", version="2.21.5+cuda12.4")
+        + f"gpu0{n}:10:20 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth{n}\n"
+        for n in (1, 2)
+    )
+    said = "gpu01:10:20 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 1.\n"
+    failed = "gpu02:10:20 [0] NCCL WARN Message truncated : received 4096 bytes instead of 512\n"
+    settings(tmp_path, one + said, two + failed)
+    found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
+    assert [one.check for one in found.candidates][:2] == [
+        "environment/setting-mismatch",
+        "environment/version-mismatch",
+    ]
+    assert "NCCL_MAX_NCHANNELS: 1 (gpu01); not set (gpu02)" in found.candidates[0].why
+    assert "IFNAME" not in found.candidates[0].why
+    both = said + said.replace("gpu01", "gpu02")
+    for alike in (
+        both,
+        said.replace("gpu01", "rank7"),
+        said.replace("MAX_NCHANNELS", "P2P_DISABLE").replace("1.", "0."),
+    ):
+        settings(tmp_path, one + alike, two + failed)
+        found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
+        assert "environment/setting-mismatch" not in [one.check for one in found.candidates]
+    settings(tmp_path, one + said, two)
+    assert judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS).candidates == ()

@@ -47,3 +47,19 @@ def test_which_one_raised_and_which_had_passed(monkeypatch: pytest.MonkeyPatch) 
 def test_where_the_first_raises_it_is_the_group_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="NCCL Error 2"):
         told(monkeypatch, all_reduce=raises, all_to_all=right)
+
+
+def refused(rank: int, world: int) -> tuple[Any, Any]:
+    raise RuntimeError("NCCL Error 7: NCCL operation in progress")
+
+
+def test_one_that_nccl_is_at_although_torch_refused_it_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = {"begun": "all_to_all: NCCL Error 7: NCCL operation in progress"}
+    assert told(monkeypatch, all_reduce=right, all_to_all=refused) == begun
+    found = told(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=refused)
+    assert found["ok"] is False and found["wrong"] == ["all_gather"] and found["begun"] == begun["begun"]
+
+
+def test_a_first_one_that_torch_refused_is_the_groups_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="NCCL Error 7"):
+        told(monkeypatch, all_reduce=refused, all_to_all=right)

@@ -1,4 +1,4 @@
-"""What one NVIDIA H200 showed (driver 580.159, torch 2.11, CUDA 13, NCCL 2.28.9), judged again.
+"""What an NVIDIA H200 and an H100 showed (driver 580.159, torch 2.11, CUDA 13, NCCL 2.28.9), judged again.
 
 The facts of checks and of looks at jobs that hung, and the logs of these jobs: scripts/gpu_facts.py and gpu_jobs.py
 were run there, and scripts/gpu_record.py keeps what they brought back. Two ranks on one GPU are two hosts to NCCL where
@@ -29,6 +29,9 @@ Root = tuple[str, str, tuple[str, ...]]
 WAITS: Root = ("process/waiting-in-user-code", "all", ALONE)
 MISMATCH: Root = ("collective/mismatch", "one-of", ALONE)
 MASKED: Root = ("gpu/mask-mismatch", "all", ALONE)
+UNLIKE: Root = ("environment/setting-mismatch", "one-of", BOTH)
+FULL: tuple[Root, ...] = (("gpu/out-of-memory", "all", ("gpu-a",)), ("gpu/out-of-memory#2", "all", OTHER))
+"""Ten clusters had one GPU then."""
 CHECKED: dict[str, tuple[str, tuple[Root, ...]]] = {
     "check-one-rank-nccl": ("pass", ()),
     "check-one-rank-no-backend-named": ("pass", ()),
@@ -63,7 +66,31 @@ CHECKED: dict[str, tuple[str, tuple[Root, ...]]] = {
     "nodes-another-buffer-size": ("fail", (("environment/setting-mismatch", "one-of", BOTH),)),
     "nodes-another-protocol": ("fail", (("environment/setting-mismatch", "one-of", BOTH),)),
     "nodes-infiniband-where-there-is-none": ("fail", (("nccl/rdma-device-missing", "all", BOTH),)),
-    "nodes-ipv6-on-one-alone": ("incomplete", (("environment/setting-mismatch", "one-of", BOTH),)),
+    "nodes-ipv6-on-one-alone": ("warn", (UNLIKE,)),
+    "nodes-ipv6-for-both": ("pass", ()),
+    "nodes-no-eager-memory-for-one": ("warn", (UNLIKE,)),
+    "nodes-other-numbers-of-sockets": ("warn", (UNLIKE,)),
+    "nodes-other-numbers-of-channels": ("fail", (UNLIKE,)),
+    "nodes-another-algorithm": ("fail", (UNLIKE,)),
+    "nodes-threads-for-one-alone": ("fail", (UNLIKE,)),
+    "nodes-the-interface-by-its-whole-name": ("pass", ()),
+    "nodes-the-only-interface-shut-out": ("fail", (("network/wrong-interface", "all", BOTH),)),
+    "nodes-loopback-for-both": ("fail", (("network/wrong-interface", "all", BOTH),)),
+    "nodes-loopback-for-b": ("fail", (("network/wrong-interface", "all", OTHER),)),
+    "nodes-an-id-at-a-s-address": ("pass", ()),
+    "nodes-an-id-at-nobody-s-address": ("fail", (("nccl/init-failed", "all", ("gpu-a",)),)),
+    "nodes-an-id-for-b-alone": ("warn", (("gpu/out-of-memory", "all", OTHER),)),
+    "nodes-a-topology-that-is-not-there": ("warn", FULL),
+    "nodes-a-plugin-that-is-not-there": ("warn", FULL),
+    "nodes-a-network-that-is-not-there": ("fail", (("nccl/init-failed", "all", BOTH),)),
+    "nodes-one-that-waits-in-its-own-thread": ("warn", FULL),
+    "nodes-launches-one-by-one": ("warn", FULL[:1]),
+    "nodes-a-log-where-none-can-be": ("pass", ()),
+    "nodes-a-gpu-by-a-name-of-another-s": ("fail", (("gpu/mask-mismatch", "all", OTHER),)),
+    "nodes-b-loses-a-small-packet-in-ten": ("warn", (("mesh/packet-loss", "all", OTHER),)),
+    "nodes-b-takes-no-full-packet": ("fail", (("mesh/mtu-blackhole", "all", OTHER),)),
+    # all_to_all_single() alone failed, which was then no failure of a kind of its own: nccl/nonblocking
+    "nodes-one-without-blocking": ("fail", (("nccl/init-failed", "all", ("gpu-a",)),)),
     "nodes-no-gpu-for-b": ("fail", (("gpu/mask-mismatch", "all", OTHER),)),
     "nodes-no-such-interface-on-b": ("fail", (("nccl/interface-not-found", "all", OTHER),)),
     "nodes-ports-of-b-are-dropped": ("fail", (("mesh/peer-ports-blocked", "all", OTHER),)),
@@ -99,6 +126,29 @@ DEAD: dict[str, str] = {
     "logs-nodes-healthy-two-networks": "pass",
     "logs-nodes-sockets-without-a-number": "pass",
     "logs-nodes-ipv6-on-one-alone": "pass",
+    "logs-nodes-ipv6-for-both": "pass",
+    "logs-nodes-no-eager-memory-for-one": "pass",
+    "logs-nodes-other-numbers-of-sockets": "pass",
+    "logs-nodes-threads-for-one-alone": "pass",
+    "logs-nodes-the-interface-by-its-whole-name": "pass",
+    "logs-nodes-an-id-at-a-s-address": "pass",
+    "logs-nodes-an-id-for-b-alone": "pass",
+    "logs-nodes-a-topology-that-is-not-there": "pass",
+    "logs-nodes-a-plugin-that-is-not-there": "pass",
+    "logs-nodes-one-that-waits-in-its-own-thread": "pass",
+    "logs-nodes-one-without-blocking": "pass",
+    "logs-nodes-launches-one-by-one": "pass",
+    "logs-nodes-a-log-where-none-can-be": "pass",
+    "logs-nodes-b-loses-a-small-packet-in-ten": "pass",
+    "logs-nodes-b-takes-no-full-packet": "warn",
+    "logs-nodes-another-algorithm": "warn",
+    "logs-nodes-a-gpu-by-a-name-of-another-s": "gpu/none-visible",
+    "logs-nodes-other-numbers-of-channels": "? environment/setting-mismatch",
+    "logs-nodes-a-network-that-is-not-there": "? nccl/rdma-device-missing",
+    "logs-nodes-an-id-at-nobody-s-address": "? nccl/init-failed",
+    "logs-nodes-loopback-for-b": "? network/wrong-interface",
+    "logs-nodes-loopback-for-both": "? process/peer-died",
+    "logs-nodes-the-only-interface-shut-out": "? process/peer-died",
     "logs-nodes-a-card-of-its-own-on-a": "pass",
     "logs-nodes-a-card-of-its-own-on-b": "pass",
     "logs-nodes-ports-of-b-are-dropped": "warn",  # ended from outside before anything was said
@@ -120,8 +170,8 @@ DEAD: dict[str, str] = {
     "logs-another-operation-dumps": "? collective/mismatch",
     "logs-rank-0-alone-saves": "? collective/mismatch",
     "logs-uneven": "? collective/mismatch",
-    "logs-nodes-another-buffer-size": "? collective/mismatch",
-    "logs-nodes-another-protocol": "? collective/rank-missing",
+    "logs-nodes-another-buffer-size": "? environment/setting-mismatch",
+    "logs-nodes-another-protocol": "? environment/setting-mismatch",
     "logs-kernel": "? collective/rank-missing",
     "logs-killed-by-hand": "? process/peer-died",
     "logs-leaves": "? process/peer-died",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from distdoctor.model.facts import NcclLog, NodeFacts
 from tests.checks.nccl.test_init_failed import searched
@@ -108,6 +109,10 @@ ROWS = [
     Row(
         "buffers on one of two", lambda: of_nccl("NCCL_BUFFSIZE", None, "8388608"), BOTH, blame="one-of", together=True
     ),
+    *(
+        Row(f"{name} on one of three", partial(settings, None, "65536", None, name=name), ("host1",), together=True)
+        for name in ("NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
+    ),
     Row("another version of RoCE on one", lambda: version_of_roce(None, "1", None), ("host1",), together=True),
     Row(
         "P2P switched off on one",
@@ -164,6 +169,8 @@ LOOK_ALIKES = [
     LookAlike("patience of InfiniBand", lambda: settings(None, "22", None, name="NCCL_IB_TIMEOUT")),
     LookAlike("retries of InfiniBand", lambda: settings(None, "13", None, name="NCCL_IB_RETRY_CNT")),
     LookAlike("the usual buffers, written out on one", lambda: settings(None, "4194304", None, name="NCCL_BUFFSIZE")),
+    LookAlike("the usual chunks", lambda: settings(None, "0x20000", None, name="NCCL_P2P_NET_CHUNKSIZE")),
+    LookAlike("one whose calls do not block", lambda: set_on("TORCH_NCCL_USE_COMM_NONBLOCKING", "1", None, gpus=2)),
     LookAlike("an algorithm in small letters on one", lambda: settings("Ring,Tree", "tree,ring", name="NCCL_ALGO")),
     LookAlike("the same left out", lambda: settings("^LL,LL128", "^ll128,LL", name="NCCL_PROTO")),
     LookAlike("writes in another order", lambda: settings(None, "1", None, name="NCCL_IB_PCI_RELAXED_ORDERING")),

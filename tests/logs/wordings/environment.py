@@ -32,10 +32,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "environment/invalid-variable",
         "n1:79:79 [0] bootstrap.cc:200 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port>",
     ),
-    (
-        "environment/version-mismatch",
-        "n1:79:79 [0] bootstrap.cc:88 NCCL WARN Message truncated : received 4096,2 bytes instead of 2048,1",
-    ),
     ("environment/invalid-variable", "ValueError: Port could not be cast to integer value as '29500 '"),
     (
         "environment/invalid-variable",
@@ -71,10 +67,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (
         "environment/setting-mismatch",
         "node1:12:34 [0] init.cc:981 NCCL WARN collective mismatch error, local size 8 remote size 4",
-    ),
-    (
-        "environment/version-mismatch",
-        "worker:60:60 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 1024 bytes instead of 256",
     ),
     (
         "environment/host-ip-copied",
@@ -130,4 +122,18 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("environment/scheduler-mismatch", "A sequential map was requested, but not enough node entries"),
 )
 
-SYMPTOMS: tuple[tuple[str, str], ...] = ()
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "environment/version-mismatch",
+        "n1:79:79 [0] bootstrap.cc:88 NCCL WARN Message truncated : received 4096,2 bytes instead of 2048,1",
+    ),
+    (
+        "environment/version-mismatch",
+        "worker:60:60 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 1024 bytes instead of 256",
+    ),
+    (
+        "environment/version-mismatch",
+        "gpu-b:45:52 [0] misc/socket.cc:820 NCCL WARN ncclSocketInit: connecting to address  with family 0 is neither "
+        "AF_INET(2) nor AF_INET6(10)",
+    ),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("nccl/nonblocking", "[rank1]: RuntimeError: NCCL Error 7: NCCL operation in progress"),
     (
         "nccl/infiniband-unreachable",
         "n1:1:2 [0] transport/net_ib/connect.cc:987 NCCL WARN NET/IB : Attempted to connect incompatible devices: "
