@@ -14,7 +14,7 @@ from distdoctor.mesh.replies import Silent, owed, read
 from distdoctor.mesh.samples import SILENT_SECONDS
 from distdoctor.mesh.target import Target
 from distdoctor.model.facts import ConnectOutcome, LinkRate
-from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
+from distdoctor.probes.connect import CONNECT_SECONDS, Opened, give_up, open_either, open_socket
 from distdoctor.probes.hasten import hasten, unacknowledged
 from distdoctor.probes.tcp_info import tcp_info
 
@@ -47,6 +47,25 @@ class Tried:
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
     """(the other's clock minus ours, how far off that may be), in seconds."""
+    first: asyncio.Future[Opened] | None = None
+    """The first attempt to connect, where another one was quicker."""
+
+    async def settled(self) -> Tried:
+        """What came of it once the first attempt to connect is over, too: where that has no answer to the end, packets
+        of some connections get lost, and not some packets of all."""
+        if self.first is None or self.outcome != "open":
+            return self
+        contact, opened = await self.first
+        if opened is not None:
+            opened.close()
+        if contact.answered:
+            return self
+        return Tried(self.target, contact.outcome, contact.errno, contact.seconds, contact.icmp)
+
+    def give_up(self) -> None:
+        """Let go of the first attempt."""
+        if self.first is not None:
+            give_up(self.first)
 
     @property
     def cut_off(self) -> bool:
@@ -61,10 +80,10 @@ async def try_link(target: Target, token: str, silent: Callable[[], None] = lamb
     """
     timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
     try:
-        contact, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+        (contact, opened), first = await open_either(target.address, target.port, CONNECT_SECONDS)
     finally:
         timer.cancel()
-    tried = Tried(target, contact.outcome, contact.errno, contact.seconds, contact.icmp)
+    tried = Tried(target, contact.outcome, contact.errno, contact.seconds, contact.icmp, first=first)
     if opened is None:
         return tried
     try:
@@ -83,6 +102,9 @@ async def try_link(target: Target, token: str, silent: Callable[[], None] = lamb
             tried.dead_after = tcp_info(opened).acknowledged
     except OSError as err:
         tried.outcome, tried.errno = "error", err.errno
+    except BaseException:
+        tried.give_up()
+        raise
     finally:
         opened.close()
     if tried.outcome == "stalled" and tried.payload is not None:

@@ -57,7 +57,15 @@ class Measurement:
                     started = time.monotonic()
                     tried = await try_link(target, self.token, silent)
                     again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
-                    self.tried[target] = await try_link(target, self.token, silent) if again else tried
+                    if again:
+                        tried.give_up()
+                        tried = await try_link(target, self.token, silent)
+                    self.tried[target] = tried
+                    heard[target].set()
+                    try:
+                        self.tried[target] = await tried.settled()
+                    finally:
+                        tried.give_up()
             finally:
                 heard[target].set()
 

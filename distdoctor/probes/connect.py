@@ -50,9 +50,21 @@ async def open_socket(
 
     What has no answer after BESIDE_SECONDS is tried once more beside it, and the first answer is the one that counts.
     """
+    told, first = await open_either(address, port, seconds, max_segment, interface)
+    if first is not None:
+        give_up(first)
+    return told
+
+
+async def open_either(
+    address: str, port: int, seconds: float, max_segment: int | None = None, interface: str = ""
+) -> tuple[Opened, asyncio.Future[Opened] | None]:
+    """The same, with the first attempt where it is still under way: it goes on until it is given up.
+
+    Where a path loses packets by chance it comes through, too; where one of several paths is dead it may not.
+    """
     began = time.monotonic()
     attempts = [asyncio.ensure_future(_attempt(address, port, seconds, max_segment, interface))]
-    told: asyncio.Future[Opened] | None = None
     try:
         await asyncio.wait(attempts, timeout=BESIDE_SECONDS)
         if not attempts[0].done():
@@ -61,15 +73,19 @@ async def open_socket(
             await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
         chosen = next((one for one in attempts if one.done() and one.result()[0].answered), attempts[0])
         contact, opened = await chosen
-        told = chosen
-    finally:
+    except BaseException:
         for attempt in attempts:
-            if attempt is not told:
-                _give_up(attempt)
-    return replace(contact, seconds=round(time.monotonic() - began, 4)), opened
+            give_up(attempt)
+        raise
+    if chosen is attempts[0]:
+        for attempt in attempts[1:]:
+            give_up(attempt)
+    told = replace(contact, seconds=round(time.monotonic() - began, 4)), opened
+    return told, attempts[0] if chosen is not attempts[0] else None
 
 
-def _give_up(attempt: asyncio.Future[Opened]) -> None:
+def give_up(attempt: asyncio.Future[Opened]) -> None:
+    """End it, and close what it has opened."""
     if not attempt.cancel():  # it is over, and nobody has its connection
         _, opened = attempt.result()
         if opened is not None:

@@ -93,6 +93,36 @@ def test_a_link_that_loses_a_packet_in_ten_carries_every_small_message_within_th
     assert lines_of(LOSSY, "--net", tools=("ip", "nft")) == ["open True"]
 
 
+SOME = """
+import asyncio, subprocess, time
+from distdoctor.mesh.listener import Listener
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+rules = {
+    "one packet": "tcp flags syn numgen inc mod 1000 < 1 drop",
+    "one connection": "tcp flags syn numgen inc mod 1000 < 1 add @of {{ tcp sport }} drop; tcp sport @of drop",
+}
+chain = f"chain i {{ type filter hook input priority 0; {rules[LOST].format()}; }}"
+table = f"table ip f {{ set of {{ type inet_service; size 9; }}; {chain}; }}"
+subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
+    targets = [Target(0, "host0 1 net:[0]", "127.0.0.1", 9, ("gloo",))]
+    targets.append(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)))
+    began = time.monotonic()
+    facts = await Measurement(token, 0, targets, 0).run(measure=False)
+    listener.close()
+    print(facts.good, [link.outcome for link in facts.bad], time.monotonic() - began < 2)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("lost", "told"), [("one packet", "1 [] True"), ("one connection", "0 ['no-answer'] False")])
+def test_one_of_several_paths_that_is_dead_is_no_lost_packet(lost: str, told: str) -> None:
+    """Where the way of a packet is chosen by its ports, as in a bonded link, another connection may come through."""
+    assert lines_of(f"LOST = {lost!r}\n{SOME}", "--net", tools=("ip", "nft")) == [told]
+
+
 DEAD = """
 import asyncio, subprocess
 from distdoctor.mesh.listener import Listener
