@@ -31,6 +31,10 @@ PING_PATIENCE = 0.02
 """Seconds beyond two round trips after which another message goes out beside one without an answer."""
 
 
+LOSES = 3
+"""Small messages without an answer in time, of PINGS, that show that packets get lost."""
+
+
 @dataclass
 class Tried:
     """One target and what came of it."""
@@ -49,11 +53,13 @@ class Tried:
     """(the other's clock minus ours, how far off that may be), in seconds."""
     first: asyncio.Future[Opened] | None = None
     """The first attempt to connect, where another one was quicker."""
+    hastened: int = 0
+    """How many of the small messages were without an answer so long that others were sent beside them."""
 
     async def settled(self) -> Tried:
         """What came of it once the first attempt to connect is over, too: where that has no answer to the end, packets
-        of some connections get lost, and not some packets of all."""
-        if self.first is None or self.outcome != "open":
+        of some connections get lost, and not some packets of all. Where this one lost some, too, it is that."""
+        if self.first is None or self.outcome != "open" or self.hastened >= LOSES:
             return self
         contact, opened = await self.first
         if opened is not None:
@@ -182,6 +188,7 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
                 pass
     finally:
         after = tcp_info(opened)
+        tried.hastened = asked - len(trips)
         tried.rate = LinkRate(
             tried.target.key,
             None,
