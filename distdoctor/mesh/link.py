@@ -32,7 +32,7 @@ PING_PATIENCE = 0.02
 
 
 LOSES = 3
-"""Small messages without an answer in time, of PINGS, that show that packets get lost."""
+"""Segments of small messages that got lost, which show that a first packet may have."""
 
 
 @dataclass
@@ -53,13 +53,12 @@ class Tried:
     """(the other's clock minus ours, how far off that may be), in seconds."""
     first: asyncio.Future[Opened] | None = None
     """The first attempt to connect, where another one was quicker."""
-    hastened: int = 0
-    """How many of the small messages were without an answer so long that others were sent beside them."""
 
     async def settled(self) -> Tried:
         """What came of it once the first attempt to connect is over, too: where that has no answer to the end, packets
         of some connections get lost, and not some packets of all. Where this one lost some, too, it is that."""
-        if self.first is None or self.outcome != "open" or self.hastened >= LOSES:
+        lost = self.rate.retransmitted if self.rate is not None else 0
+        if self.first is None or self.outcome != "open" or lost >= LOSES:
             return self
         contact, opened = await self.first
         if opened is not None:
@@ -156,21 +155,27 @@ async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
 
 
 async def _ping(opened: socket.socket, tried: Tried) -> None:
-    """Small messages to and fro: their median time, and how many segments TCP had to repeat for them."""
+    """Small messages to and fro: their median time, and how many segments TCP had to repeat for them, either end's."""
     end = time.monotonic() + PING_SECONDS
     trips: list[float] = []
-    before, asked, heard = tcp_info(opened), 0, 0
+    before, asked, heard, held = tcp_info(opened), 0, 0, 0
 
     def ask() -> None:
         nonlocal asked
         opened.send(ASK.pack(b"P", 0))
         asked += 1
 
+    def ask_again() -> None:
+        nonlocal held
+        info = tcp_info(opened)
+        held += bool(info.unsent and not info.in_flight)
+        ask()
+
     async def hear(most: int) -> bool:
         """Whether the answers to so many have come."""
         nonlocal heard
         while heard < most:
-            await hasten(opened, ask, PING_PATIENCE)
+            await hasten(opened, ask_again, PING_PATIENCE)
             if not await owed(opened, 1, CONNECT_SECONDS):
                 return False
             heard += 1
@@ -188,11 +193,10 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
                 pass
     finally:
         after = tcp_info(opened)
-        tried.hastened = asked - len(trips)
         tried.rate = LinkRate(
             tried.target.key,
             None,
-            retransmitted=after.retransmitted - before.retransmitted,
+            retransmitted=after.retransmitted - before.retransmitted + after.out_of_order - before.out_of_order + held,
             segments=after.segments - before.segments,
             rtt=statistics.median(trips) if trips else None,
         )

@@ -23,6 +23,10 @@ class TcpInfo:
     """Segments that were sent and are not acknowledged: none where the other's window is shut."""
     again: int = 0
     """How often the first of these was sent again since something was acknowledged last."""
+    unsent: int = 0
+    """Bytes that were written and not sent: with none under way, the own packet filter dropped what was to go."""
+    out_of_order: int = 0
+    """Segments that came before others that had been sent earlier, which were lost on the way; 0 before Linux 5.4."""
     round_trip: int = 0
     """Microseconds: smoothed, as TCP's own patience is reckoned from it."""
 
@@ -44,5 +48,7 @@ def tcp_info(opened: socket.socket) -> TcpInfo:
         receiver_limited=struct.unpack_from("=Q", data, 176)[0],
         in_flight=struct.unpack_from("=I", data, 24)[0],
         again=data[2],
+        unsent=struct.unpack_from("=I", data, 144)[0],
+        out_of_order=struct.unpack_from("=I", data, 224)[0] if len(data) >= 228 else 0,
         round_trip=struct.unpack_from("=I", data, 68)[0],
     )

@@ -74,12 +74,13 @@ import asyncio, subprocess
 from distdoctor.mesh.link import PINGS, try_link
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.target import TOKEN_BYTES, Target
-rule = "meta length < 100 tcp flags & (syn | fin | psh) == psh numgen inc mod 10 == 3 drop"
-table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
-subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
-    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)), token)
+    port = await listener.start()
+    rule = f"meta length < 100 tcp flags & (syn | fin | psh) == psh {WHICH} {port} numgen inc mod 10 == 3 drop"
+    table = f"table ip f {{ chain i {{ type filter hook {HOOK} priority 0; {rule}; }}; }}"
+    subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", port, ("gloo",)), token)
     listener.close()
     rate = tried.rate
     told = 2 < rate.retransmitted < 0.3 * rate.segments and rate.segments > PINGS
@@ -88,9 +89,15 @@ asyncio.run(main())
 """
 
 
-def test_a_link_that_loses_a_packet_in_ten_carries_every_small_message_within_the_time_for_them() -> None:
-    """TCP by itself repeats one after 0.2 s (RFC 6298; Linux's TCP_RTO_MIN): five losses would be all of that time."""
-    assert lines_of(LOSSY, "--net", tools=("ip", "nft")) == ["open True"]
+@pytest.mark.parametrize(("hook", "which"), [("input", "tcp dport"), ("input", "tcp sport"), ("output", "tcp dport")])
+def test_a_link_that_loses_a_packet_in_ten_carries_every_small_message_in_the_time_for_them(
+    hook: str, which: str
+) -> None:
+    """TCP by itself repeats one after 0.2 s (RFC 6298; Linux's TCP_RTO_MIN): five losses would be all of that time.
+
+    Lost are messages, then answers; last those that the own packet filter drops: of these TCP has sent nothing.
+    """
+    assert lines_of(f"HOOK, WHICH = {hook!r}, {which!r}\n{LOSSY}", "--net", tools=("ip", "nft")) == ["open True"]
 
 
 SOME = """

@@ -65,7 +65,8 @@ class LinkRate:
     receiver_limited: float = 0.0
     """The share of the time in which the receiver's window, hence a busy receiver, held the sender up."""
     retransmitted: int = 0
-    """Segments that TCP sent again while small messages went to and fro: without load, only loss does that."""
+    """Segments that TCP sent again, at either end, while small messages went to and fro, or could not send at once for
+    a packet filter of the own host: without load, only loss does that."""
     segments: int = 0
     """Segments sent in that time; 0 where the kernel does not tell."""
     rtt: float | None = None
