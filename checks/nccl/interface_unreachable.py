@@ -84,15 +84,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def by_links(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
-    """The addresses by which NCCL's ranks find each other that were tried in vain, and how, without those of which
-    network/wrong-interface tells; none where NCCL's own group came together."""
+    """The addresses by which NCCL's ranks find each other that were tried in vain, and how; none where NCCL's own group
+    came together."""
     if gpus.nccl_made(cluster.nodes):
         return {}
-    elsewhere = {pick.node for pick in wrongly_picked(cluster) if pick.backend == "nccl"}
     lost: dict[tuple[Node, str], list[str]] = {}
     for edge in link_graph(cluster).misled:
         node, address = edge.target, edge.link.address
-        if "nccl" in edge.link.use and node not in elsewhere and node.gpus and gpus.wants_gpus(node):
+        if "nccl" in edge.link.use and node.gpus and gpus.wants_gpus(node):
             outcome = edge.link.outcome.replace("-", " ")
             said = f"{edge.source.name} to {node.name}: {address}:{edge.link.port} {outcome}"
             lost.setdefault((node, address), []).append(said)

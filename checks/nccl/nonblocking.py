@@ -26,8 +26,9 @@ nccl/init-failed, environment/setting-mismatch
 """
 
 from collections.abc import Iterator
+from typing import Any
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, names_of, together
 
 SEVERITY = "warn"
 MATTERS = "a job that calls it, as mixtures of experts do, ends there; others run"
@@ -40,28 +41,35 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    told = {node: lines for node in cluster.nodes if (lines := said(node))}
+    told = {node: ranks for node in cluster.nodes if (ranks := refused(node))}
     if told:
         nodes = list(told)
         named = [node for node in nodes if VARIABLE in node.variables]
+        details = [detail for ranks in told.values() for _, detail in ranks]
+        names = together(dict.fromkeys(name for detail in details for name in detail["begun"]))
+        passed = together(dict.fromkeys(name for detail in details for name in detail.get("passed", ())))
         yield Finding.about(
             nodes,
-            f"all_to_all_single() fails on {names_of(nodes)}, where NCCL does not block: torch takes its answer, that "
-            "it is at it, for an error. all_reduce, all_gather and reduce_scatter pass.",
+            f"torch refuses {names} on {names_of(nodes)}, where NCCL does not block: it takes NCCL's answer, that it "
+            f"is at it, for an error{f'; with {passed} it does not' if passed else ''}.",
             evidence=[
-                *(f"{node.name}: {line}" for node in nodes for line in told[node]),
+                *(
+                    f"{node.name}: rank {rank.rank}: {name}: {text}"
+                    for node in nodes
+                    for rank, detail in told[node][:1]
+                    for name, text in detail["begun"].items()
+                ),
                 *(f"{node.name}: {VARIABLE}={node.variables[VARIABLE]}" for node in named),
             ],
             fixes=[Fix.on(named, f"Take {VARIABLE} out.", env={VARIABLE: None})] if named else [],
         )
 
 
-def said(node: Node) -> list[str]:
-    """What torch said of a collective that NCCL then carried out, for the first of its ranks."""
-    found = [
-        f"rank {rank.rank}: {stage.detail['begun']}"
+def refused(node: Node) -> list[tuple[RankFacts, dict[str, Any]]]:
+    """Its ranks for which torch refused a collective that NCCL then carried out, with what is told of that."""
+    return [
+        (rank, stage.detail)
         for rank in node.facts.ranks
         for stage in rank.stages
         if stage.stage == "nccl" and stage.detail.get("begun")
     ]
-    return found[:1]

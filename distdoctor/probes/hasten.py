@@ -27,7 +27,8 @@ async def hasten(opened: socket.socket, again: Callable[[], None], patience: flo
     """Wait for an answer, for some hundred milliseconds at most; where it may be lost, or what it answers, call
     ``again``, which sends another small message. ``patience``: seconds beyond two round trips.
 
-    A process that is late with its answer is left alone: its kernel has acknowledged the question. Raises OSError.
+    With the usual patience a process that is late with its answer is left alone: its kernel has acknowledged the
+    question by then. Raises OSError.
     """
     for number in range(MOST):
         if await ready(opened, patience + 2e-6 * tcp_info(opened).round_trip):

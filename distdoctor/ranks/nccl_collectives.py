@@ -23,9 +23,9 @@ on the other ranks, and what is called next passes."""
 def compared(rank: int, world: int) -> dict[str, Any]:
     """All of them on the current CUDA device: the fields of an answer. Where one gave something else than it must,
     ``wrong`` has its name, and ``senders`` the ranks whose data came wrong, where it is that of one rank; where one
-    raised an exception after others had passed, ``error`` has its name, too. ``begun`` names one that torch refused
-    although NCCL was at it, and what torch said."""
-    found, senders, begun = dict[str, str](), dict[int, bool](), list[str]()
+    raised an exception after others had passed, ``error`` has its name, too. ``begun`` names those that torch
+    refused although NCCL was at it, and what torch said; ``passed`` the others."""
+    found, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
     passed = list[str]()
     for name, collective in COLLECTIVES.items():
         if name == "all_to_all" and not 1 < world <= MOST_TO_ALL:
@@ -36,7 +36,7 @@ def compared(rank: int, world: int) -> dict[str, Any]:
             if not passed:
                 raise
             if BEGUN in str(err):
-                begun.append(f"{name}: {err}")
+                begun[name] = str(err)
                 continue
             return {"ok": False, "error": f"{type(err).__name__}: {name}: {err}", "failed": name, "passed": passed}
         if not bool((got == expected).all()):
@@ -46,7 +46,7 @@ def compared(rank: int, world: int) -> dict[str, Any]:
                 senders[place // ELEMENTS] = True
         else:
             passed.append(name)
-    also = {"begun": "; ".join(begun)} if begun else {}
+    also = {"begun": begun, "passed": passed} if begun else {}
     if not found:
         return also
     told = "; ".join(f"{name}: {how}" for name, how in found.items())

@@ -54,10 +54,11 @@ def refused(rank: int, world: int) -> tuple[Any, Any]:
 
 
 def test_one_that_nccl_is_at_although_torch_refused_it_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = {"begun": "all_to_all: NCCL Error 7: NCCL operation in progress"}
-    assert told(monkeypatch, all_reduce=right, all_to_all=refused) == begun
+    begun = {"all_to_all": "NCCL Error 7: NCCL operation in progress"}
+    assert told(monkeypatch, all_reduce=right, all_to_all=refused) == {"begun": begun, "passed": ["all_reduce"]}
     found = told(monkeypatch, all_reduce=right, all_gather=wrong, all_to_all=refused)
-    assert found["ok"] is False and found["wrong"] == ["all_gather"] and found["begun"] == begun["begun"]
+    assert found["ok"] is False and found["wrong"] == ["all_gather"] and found["begun"] == begun
+    assert found["passed"] == ["all_reduce"]
 
 
 def test_a_first_one_that_torch_refused_is_the_groups_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import RankStage
-from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each, root
 from tests.clusters.gpus import gpus
 from tests.facts_builder import failing, with_variables
 
 CHECK = "nccl/nonblocking"
 VARIABLE = "TORCH_NCCL_USE_COMM_NONBLOCKING"
-SAID = "all_to_all: NCCL Error 7: NCCL operation in progress"
+SAID = {"begun": {"all_to_all": "NCCL Error 7: NCCL operation in progress"}, "passed": ["all_reduce", "all_gather"]}
 
 
 def begun(*on: int) -> Facts:
@@ -24,7 +24,7 @@ def begun(*on: int) -> Facts:
                 rank,
                 stages=(
                     *(stage for stage in rank.stages if stage.stage != "nccl"),
-                    RankStage("nccl", "ok", 0.5, detail={"begun": SAID}),
+                    RankStage("nccl", "ok", 0.5, detail=SAID),
                 ),
             )
             for rank in one.ranks
@@ -49,6 +49,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [Cure("it is taken out", lambda: begun(0, 1), on_each(BOTH, {"env": {VARIABLE: None}}), only=True)]
+
+
+def test_only_what_passed_is_said_to_pass() -> None:
+    told = root(*begun(1))
+    assert "refuses all_to_all on host1" in told.summary and "all_reduce and all_gather" in told.summary
+    assert "reduce_scatter" not in told.summary
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
