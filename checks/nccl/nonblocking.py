@@ -26,9 +26,8 @@ nccl/init-failed, environment/setting-mismatch
 """
 
 from collections.abc import Iterator
-from typing import Any
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, RankFacts, names_of, together
 
 SEVERITY = "warn"
 MATTERS = "a job that calls it, as mixtures of experts do, ends there; others run"
@@ -41,23 +40,22 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    told = {node: ranks for node in cluster.nodes if (ranks := refused(node))}
+    told = {node: ranks for node in cluster.nodes if (ranks := [rank for rank in node.facts.ranks if refused(rank)])}
     if told:
         nodes = list(told)
         named = [node for node in nodes if VARIABLE in node.variables]
-        details = [detail for ranks in told.values() for _, detail in ranks]
-        names = together(dict.fromkeys(name for detail in details for name in detail["begun"]))
-        passed = together(dict.fromkeys(name for detail in details for name in detail.get("passed", ())))
+        everyone = [rank for ranks in told.values() for rank in ranks]
+        names = together(dict.fromkeys(name for rank in everyone for name in refused(rank)))
+        others = together(dict.fromkeys(name for rank in everyone for name in passed(rank)))
         yield Finding.about(
             nodes,
             f"torch refuses {names} on {names_of(nodes)}, where NCCL does not block: it takes NCCL's answer, that it "
-            f"is at it, for an error{f'; with {passed} it does not' if passed else ''}.",
+            f"is at it, for an error{f'; with {others} it does not' if others else ''}.",
             evidence=[
                 *(
-                    f"{node.name}: rank {rank.rank}: {name}: {text}"
-                    for node in nodes
-                    for rank, detail in told[node][:1]
-                    for name, text in detail["begun"].items()
+                    f"{node.name}: rank {ranks[0].rank}: {name}: {text}"
+                    for node, ranks in told.items()
+                    for name, text in refused(ranks[0]).items()
                 ),
                 *(f"{node.name}: {VARIABLE}={node.variables[VARIABLE]}" for node in named),
             ],
@@ -65,11 +63,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def refused(node: Node) -> list[tuple[RankFacts, dict[str, Any]]]:
-    """Its ranks for which torch refused a collective that NCCL then carried out, with what is told of that."""
-    return [
-        (rank, stage.detail)
-        for rank in node.facts.ranks
-        for stage in rank.stages
-        if stage.stage == "nccl" and stage.detail.get("begun")
-    ]
+def refused(rank: RankFacts) -> dict[str, str]:
+    """The collectives that torch refused there and NCCL then carried out, with what torch said."""
+    found = (stage.detail.get("begun") for stage in rank.stages if stage.stage == "nccl")
+    return next((dict(begun) for begun in found if begun), {})
+
+
+def passed(rank: RankFacts) -> list[str]:
+    """Those that went well there."""
+    return [str(name) for stage in rank.stages if stage.stage == "nccl" for name in stage.detail.get("passed", ())]
