@@ -81,7 +81,8 @@ class Watchdogs:
         """Who is behind, who called something else, or of whom nothing is here while all others wait."""
         # Two ranks with one place: the name is that of several groups.
         alone = [name for name, places in self._places.items() if all(len(ranks) == 1 for ranks in places.values())]
-        told = [line for name in alone for line in [_compared(name, self._groups[name])] if line]
+        heard = {rank for rank, _ in self._caught}
+        told = [line for name in alone for line in [_compared(name, self._groups[name], heard)] if line]
         return sorted(told, key=lambda line: line.endswith(_NOTHING))[:1]
 
 
@@ -100,7 +101,7 @@ def _named(group: re.Match[str] | None) -> str:
     return "" if mesh or "PG GUID" not in group[0] else f"{name}({told})" if told else name
 
 
-def _compared(name: str, every: dict[int, _Rank]) -> str:
+def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     ranks = {rank: one for rank, one in every.items() if one.number is not None}
     # What ended with an error was not waited for in vain: it is what the others wait for that has failed.
     if not ranks or len(every) < 2 or any(one.failed for one in ranks.values()):
@@ -128,7 +129,8 @@ def _compared(name: str, every: dict[int, _Rank]) -> str:
         usual, rare = kinds[0][0], kinds[-1][0]
         those = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
         return f"watchdogs: number {last}{group}: {rank_list(those)} called {_call(rare)}, the others {_call(usual)}"
-    absent = sorted({*range(max(every))} - every.keys()) if whole else []
+    # Of a rank that was heard something is here, though it did not say of which group it is.
+    absent = sorted({*range(max(every))} - every.keys() - heard) if whole else []
     if len(there) == len(every) and 0 < len(absent) < len(there):
         return f"watchdogs: {rank_list(there)} wait in {operation} number {last}; of {rank_list(absent)} {_NOTHING}"
     return ""

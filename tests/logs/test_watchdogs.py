@@ -138,3 +138,12 @@ def test_who_never_called_what_others_timed_out_in(tmp_path: Path, texts: list[s
 def test_whose_numbers_prove_nothing(tmp_path: Path, texts: list[str]) -> None:
     found = judged(tmp_path, *texts)
     assert (found.verdict, found.findings) == ("incomplete", ())
+
+
+def test_something_is_here_of_a_rank_whose_group_is_not_told(tmp_path: Path) -> None:
+    """The line that says what timed out names the rank alone (WorkNCCL::logPrefix), and a log may end there."""
+    caught = CAUGHT.replace("[PG ID 0 PG GUID 0(default_pg) Rank {rank}]", "[Rank {rank}]")
+    cut = caught.format(rank=2, number=7, operation="ALLREDUCE", size=1)
+    found = judged(tmp_path, *(said(rank, 7, 7) for rank in (0, 1, 3)), cut)
+    assert found.verdict == "incomplete"
+    assert not any("nothing is here" in one.why for one in found.candidates)
