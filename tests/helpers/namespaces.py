@@ -57,7 +57,7 @@ def lines_of(code: str, *kinds: str, tools: tuple[str, ...] = (), cwd: Path | No
         text=True,
         env=ENV,
         cwd=cwd,
-        timeout=60,
+        timeout=150,  # some start torch several times, beside all other tests; pytest's own end is after 180
         check=False,
     )
     assert done.returncode == 0, done.stderr

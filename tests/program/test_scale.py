@@ -1,4 +1,4 @@
-"""A thousand nodes: judged within two seconds from facts in memory, and exactly.
+"""A thousand nodes: judged within two seconds of a quiet machine from facts in memory, and exactly.
 
 The facts are those that nodes with generated links would give: what failed is listed, what worked is counted.
 """
@@ -21,7 +21,8 @@ COUNT = 1024
 RACK = range(512, 544)
 """The nodes of one rack."""
 LIMIT = 2.0
-"""Seconds of this process for all checks together."""
+"""Seconds of this process for all checks together, on a machine that takes ``QUIET_SECONDS`` for ``yardstick``."""
+QUIET_SECONDS = 0.25
 USE = ("gloo", "primary")
 Blocked = Callable[[int, int], bool]
 
@@ -61,14 +62,26 @@ def gloo_failed(facts: list[NodeFacts]) -> list[NodeFacts]:
     return [failing(one, "gloo", "ended after 3 s: another rank failed", killed=True) for one in facts]
 
 
+def yardstick() -> float:
+    """Seconds of this process for a fixed piece of the work that judging is made of: tuples, names and a large dict.
+
+    What shares a core's caches and its clock with others takes up to twice the seconds, also of its own.
+    """
+    started = time.process_time()
+    links = {(f"gpu{n % COUNT:04}", n): (n, n + 1) for n in range(300_000)}
+    assert sum(n % 3 == 0 for _, n in links) == 100_000
+    return time.process_time() - started
+
+
 def judged(facts: list[NodeFacts]) -> Judgement:
     """The judgement, made within the limit."""
-    together = met(*facts)
+    together, before = met(*facts), yardstick()
     started = time.process_time()
     result = judge(build(together), CHECKS)
     spent = time.process_time() - started
+    limit = LIMIT * max(1.0, before / QUIET_SECONDS, yardstick() / QUIET_SECONDS)
     assert not result.broken, result.broken
-    assert spent < LIMIT, f"{spent:.2f} s"
+    assert spent < limit, f"{spent:.2f} s, the limit is {limit:.2f} s"
     return result
 
 
