@@ -194,7 +194,7 @@ class Rendezvous:
             return True
         if self.markers.refused() or (self.markers.unmarked and not plan.agent_store):
             return True
-        if plan.broken and time.monotonic() - self.started > PROBLEM_SECONDS:
+        if plan.broken and time.monotonic() - self.started > PROBLEM_SECONDS and not self._node0_may_be_late():
             return True
         if self._nameless():
             return True
@@ -204,6 +204,10 @@ class Rendezvous:
         if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
             return control.answered
         return self._astray()
+
+    def _node0_may_be_late(self) -> bool:
+        """Whether node 0 may still import torch, as this process does: what is wrong of all together is worth that."""
+        return not self.recorder.facts.identity.torch_error and self.teller.node0_may_be_late()
 
     def _nameless(self) -> bool:
         return no_such_master(self.recorder.facts, time.monotonic() - self.started, in_pod=POD in os.environ)

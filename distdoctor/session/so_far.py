@@ -74,7 +74,7 @@ class Teller:
         recorder = self.recorder
         if recorder.told_so_far or time.monotonic() < self._from() or left < 1.0:
             return
-        if self._may_be_late() and left > LAST_CHANCE:
+        if self.node0_may_be_late() and left > LAST_CHANCE:
             return
         facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
@@ -96,7 +96,7 @@ class Teller:
         """When it may be told, of the monotonic clock."""
         return waiting_since(self.recorder.started, self.recorder.launched) + SO_FAR_AFTER
 
-    def _may_be_late(self) -> bool:
+    def node0_may_be_late(self) -> bool:
         """Whether nobody listens at the master's port yet, and node 0 may still be at what this process has just done:
         it opens the port once it has imported torch."""
         contact, now = self._contact(), time.monotonic()

@@ -8,11 +8,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
-from distdoctor.model.plan import Plan
+from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.ranks.supervisor import Child, Zygote
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.options import Options
@@ -20,6 +22,7 @@ from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore, Rendezvous
 from distdoctor.session.store_host import StoreHost
+from distdoctor.session.unmet import PROBLEM_SECONDS
 from distdoctor.store.client import StoreClient, StoreGone
 from tests.facts_builder import CHECKS
 from tests.helpers.running import Running
@@ -77,6 +80,29 @@ def test_who_was_slow_itself_still_waits_for_the_others() -> None:
     opened[0].close()
     assert recorder.facts.network is not None and recorder.facts.network.contact is not None
     assert recorder.facts.network.contact.outcome != "refused", "it was there half a second later"
+
+
+@pytest.mark.parametrize(("imported", "met"), [(None, True), (-0.2, True), (-5.0, False)])
+def test_a_broken_plan_waits_for_who_is_as_slow_as_this_process(imported: float | None, met: bool) -> None:
+    """``imported``: when this process had imported torch, in seconds from now; node 0 opens its port in half a one."""
+    port = unused_port()
+    problem = PlanProblem("PET_RDZV_BACKEND", "c10d", "makes torchrun read no --master-addr")
+    plan = Plan(2, 1, world_size=4, master_addr="127.0.0.1", master_port=port, problems=(problem,))
+    recorder = Recorder(Options(plan, CHECKS, wait=30.0), Told())
+    recorder.started -= PROBLEM_SECONDS + 1
+    recorder.launched = recorder.started
+    zygote = SimpleNamespace(imported=None if imported is None else time.monotonic() + imported)
+
+    async def join() -> None:
+        asyncio.get_running_loop().call_later(0.5, lambda: opened.append(socket.create_server(("127.0.0.1", port))))
+        assert await way_in(recorder, cast(Any, zygote)).join() is None, "nothing there speaks the store's protocol"
+        await asyncio.sleep(0.6)
+
+    opened = list[socket.socket]()
+    asyncio.run(join())
+    opened[0].close()
+    assert recorder.facts.network is not None and recorder.facts.network.contact is not None
+    assert (recorder.facts.network.contact.outcome == "open") == met
 
 
 def mark(port: int, value: bytes) -> None:
