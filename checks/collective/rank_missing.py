@@ -126,6 +126,12 @@ LOG = (
         why="a slow rank shows the same",
     ),
     Line(
+        "DeepEP ",  # what its kernels and csrc/deep_ep.cpp print before they give up
+        r"\bDeepEP (?:timeout (?:check failed|for )|error: timeout|(?:dispatch|combine) .{0,80}timeout\b)",
+        shows="symptom",
+        why="a slow rank, such as one that compiles its kernels, and a fabric that loses what is sent show the same",
+    ),
+    Line(
         ("Some NCCL operations have failed or timed out", "taking the entire process down"),
         shows="symptom",
         why="the watchdog says so after a time-out and after an error of NCCL",

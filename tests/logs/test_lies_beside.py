@@ -423,6 +423,7 @@ def test_a_table_of_sacct_that_is_to_be_parsed(tmp_path: Path, state: str, code:
         "n1 systemd[1]: train.service: Main process exited, code=exited, status=0/SUCCESS",
         "n1 systemd[1]: sshd@4.service: Main process exited, code=exited, status=255/EXCEPTION",
         "the server exited with code 1",
+        "the DeepEP timeout is 1000 s; DeepEP dispatch takes 12 us",
     ],
 )
 def test_what_tells_of_no_failure_of_the_job(tmp_path: Path, line: str) -> None:

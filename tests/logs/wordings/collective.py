@@ -90,6 +90,13 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
     ("collective/rank-missing", "RuntimeError: Application timeout caused pair closure"),
+    ("collective/rank-missing", "DeepEP timeout check failed: 0 (rank = 6)"),
+    (
+        "collective/rank-missing",
+        "DeepEP timeout for dispatch receivers, rank 3, responsible_channel = 2, tokens remained: 64",
+    ),
+    ("collective/rank-missing", "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 0, nvl: 2, src RDMA: 1"),
+    ("collective/rank-missing", "RuntimeError: DeepEP error: timeout (dispatch CPU)"),
     ("collective/rank-missing", "[1,0]<stderr>:Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1]"),
     (
         "collective/rank-missing",
