@@ -87,7 +87,8 @@ def test_a_broken_plan_waits_for_who_is_as_slow_as_this_process(imported: float 
     """``imported``: when this process had imported torch, in seconds from now; node 0 opens its port in half a one."""
     port = unused_port()
     problem = PlanProblem("PET_RDZV_BACKEND", "c10d", "makes torchrun read no --master-addr")
-    plan = Plan(2, 1, world_size=4, master_addr="127.0.0.1", master_port=port, problems=(problem,))
+    place = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+    plan = replace(place, problems=(problem,))
     recorder = Recorder(Options(plan, CHECKS, wait=30.0), Told())
     recorder.started -= PROBLEM_SECONDS + 1
     recorder.launched = recorder.started
