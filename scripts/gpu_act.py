@@ -6,8 +6,10 @@ and what they say goes over sockets then, as between two nodes. Rank 1 is the on
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -305,6 +307,80 @@ def rank_0_alone_saves() -> None:
     end()
 
 
+def sends() -> None:
+    """Each sends first what is too much to be taken before the other receives, and receives after that."""
+    begin()
+    steps()
+    much = torch.ones(1 << 24, device="cuda")
+    dist.send(much, 1 - RANK)
+    torch.cuda.synchronize()
+    dist.recv(much, 1 - RANK)
+    torch.cuda.synchronize()
+    end()
+
+
+def lock() -> None:
+    """Rank 0 holds the lock of a file while it reduces, and rank 1 waits for the lock before it does."""
+    begin()
+    steps()
+    with open(READY / "lock", "w") as file:
+        if OTHER:
+            time.sleep(1)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        reduce()
+    end()
+
+
+def server() -> None:
+    """Rank 1 asks a server that takes the request and never answers."""
+    begin()
+    steps()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if OTHER:
+            with socket.create_connection(silent.getsockname()) as asked:
+                asked.sendall(b"GET /tokenizer.json HTTP/1.0\r\n\r\n")
+                asked.recv(1 << 16)
+        reduce()
+    end()
+
+
+def objects() -> None:
+    """Rank 0 gathers objects, rank 1 goes on with the next step."""
+    begin()
+    steps()
+    if OTHER:
+        reduce()
+    else:
+        dist.all_gather_object([None, None], {"metric": 1.0})
+    end()
+
+
+def two_backends() -> None:
+    """Rank 0 is at a barrier of a gloo group, rank 1 in an all_reduce of NCCL's."""
+    begin()
+    processor = dist.new_group(backend="gloo", timeout=timedelta(seconds=1000))
+    dist.barrier(group=processor)
+    steps()
+    if OTHER:
+        reduce()
+    dist.barrier(group=processor)
+    reduce()
+    end()
+
+
+def monitored() -> None:
+    """Rank 0 is at a monitored_barrier, rank 1 computes on its GPU without an end, in steps."""
+    begin()
+    processor = dist.new_group(backend="gloo", timeout=timedelta(seconds=1000))
+    steps()
+    value = torch.ones(512, 512, device="cuda")
+    while OTHER:
+        value = torch.tanh(value @ value)
+        value.sum().item()
+    dist.monitored_barrier(processor, timeout=timedelta(seconds=1000))
+    end()
+
+
 def other_device() -> None:
     torch.cuda.set_device(LOCAL)
     begin()
@@ -359,6 +435,7 @@ ACTS: dict[str, Callable[[], None]] = {
     for one in (
         *(healthy, late, other_operation, other_size, raises, killed, stopped, out_of_memory, device_assert, leaves),
         *(receives, barrier, never_begins, never_reduces, never_begins_device_id, kernel, loader, uneven, fsdp, loop),
+        *(sends, lock, server, objects, two_backends, monitored),
         *(two_groups, rank_0_alone_saves, other_device, interface, other_protocol, infiniband, duplicate, plain),
     )
 }

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from pathlib import Path
 from gpu_facts import distdoctor, end_all, run, tell, with_wheels
 
 ACT = Path(__file__).with_name("gpu_act.py")
+RECORDED = Path(__file__).resolve().parents[1] / "tests/recorded/gpu"
 DUMPS = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
 INFO = {"NCCL_DEBUG": "INFO"}
 READY_SECONDS, STUCK_SECONDS, JOB_SECONDS, HANG_SECONDS = 40, 6, 60, 40
@@ -70,6 +72,12 @@ JOBS = (
     Job("raises, by hand", "raises", True, INFO, False),
     Job("killed, by hand", "killed", True, INFO, False, seconds=60),
     Job("device assert, by hand", "device_assert", True, INFO, False),
+    Job("sends", "sends", True, DUMPS, seconds=70),
+    Job("lock", "lock"),
+    Job("server", "server"),
+    Job("objects", "objects", True, DUMPS, seconds=70),
+    Job("two backends", "two_backends", True, DUMPS, seconds=70),
+    Job("monitored barrier", "monitored"),
     Job("another device", "other_device", False),
     Job("interface", "interface", False, INFO),
     Job("interface, no debug", "interface", False, {}),
@@ -190,6 +198,8 @@ class Cluster:
     flags: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     """Lines of shell, with {a} and {b} for the hosts' namespaces."""
+    before: tuple[str, str] = ("true", "true")
+    """What the shell of each host's rank does first: a limit, a mount that no other sees."""
 
 
 def card(host: str, address: str) -> str:
@@ -204,17 +214,22 @@ def card(host: str, address: str) -> str:
     )
 
 
-def drop(rule: str) -> str:
-    """A line by which b drops what comes in so."""
+def drop(rule: str, how: str = "drop") -> str:
+    """A line by which b drops what comes in so, or refuses it."""
     return " && ".join(
         (
             "ip netns exec {b} nft add table inet f",
             "ip netns exec {b} nft 'add chain inet f i {{ type filter hook input priority 0; }}'",
-            f"ip netns exec {{b}} nft 'add rule inet f i {rule} drop'",
+            f"ip netns exec {{b}} nft 'add rule inet f i {rule} {how}'",
         )
     )
 
 
+NO_IPV6 = "ip netns exec {b} sysctl -qw net.ipv6.conf.all.disable_ipv6=1"
+ONLY_IPV6 = " && ".join(
+    f"ip -n {{{host}}} addr flush dev eth0 && ip -n {{{host}}} addr add fd77::{last}/64 dev eth0 nodad"
+    for last, host in enumerate("ab", 1)
+)
 SECOND = " && ".join(
     (
         "ip link add eno1 netns {a} type veth peer name eno1 netns {b}",
@@ -274,6 +289,80 @@ CLUSTERS = (
     Cluster("no eager memory for one", ({"NCCL_CUMEM_ENABLE": "0"}, {})),
     Cluster("a log where none can be", both(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE="/nowhere/nccl.%h.%p")),
     Cluster("a GPU by a name of another's", ({}, {"CUDA_VISIBLE_DEVICES": "GPU-00000000-1111-2222-3333-444444444444"})),
+    Cluster("without blocking on both", both(TORCH_NCCL_USE_COMM_NONBLOCKING="1")),
+    Cluster("no direct copies for one", ({"NCCL_P2P_DISABLE": "1"}, {})),
+    Cluster("no shared memory for both", both(NCCL_SHM_DISABLE="1")),
+    Cluster("no InfiniBand for one", ({"NCCL_IB_DISABLE": "1"}, {})),
+    Cluster("one host's id for both", both(NCCL_HOSTID="node")),
+    Cluster("the interface by its beginning", both(NCCL_SOCKET_IFNAME="eth")),
+    Cluster("both interfaces named", both(NCCL_SOCKET_IFNAME="eth0,eno1"), setup=(SECOND,)),
+    Cluster("the interface in capitals", both(NCCL_SOCKET_IFNAME="ETH0")),
+    Cluster("a space before the interface", ({}, {"NCCL_SOCKET_IFNAME": " eth0"})),
+    Cluster(
+        "a file of settings for b",
+        ({}, {"NCCL_CONF_FILE": "/dev/shm/of-b.conf"}),
+        before=("true", "mount -t tmpfs shm /dev/shm; echo NCCL_SOCKET_IFNAME=nothing0 > /dev/shm/of-b.conf"),
+    ),
+    Cluster("a word the allocator does not know", ({}, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:Maybe"})),
+    Cluster("segments that grow", both(PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")),
+    Cluster("a larger MTU on a", setup=("ip -n {a} link set eth0 mtu 9000",)),
+    Cluster("few open files for b", before=("true", "ulimit -n 64")),
+    Cluster("no locked memory", before=("ulimit -l 64", "ulimit -l 64")),
+    Cluster("few addresses for b", before=("true", "ulimit -v 16000000")),
+    Cluster("little shared memory for b", before=("true", "mount -t tmpfs -o size=64k shm /dev/shm")),
+    Cluster("docker's shared memory", before=("mount -t tmpfs -o size=64m shm /dev/shm",) * 2),
+    Cluster("shared memory to read only for b", before=("true", "mount -t tmpfs -o ro shm /dev/shm")),
+    Cluster("a tuner that is not there", both(NCCL_TUNER_PLUGIN="nowhere")),
+    Cluster("sockets named on a alone", ({"NCCL_NET": "Socket"}, {})),
+    Cluster("an algorithm that is none", both(NCCL_ALGO="Rings")),
+    Cluster("a protocol that is none", ({}, {"NCCL_PROTO": "LL256"})),
+    Cluster("more channels at least than at most", both(NCCL_MIN_CTAS="32", NCCL_MAX_CTAS="4")),
+    Cluster("a graph that is not there", both(NCCL_GRAPH_FILE="/nowhere/graph.xml")),
+    Cluster("a graph written to nowhere", both(NCCL_GRAPH_DUMP_FILE="/nowhere/graph.xml")),
+    Cluster("too many sockets", both(NCCL_SOCKET_NTHREADS="16", NCCL_NSOCKS_PERTHREAD="16")),
+    Cluster("out of band over the network's plugin", both(NCCL_OOB_NET_ENABLE="1")),
+    Cluster("out of band over the plugin on one", ({"NCCL_OOB_NET_ENABLE": "1"}, {})),
+    Cluster("several roots for one", ({"TORCH_NCCL_RANKS_PER_ROOT": "1"}, {})),
+    Cluster("a log to a full device", both(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE="/dev/full")),
+    Cluster("more in the mask than there is", ({}, {"CUDA_VISIBLE_DEVICES": "0,1"})),
+    Cluster("everything traced", both(NCCL_DEBUG="TRACE", NCCL_DEBUG_SUBSYS="ALL")),
+    Cluster("a size the allocator cannot read", ({}, {"PYTORCH_ALLOC_CONF": "max_split_size_mb:much"})),
+    Cluster("a share the allocator does not take", ({}, {"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection_threshold:2"})),
+    Cluster("an option of another allocator", ({}, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segment:True"})),
+    Cluster("70 open files for b", before=("true", "ulimit -n 70")),
+    Cluster("90 open files", before=("ulimit -n 90",) * 2),
+    Cluster("several roots", both(TORCH_NCCL_RANKS_PER_ROOT="1")),
+    Cluster("one root said on one alone", ({"TORCH_NCCL_RANKS_PER_ROOT": "64"}, {})),
+    Cluster(
+        "full shared memory for b",
+        before=("true", "mount -t tmpfs -o size=200m shm /dev/shm; head -c 190000000 /dev/zero > /dev/shm/full"),
+    ),
+    Cluster("many addresses for b", before=("true", "ulimit -v 800000000")),
+    Cluster("an adapter where there is none", both(NCCL_IB_HCA="mlx5_0")),
+    Cluster("a switch that is none", ({}, {"TORCH_NCCL_BLOCKING_WAIT": "2"})),
+    Cluster("a handling that is no number", ({}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "yes"})),
+    Cluster("a heartbeat that is no number", ({}, {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "ten"})),
+    Cluster("a dump that is no switch", ({}, {"TORCH_NCCL_DUMP_ON_TIMEOUT": "maybe"})),
+    Cluster("buffers with a letter", both(NCCL_BUFFSIZE="4M")),
+    Cluster("details for one", ({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, {})),
+    Cluster("IPv6 where b has none", both(NCCL_SOCKET_FAMILY="AF_INET6"), setup=(NO_IPV6,)),
+    Cluster("only IPv6", both(MASTER_ADDR="fd77::1"), setup=(ONLY_IPV6,)),
+    Cluster(
+        "IPv4 where there is only IPv6", both(MASTER_ADDR="fd77::1", NCCL_SOCKET_FAMILY="AF_INET"), setup=(ONLY_IPV6,)
+    ),
+    Cluster(
+        "an interface that is down", both(NCCL_SOCKET_IFNAME="eno1"), setup=(SECOND, "ip -n {b} link set eno1 down")
+    ),
+    Cluster(
+        "an interface without an address",
+        both(NCCL_SOCKET_IFNAME="eno1"),
+        setup=(SECOND, "ip -n {b} addr flush dev eno1"),
+    ),
+    Cluster("chunks with a letter", both(NCCL_P2P_NET_CHUNKSIZE="128K")),
+    Cluster("a switch of NCCL in words", both(NCCL_IB_DISABLE="true")),
+    Cluster("nothing watches", both(TORCH_NCCL_ENABLE_MONITORING="0", TORCH_NCCL_ASYNC_ERROR_HANDLING="0")),
+    Cluster("few channels", both(NCCL_MAX_NCHANNELS="1", NCCL_BUFFSIZE="262144")),
+    Cluster("ports of b are refused", setup=(drop("tcp dport 20000-65535 ct state new", "reject with tcp reset"),)),
 )
 
 
@@ -317,7 +406,8 @@ def part(given: tuple[str, Cluster, Sequence[str], str, int, Path, str]) -> int 
     what, one, hosts, net, rank, place, python = given
     named = f"{what}-{rank}"
     env = {"MASTER_ADDR": f"{net}.1", "MASTER_PORT": "29500"} | {k: v.format(net=net) for k, v in one.env[rank].items()}
-    below = ["ip", "netns", "exec", hosts[rank], "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"']
+    below = ["ip", "netns", "exec", hosts[rank], "unshare", "--uts", "sh", "-c"]
+    below.append(f'hostname "$0"; {one.before[rank]}; exec "$@"')
     if what == "check":
         flags = ["--nproc-per-node", "1", "--backend", "nccl", *one.flags, "--nnodes", "2", "--node-rank", str(rank)]
         saved = ["-v", "-o", "text", "-o", f"json={place / named}.json", "--save", f"{place / named}.facts.json"]
@@ -334,7 +424,12 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--at-once", type=int, default=6)
-    parser.add_argument("--only", default="", help='jobs whose names begin so, clusters with "nodes: " before them')
+    parser.add_argument(
+        "--only",
+        action="append",
+        help='jobs whose names begin so, clusters with "nodes: " before them; may be repeated',
+    )
+    parser.add_argument("--new", action="store_true", help="only what tests/recorded/gpu has nothing of")
     given = parser.parse_args(words)
     end = time.monotonic() + given.minutes * 60
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -357,12 +452,16 @@ def main(words: Sequence[str]) -> int:
             lines.append(line)
             tell(line)
 
+        def wanted(what: str) -> bool:
+            known = any(RECORDED.glob(f"*{re.sub('[^a-z0-9]+', '-', what.lower())}.json.gz"))
+            return what.startswith(tuple(given.only or ("",))) and not (given.new and known)
+
         with ThreadPoolExecutor(given.at_once) as pool:
             for number, two in enumerate(CLUSTERS, 1):
-                if (what := f"nodes: {two.name}").startswith(given.only):
+                if wanted(what := f"nodes: {two.name}"):
                     pool.submit(part_of, lambda two=two, n=number: cluster(two, n, kept, python), what)  # type: ignore[misc]
             for number, one in enumerate(JOBS, 1):
-                if one.name.startswith(given.only):
+                if wanted(one.name):
                     pool.submit(part_of, lambda one=one, n=number: job(one, n, kept, python), one.name)  # type: ignore[misc]
         (given.folder / "jobs-summary.txt").write_text("\n".join(lines) + "\n")
         with tarfile.open(given.folder / "gpu-jobs.tar.gz", "w:gz", compresslevel=3) as archive:

@@ -30,10 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "the call that differs",
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL",
-)
+NEXT = ("the call that differs", "TORCH_DISTRIBUTED_DEBUG=DETAIL")
 LOG = (
     Line(
         "flight recorder: ",
@@ -63,10 +60,7 @@ LOG = (
         shows="hint",
         why="compare the ranks",
     ),
-    Line(
-        "Mismatched collective detected",
-        r"Mismatched collective detected(?:.{0,100}around rank (?P<rank>\d+))?",
-    ),
+    Line("Mismatched collective detected", r"Mismatched collective detected(?:.{0,100}around rank (?P<rank>\d+))?"),
     Line(
         "this may be caused by a collective mismatch around rank",  # NCCL before 2.8
         r"collective mismatch around rank (?P<rank>\d{1,6})",
@@ -78,6 +72,11 @@ LOG = (
         r"message truncated : receiving \d+ bytes instead of \d+",
         shows="symptom",
         why="calls of other sizes, and NCCL_PROTO, NCCL_ALGO or NCCL_BUFFSIZE set otherwise on one rank, show the same",
+    ),
+    Line(
+        "connecting to address  with family",  # NCCL src/misc/socket.cc; seen with two that sent first, 2.28.9
+        shows="symptom",
+        why="other versions of NCCL, and settings or interfaces that differ, show the same",
     ),
     Line("Mismatch between collective", "Mismatch between collective operation"),
     Line(

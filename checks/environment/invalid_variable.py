@@ -17,6 +17,9 @@ NCCL ends with `ncclInvalidUsage` and `Unrecognized element token "rings" when p
 names none that can do what is called, `no algorithm/protocol available for function Broadcast ... NCCL_ALGO was set to
 Tree`;
 
+where a GPU is first used torch ends with `Unrecognized key '...' in CUDA allocator config`, `Unrecognized
+CachingAllocator option`, `Expected ... in ConfigTokenizer`, or `stoull` alone;
+
 and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
 
 Why it happens
@@ -47,6 +50,7 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     DEFAULT_PORT,
+    FATAL_SETTINGS,
     Cluster,
     Finding,
     Fix,
@@ -70,6 +74,8 @@ MEETS = (
 )
 """What the frames of an error hold that is about the port where the job meets: other programs
 say the same of their own addresses."""
+TOLD_ALLOCATOR = "torch does not know what PYTORCH_CUDA_ALLOC_CONF asks for"
+FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or take options that this version of torch has."
 LOG = (
     Line(
         "Port could not be cast to integer value",
@@ -104,6 +110,32 @@ LOG = (
         fix="Unset NCCL_ALGO, or set it for one function alone (NCCL_ALGO=allreduce:tree).",
     ),
     Line(
+        (
+            "in ConfigTokenizer",
+            "CachingAllocator option",
+            "CUDA allocator config",
+            "for expandable_segments",
+            "collect_threshold ",
+        ),
+        r"(?:Error|Exception): .{0,80}(?:in ConfigTokenizer|Unrecognized CachingAllocator option"
+        r"|Unrecognized key .{1,80} in CUDA allocator config|argument for expandable_segments"
+        r"|garbage_collect_threshold (?:is invalid|too (?:big|small)))",
+        told=TOLD_ALLOCATOR,
+        fix=FIX_ALLOCATOR,
+    ),
+    Line(
+        "Error: sto",
+        r"^(?:RuntimeError|ValueError): sto(?:ull?|i|d)$",
+        stack=r"/torch/cuda/__init__\.py\", line \d{1,6}, in _lazy_init",
+        told=TOLD_ALLOCATOR,
+        fix=FIX_ALLOCATOR,
+    ),
+    Line(
+        "Invalid value for environment variable: ",  # c10d's Utils.hpp
+        told="A variable of torch's has a value that it cannot read",
+        fix="Unset the variable that is named, or give it a number, or a switch: 1 or 0.",
+    ),
+    Line(
         "Invalid NCCL_COMM_ID",
         told="NCCL_COMM_ID is no address and port",
         fix="Unset NCCL_COMM_ID: torch tells NCCL where to meet.",
@@ -123,6 +155,8 @@ LOG = (
     ),
 )
 PREVENTS = "plan agreed"
+SIZES = tuple(name for name in FATAL_SETTINGS if name.startswith("NCCL_"))
+"""What a few bytes are too little for."""
 NUMBERS = {"rank": ("RANK",), "node_rank": ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")}
 """The variables of each."""
 
@@ -138,9 +172,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def ended_on(cluster: Cluster, variable: str) -> bool:
-    """Whether NCCL itself names the variable where the check's own group fails."""
-    logs = [one.rank.nccl for one in failed_ranks(cluster, "nccl") if one.rank.nccl is not None]
-    return any(f"{variable} was set to" in text for log in logs for text in log.warnings)
+    """Whether NCCL itself names the variable where the check's own group fails; or is at an end where it is told to
+    take buffers of a few bytes (4 for "4M": ``misaligned address``, and signal 6, with 2.28.9 on an H100)."""
+    failed = failed_ranks(cluster, "nccl")
+    warned = [text for one in failed if one.rank.nccl is not None for text in one.rank.nccl.warnings]
+    return any(f"{variable} was set to" in text for text in warned) or (variable in SIZES and bool(failed))
 
 
 def differs(cluster: Cluster, problem: PlanProblem) -> bool:

@@ -53,6 +53,7 @@ from distdoctor.check_api import (
     groups,
     must_be_alike,
     names_of,
+    planned_rank_count,
     plans_nccl_group,
     rdma,
     same_rendezvous,
@@ -72,6 +73,12 @@ LOG = (
         shows="symptom",
         why="ranks that do different things, and adapters with PCI_WR_ORDERING=force_relax, show the same",
     ),
+    Line(  # c10d's ProcessGroupWrapper, which makes a group of its own
+        "pg_wrapper",
+        r"wait timeout after \d{1,9} ?ms, keys: \S{0,200}pg_wrapper",
+        shows="symptom",
+        why="where TORCH_DISTRIBUTED_DEBUG=DETAIL is set on all, a rank that does not come shows the same",
+    ),
     Line(  # distdoctor's own, of what each rank's NCCL said
         "settings: the ranks' NCCL is set differently",
         shows="hint",
@@ -83,6 +90,7 @@ PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)
 NETWORKS = {"NCCL_IB_DISABLE", "NCCL_NET"}
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
+OF_NCCL = re.compile(r"(TORCH_)?NCCL_")
 WITHIN_A_NODE = re.compile(
     r"NCCL_(P2P_(LEVEL|DISABLE|DIRECT|USE|READ)|NET_GDR|CUMEM|DMABUF|GDR|NVB|PXN|LAUNCH|LOCAL).*"
 )
@@ -132,7 +140,8 @@ def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
     # What NCCL or torch refuses or misreads has a check of its own.
     own = {node.name for node in nodes for one in unreadable(node) if one.variable == name and not taken(one)}
     nodes = [node for node in nodes if node.name not in own]
-    return disagreement({node.name: setting_effect(name, value(node, name)) for node in nodes})
+    ranks = planned_rank_count(cluster)
+    return disagreement({node.name: setting_effect(name, value(node, name), ranks) for node in nodes})
 
 
 def taken(problem: PlanProblem) -> bool:
@@ -178,7 +187,7 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
         return True
     if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
         return True
-    between = [apart for name, apart in found.items() if name.startswith("NCCL_") and not WITHIN_A_NODE.fullmatch(name)]
+    between = [apart for name, apart in found.items() if OF_NCCL.match(name) and not WITHIN_A_NODE.fullmatch(name)]
     blamed = {name for apart in between for name in apart.blamed}
     return bool(between) and nccl_stops(cluster) and not others_accused(cluster, blamed)
 

@@ -18,7 +18,8 @@ Use one of both; after the mask, devices count from 0.
 
 When it is harmless
 -------------------
-Never.
+Where what CUDA reads of the mask has a device for each rank that is started: it is a warning then (seen on an H100:
+with CUDA_VISIBLE_DEVICES=0,1 and one GPU, a job of one rank ran).
 
 See also
 --------
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
+MATTERS = "each rank that is started has one; a job that counts on all that are named would have fewer ranks"
 PREVENTS = "nccl group formed"
 LOG = (
     Line(
@@ -62,6 +64,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             yield Finding.about(
                 [node],
                 f"CUDA_VISIBLE_DEVICES={mask} on {node.name} {why}.",
+                severity="warn" if enough(node) else "fail",
                 evidence=[evidence(node, mask)],
                 fixes=[
                     Fix.on(
@@ -141,6 +144,12 @@ def problem(node: Node) -> tuple[str, str] | None:
         if short and (entry := next((one for one in entries if not re.match(DEVICE, one)), None)) is not None:
             return mask, f"has {entry or 'nothing'} in the place of a device: what follows is hidden"
     return None
+
+
+def enough(node: Node) -> bool:
+    """Whether the ranks have a device each all the same, by what comes before the entry that hides the rest."""
+    looked = gpus.looked_at_gpus(node)
+    return bool(looked) and all(len(facts.visible) >= rank_count(node) for facts in looked)
 
 
 def unmeant(entries: list[str], names: list[str], present: int) -> str:

@@ -64,17 +64,10 @@ FIX_TOOLKIT = (
 LOG = (
     Line(
         (
-            "ProcessGroupNCCL is only supp",
-            "No CUDA GPUs are available",
-            "No HIP GPUs are available",
-            "hipErrorNoDevice",
-            "no ROCm-capable device is detected",
-            "no CUDA-capable device is detected",
-            "no accelerator device is detected",
-            "Found no NVIDIA driver",
-            "no NVIDIA driver on your system",
-            "couldn't communicate with the NVIDIA driver",
-            "Torch not compiled with CUDA enabled",
+            *("ProcessGroupNCCL is only supp", "No CUDA GPUs are available", "No HIP GPUs are available"),
+            *("hipErrorNoDevice", "no ROCm-capable device is detected", "no CUDA-capable device is detected"),
+            *("no accelerator device is detected", "Found no NVIDIA driver", "no NVIDIA driver on your system"),
+            *("couldn't communicate with the NVIDIA driver", "Torch not compiled with CUDA enabled"),
             "ROCk module is NOT loaded",  # rocminfo's
         ),
     ),
@@ -126,11 +119,7 @@ LOG = (
         shows="symptom",
         why="what the driver or the container's toolkit has stands behind the colon",
     ),
-    Line(
-        "find any nvidia-smi",
-        shows="hint",
-        why="a container without the tool may have the GPUs",
-    ),
+    Line("find any nvidia-smi", shows="hint", why="a container without the tool may have the GPUs"),
     Line(
         ("Failed to initialize NVML: Unknown Error", "Can't initialize NVML"),  # the latter is torch's
         shows="symptom",
@@ -197,7 +186,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             matters=f"{names_of(have[:3])} can: a job that computes on GPUs fails" if have and not wanted else "",
             evidence=(line for node in nodes for line in evidence(node)),
             fixes=[replace(rung(nodes[0])[1], nodes=tuple(node.name for node in nodes))],
+            because_of=cause(nodes),
         )
+
+
+def cause(nodes: list[Node]) -> str | None:
+    """What else than the devices it is, as torch's own words show."""
+    if all(map(gpus.allocator_refused, nodes)):
+        return "environment/invalid-variable"
+    return "host/memory-limit" if all(map(gpus.cuda_short_of_addresses, nodes)) else None
 
 
 def asked(node: Node) -> bool:

@@ -65,6 +65,7 @@ LOG = (
     Line(
         "Read-only file system",
         "(?:Errno 30|Error|[Cc]annot|[Ff]ailed to).{0,160}Read-only file system",
+        unless="/dev/shm/|shared memory",
         told="A disk that the job writes to is read-only",
         fix=ELSEWHERE,
     ),

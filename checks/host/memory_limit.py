@@ -11,7 +11,8 @@ Why it happens
 The memory limit of the cgroup (docker run --memory, a pod's limits, SLURM's --mem) is for all processes in it together.
 Each rank imports torch for itself, which takes some hundred megabytes of its own before it has allocated anything. A
 limit that each process has for itself (ulimit -d, ulimit -v; limits.conf) ends ranks with other words: a thread's
-stack is memory, too, so that `Resource temporarily unavailable` may mean this one.
+stack is memory, too, so that `Resource temporarily unavailable` may mean this one. CUDA takes addresses for all of the
+host's memory and the GPU's as it begins: with `ulimit -v` below that torch sees no GPU and says `out of memory`.
 
 Fix
 ---
@@ -28,7 +29,17 @@ process/killed-by-oom, environment/torch-broken
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, live, names_of, rank_count
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    errors_with_words,
+    gpus,
+    live,
+    names_of,
+    rank_count,
+)
 
 SEVERITY = "fail"
 MATTERS = "the ranks fit in while they only start; the model and the data come on top"
@@ -76,6 +87,9 @@ def of_processes(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     said = errors_with_words(cluster, WORDS)
+    for node in filter(gpus.cuda_short_of_addresses, bad):
+        reasons = (f"{node.name}: torch sees no GPU: {text}" for text in gpus.gpu_reasons(node))
+        said[node.name] = (*said.get(node.name, ()), *reasons)
     refused = [node for node in bad if node.name in said]
     blamed = refused or list(bad)
     yield Finding.about(
@@ -102,7 +116,7 @@ def low(node: Node) -> dict[str, str]:
     return {
         letter: f"{node.name}: the limit on {what} (ulimit -{letter}) is {limit // MIB:,} MiB for each process"
         for (what, letter, least), limit in limits
-        if limit is not None and 0 <= limit < least
+        if limit is not None and (0 <= limit < least or (letter == "v" and gpus.cuda_short_of_addresses(node)))
     }
 
 

@@ -8,8 +8,9 @@ wait for it.
 Why it happens
 --------------
 Every connection is an open file. A rank holds one to every other rank in gloo, several to each in NCCL, one to the
-store, and some twenty for Python and torch. The limit is that of the shell, the scheduler's daemon or the container's
-runtime that started the job.
+store, and some twenty for Python and torch. A thread of NCCL watches 65 or more at once, whether they are open or not:
+where fewer may be open poll(2) refuses that, NCCL warns `[Proxy Service] Poll failed: Invalid argument`, and hangs. The
+limit is that of the shell, the scheduler's daemon or the container's runtime that started the job.
 
 Fix
 ---
@@ -35,8 +36,10 @@ from distdoctor.check_api import (
     Line,
     Node,
     errors_with_words,
+    gpus,
     names_of,
     planned_rank_count,
+    plans_nccl_group,
     together,
 )
 
@@ -49,6 +52,12 @@ LOG = (
         "items of ancdata",
         r"received \d+ items of ancdata",
     ),
+    Line(
+        "Poll failed: Invalid argument",  # NCCL's src/proxy.cc: what poll(2) says of more than RLIMIT_NOFILE
+        r"\[Proxy Service\S{0,20}\] Poll failed: Invalid argument",
+        told="Too few files may be open at once for NCCL to watch its connections",
+        fix="Raise it where the job is started: ulimit -n 65536.",
+    ),
 )
 MATTERS = "DataLoader workers and checkpoints need files, too"
 PREVENTS = "store reached"
@@ -58,6 +67,9 @@ EACH = 20
 OF_AGENT = 24
 """What torchrun's agent has open that hosts the store of its c10d rendezvous and that of the ranks, without nodes or
 ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
+POLLED = 65
+"""What NCCL's proxy gives poll(2) at least, which takes no more than may be open: as many as local ranks may be, 64
+in older versions and 72 in newer ones, and one or two more (src/proxy.cc). With 64 it hung on an H100 (2.28.9)."""
 COMFORT = 128
 USUAL = 65536
 SAID = ("Too many open files", "Errno 24", "EMFILE")
@@ -69,8 +81,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ranks = planned_rank_count(cluster)
     needs = {node.name: need_of(node, ranks) for node in cluster.nodes}
     said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
-    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * max(needs.values(), default=0))
-    used_up = [node for node in cluster.nodes if (left := room(node)) is not None and left < needs[node.name]]
+    polls = {
+        node.name: text for node in cluster.nodes if (text := gpus.nccl_warned(node, "Poll failed: Invalid argument"))
+    }
+    hit, comfort = {**said_so, **crowded(cluster), **polls}, max(COMFORT, 2 * max(needs.values(), default=0))
+    used_up = [
+        node
+        for node in cluster.nodes
+        if ((left := room(node)) is not None and left < needs[node.name]) or refuses_nccl(node, ranks)
+    ]
     bad = [
         n for n in cluster.nodes if n.name in hit or n in used_up or ((its := limit(n)) is not None and its < comfort)
     ]
@@ -109,6 +128,12 @@ def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def refuses_nccl(node: Node, ranks: int) -> bool:
+    """Whether NCCL, where it has a group of several ranks, cannot watch its connections."""
+    most = limit(node)
+    return most is not None and most < POLLED and ranks > 1 and node.gpus and plans_nccl_group(node)
+
+
 def limit(node: Node) -> int | None:
     """The limit on open files; None where it is not known or there is none."""
     most = node.limits.open_files
@@ -131,6 +156,8 @@ def evidence(node: Node, need: int) -> Iterator[str]:
     if node.system.limits is not None:
         hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
         needed = f"a process of this job needs about {need}"
+        if node.gpus and plans_nccl_group(node):
+            needed = f"NCCL watches {POLLED} or more at once"
         yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); {needed}"
         if its.open_files_inherited and (left := room(node)) is not None and left < need:
             yield (

@@ -2,7 +2,8 @@
 
 What you see
 ------------
-NCCL: `shm_open failed : Permission denied`. DataLoader workers and multiprocessing: `PermissionError: [Errno 13]`,
+NCCL: `shm_open failed : Permission denied`, `failed to create shared memory file /dev/shm/nccl-..., error Read-only
+file system`. DataLoader workers and multiprocessing: `PermissionError: [Errno 13]`,
 `OSError: [Errno 38] Function not implemented` or `FileNotFoundError` at their first lock.
 
 Why it happens
@@ -47,7 +48,7 @@ LOG = (
     ),
     Line(
         "/dev/shm/",
-        "shared memory.{0,200}/dev/shm/.{0,200}Permission denied",
+        "shared memory.{0,200}/dev/shm/.{0,200}(?:Permission denied|Read-only file system)",
     ),
     Line(
         "unable to open shared memory object",
@@ -57,6 +58,7 @@ LOG = (
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
 PREVENTS = "nccl group formed"
 LOOKS_AT = ("host.limits.shared_memory",)
+REFUSED = r"/dev/shm/nccl.*(?:Permission denied|Read-only file system|No such file)"
 MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 
@@ -64,14 +66,24 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = {node: shm for node in cluster.nodes if (shm := closed(node)) is not None}
     if not found:
         return
-    fails = any(plans_nccl_group(node) and rank_count(node) > 1 and not gpus.nccl_made([node]) for node in found)
+    fails = any(refused(node) for node in found)
     yield Finding.about(
         found,
         f"/dev/shm cannot be written on {names_of(found)}.",
         severity="fail" if fails else "warn",
-        evidence=(line(node, shm) for node, shm in found.items()),
+        evidence=(
+            *(line(node, shm) for node, shm in found.items()),
+            *(text for node in found for text in gpus.nccl_warned(node, REFUSED)[:1]),
+        ),
         fixes=(fix(node, shm) for node, shm in found.items()),
     )
+
+
+def refused(node: Node) -> bool:
+    """Whether NCCL's group cannot be made for it: NCCL says so, or there are ranks that meet there."""
+    if gpus.nccl_warned(node, REFUSED):
+        return True
+    return plans_nccl_group(node) and rank_count(node) > 1 and not gpus.nccl_made([node])
 
 
 def closed(node: Node) -> SharedMemory | None:

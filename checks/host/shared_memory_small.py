@@ -121,19 +121,22 @@ SMALL = 64 * MIB
 """What a container has unless told otherwise."""
 FULL = 16 * MIB
 SEGMENT = 9637888
-"""Bytes of one of NCCL's segments, of which each rank makes at least one."""
+"""Bytes of one of NCCL's segments, of which each rank makes at least one (34210176 with 2.28.9)."""
+REFUSED = r"/dev/shm/nccl.*No space left on device"
 ENOUGH = "16g"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if small(node)]
+    refused = [node for node in bad if gpus.nccl_warned(node, REFUSED)]
+    bad = refused or bad
     if not bad:
         return
     yield Finding.about(
         bad,
         f"/dev/shm on {names_of(bad)} {words(bad)}.",
-        severity="fail" if any(map(fails, bad)) else "warn",
-        evidence=map(line, bad),
+        severity="fail" if refused or any(map(fails, bad)) else "warn",
+        evidence=(*map(line, bad), *(text for node in refused for text in gpus.nccl_warned(node, REFUSED)[:1])),
         fixes=fixes(bad),
     )
 

@@ -67,7 +67,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"NCCL_SOCKET_IFNAME={together(dict.fromkeys(map(value, bad)))} names no interface on {names_of(bad)}.",
+            f"NCCL_SOCKET_IFNAME={together(dict.fromkeys(map(value, bad)))} names no interface{kind(bad)} on "
+            f"{names_of(bad)}.",
             evidence=(evidence(node) for node in bad),
             fixes=(fix for node in bad for fix in fixes(node)),
         )
@@ -77,6 +78,13 @@ def value(node: Node) -> str:
     """What names nothing there; empty where something is found."""
     choice = node.system.nccl
     return (choice.variable or "") if choice is not None and choice.reason == "not-found" else ""
+
+
+def kind(bad: list[Node]) -> str:
+    """What the interfaces lack that are called so: NCCL takes those that run and have an address."""
+    begun = {node: tuple(name.strip("=^") for name in value(node).split(",")) for node in bad}
+    there = [one for node, names in begun.items() for one in node.interfaces if one.name.startswith(names)]
+    return " that runs and has an address" if there else ""
 
 
 def evidence(node: Node) -> str:

@@ -63,6 +63,7 @@ LOG = (
 CONNECT = re.compile(r"[Cc]onnect to (?P<address>[\w.:%]{2,60}?)<\d{1,5}> (?:failed|returned)")
 """What NCCL's src/misc/socket.cc says of a connection to a peer that fails, from 2.8 on."""
 LINK_LOCAL = "fe80:"
+FAMILY = "NCCL_SOCKET_FAMILY"
 SHOWN = 6
 
 
@@ -164,6 +165,7 @@ def taken(node: Node) -> str:
     devices = next((rank.nccl.devices for rank in node.facts.ranks if rank.nccl and rank.nccl.devices), ())
     choice = node.system.nccl
     named = f" by NCCL_SOCKET_IFNAME={choice.variable}" if choice is not None and choice.variable else ""
+    named += f" with {FAMILY}={family}" if (family := node.variables.get(FAMILY)) else ""
     said = together(devices[:SHOWN]) or (choice.address if choice is not None else "") or "none"
     return f"{node.name}: NCCL takes {said}{named}; it is reached at {node.reached_at} ({primary_interface(node)})"
 
@@ -172,5 +174,15 @@ def fix(node: Node) -> Fix:
     interface = primary_interface(node)
     if interface is None:
         return Fix.on(node, f"On {node.name}, set NCCL_SOCKET_IFNAME to the interface that reaches the others.")
+    if (family := node.variables.get(FAMILY)) and not has_family(node, interface, family):
+        text = f"On {node.name}, unset {FAMILY}: {interface}, which reaches the other nodes, has no such address."
+        return Fix.on(node, text, env={FAMILY: None})
     text = f"On {node.name}, name the interface that reaches the other nodes."
     return Fix.on(node, text, env={"NCCL_SOCKET_IFNAME": interface})
+
+
+def has_family(node: Node, interface: str, family: str) -> bool:
+    """Whether the interface has an address of this family: AF_INET or AF_INET6; NCCL passes over all else."""
+    addresses = [address for one in node.interfaces if one.name == interface for address in one.addresses]
+    wanted = {"AF_INET": False, "AF_INET6": True}.get(family)
+    return wanted is None or any((":" in address) == wanted for address in addresses)

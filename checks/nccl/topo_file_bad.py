@@ -26,8 +26,9 @@ environment/setting-mismatch
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, plans_nccl_group
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, plans_nccl_group
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -48,31 +49,52 @@ LOOKS_AT = ("ranks.devices",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    alike: dict[Bad, list[Node]] = {}
     for node in cluster.nodes:
-        files = (("NCCL_TOPO_FILE", "topology", node.facts.topology), ("NCCL_GRAPH_FILE", "graph", node.facts.graph))
-        for variable, what, file in files if plans_nccl_group(node) else ():
-            if file is None:
-                continue
-            # A folder can be opened, and has nothing to read.
-            absent = what == "graph" and file.missing not in ("", "EISDIR")
-            if file.refused or absent:
-                yield Finding.about(
-                    [node],
-                    f"NCCL cannot read its {what} file on {node.name}: {file.path or variable}.",
-                    evidence=[
-                        f"{node.name}: {file.path or variable}: {file.refused or file.missing}",
-                        *where_set(node, variable),
-                    ],
-                    fixes=fixes(node, variable if file.variable else "", file.path, absent),
-                )
+        for bad in unreadable_files(node):
+            alike.setdefault(bad, []).append(node)
+    for bad, nodes in alike.items():
+        yield Finding.about(
+            nodes,
+            f"NCCL cannot read its {bad.what} file on {names_of(nodes)}: {bad.path}.",
+            evidence=[
+                *(f"{node.name}: {bad.path}: {bad.why}" for node in nodes),
+                *(line for node in nodes for line in where_set(node, bad.variable)),
+            ],
+            fixes=fixes(nodes, bad),
+        )
 
 
-def fixes(node: Node, variable: str, path: str, absent: bool) -> Iterator[Fix]:
-    if variable:
-        yield Fix.on(node, "Let NCCL look at the machine itself.", env={variable: None})
-    wanted = "Have the file of this machine's image there, also in the container" if absent else f"Mend {path}"
-    text = wanted if absent else f"{wanted}, or take the file of this machine's image"
-    yield Fix.on(node, f"{text}.", option=2 if variable else 1)
+@dataclass(frozen=True)
+class Bad:
+    """A file that NCCL refuses: the variable that may name it, whether that does, what it is, and why."""
+
+    variable: str
+    named: bool
+    what: str
+    path: str
+    why: str
+    absent: bool
+
+
+def unreadable_files(node: Node) -> Iterator[Bad]:
+    files = (("NCCL_TOPO_FILE", "topology", node.facts.topology), ("NCCL_GRAPH_FILE", "graph", node.facts.graph))
+    for variable, what, file in files if plans_nccl_group(node) else ():
+        if file is None:
+            continue
+        # A folder can be opened, and has nothing to read.
+        absent = what == "graph" and file.missing not in ("", "EISDIR")
+        if file.refused or absent:
+            why = file.refused or file.missing
+            yield Bad(variable, bool(file.variable), what, file.path or variable, why, absent)
+
+
+def fixes(nodes: list[Node], bad: Bad) -> Iterator[Fix]:
+    if bad.named:
+        yield Fix.on(nodes, "Let NCCL look at the machine itself.", env={bad.variable: None})
+    wanted = "Have the file of this machine's image there, also in the container" if bad.absent else f"Mend {bad.path}"
+    text = wanted if bad.absent else f"{wanted}, or take the file of this machine's image"
+    yield Fix.on(nodes, f"{text}.", option=2 if bad.named else 1)
 
 
 def where_set(node: Node, variable: str) -> list[str]:

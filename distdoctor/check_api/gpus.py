@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from distdoctor.check_api.text import together
+from distdoctor.knowledge.variables import ALLOCATOR
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NOT_ASKED, Device, DriverFacts, Gpu, GpuFacts, NcclLibrary
 
@@ -14,8 +16,10 @@ __all__ = [
     "Device",
     "Gpu",
     "NcclLibrary",
+    "allocator_refused",
     "build_for",
     "computed_right",
+    "cuda_short_of_addresses",
     "cut_up",
     "device_of",
     "device_of_rank",
@@ -26,6 +30,7 @@ __all__ = [
     "looked_at_gpus",
     "may_share",
     "nccl_made",
+    "nccl_warned",
     "out_of_reach",
     "taken_devices",
     "taken_gpus",
@@ -35,6 +40,12 @@ __all__ = [
     "wants_gpus",
 ]
 NO_DRIVER = DriverFacts()
+_ALLOCATOR_SAYS = re.compile(
+    r"ConfigTokenizer|[Aa]llocator (?:option|config)|expandable_segments|garbage_collect|max_split_size|roundup_power2"
+    r"|pinned_|^sto(?:ull?|i|d|f)$"
+)
+"""What torch's errors about its allocator's settings hold (c10/core/AllocatorConfig.h and CUDAAllocatorConfig.cpp); of
+a number that is none, they are the name of the C++ function alone."""
 T = TypeVar("T", bound=Hashable)
 
 
@@ -92,6 +103,22 @@ def gpu_reasons(node: Node) -> tuple[str, ...]:
     """Why ranks of the node see no device, in torch's or the driver's words."""
     said = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
     return tuple(dict.fromkeys(text for text in said if text))
+
+
+def allocator_refused(node: Node) -> str:
+    """Why torch, by its own words, does not use this node's GPUs with what its allocator is told; empty where it does,
+    or it is told nothing. Seen with torch 2.11 on an H100: it says so as CUDA is begun."""
+    if not any(name in node.variables for name in ALLOCATOR):
+        return ""
+    return next((text for text in gpu_reasons(node) if _ALLOCATOR_SAYS.search(text)), "")
+
+
+def cuda_short_of_addresses(node: Node) -> bool:
+    """Whether CUDA does not begin on this node for want of memory where a process may not have all addresses (``ulimit
+    -v``). It takes some for all of the host's memory and the GPU's: with 15 GiB torch 2.11 on an H100 sees no GPU."""
+    limit = node.limits.address_space
+    reasons = [facts.reason or facts.error or "" for facts in looked_at_gpus(node) if not facts.visible]
+    return limit is not None and limit >= 0 and any("out of memory" in text for text in reasons)
 
 
 def used_devices(node: Node) -> tuple[Device, ...]:
@@ -194,6 +221,19 @@ def nccl_made(nodes: Iterable[Node]) -> bool:
         stage.status for node in nodes for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"
     ]
     return bool(ended) and all(status == "ok" for status in ended)
+
+
+def nccl_warned(node: Node, pattern: str) -> tuple[str, ...]:
+    """What NCCL warned of on this node where the group of a rank failed, as far as ``pattern`` is found in it: lines of
+    evidence, each once."""
+    texts = (
+        text
+        for rank in node.facts.ranks
+        if rank.nccl is not None and any(stage.stage == "nccl" and stage.status != "ok" for stage in rank.stages)
+        for text in rank.nccl.warnings
+        if re.search(pattern, text)
+    )
+    return tuple(f"{node.name}: {text}" for text in dict.fromkeys(texts))
 
 
 def _bare(uuid: str) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from distdoctor.check_api import gpus
 from distdoctor.check_api.text import together
 from distdoctor.knowledge import nccl_values
 from distdoctor.knowledge.nccl import version as nccl_version
-from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
+from distdoctor.knowledge.variables import ALLOCATOR, DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.cluster import Node
 from distdoctor.model.plan import PlanProblem
 
@@ -60,6 +61,11 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     if "nccl" in backends and node.gpus and match:
         read.update(_NCCL)
         yield from _of_nccl(node)
+    if said := gpus.allocator_refused(node):
+        for name in ALLOCATOR:
+            if name in node.variables:
+                why = f"is refused by torch where it begins to use a GPU: {said}"
+                yield PlanProblem(name, node.variables[name], why, unset=True)
     for name, kind in read.items():
         value = node.variables.get(name)
         if value is not None and not (_is_number(value) if kind == _NUMBER else value.lower() in _SWITCHES):

@@ -47,7 +47,12 @@ def _finding(check: Check, line: Line, shown: list[tuple[Node, RankFacts, str]])
         evidence=evidence[:LINES],
         fixes=[Fix.on(nodes, line.fix or first_fix(check))],
         title=line.told,
+        severity="fail" if any(_plans_nccl(node) for node in nodes) else None,
     )
+
+
+def _plans_nccl(node: Node) -> bool:
+    return "nccl" in node.plan.backends(gpus=node.gpus)
 
 
 def _failed(rank: RankFacts) -> bool:

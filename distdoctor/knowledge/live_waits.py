@@ -178,7 +178,10 @@ def _running(rank: LiveRank, mine: Sequence[str]) -> str | None:
     """Of its groups, in the order in which they were made, the one whose collective runs in it; None where none does,
     several do, or that is not known."""
     groups, running = _numbers(rank.process)
-    return mine[running.pop()] if groups == len(mine) and len(running) == 1 else None
+    if groups != len(mine) or len(running) != 1:
+        return None
+    number = running.pop()
+    return mine[number] if number in range(groups) else None  # torch 2.11 does not name the threads that tell groups
 
 
 def _numbers(one: JobProcess) -> tuple[int, set[int]]:

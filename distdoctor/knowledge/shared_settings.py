@@ -30,13 +30,16 @@ had as many, and does not tell the others how many it has (torch 2.6 and later, 
 BUFFERS = "NCCL_BUFFSIZE"
 """With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB ended with ``message
 truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
-SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
+NCCL_SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
 """What only larger messages show: a broadcast of 8 KB hung with the second on one of two hosts, an all_to_all of 256 KB
 hung on one and gave the other wrong data with the third, one of 4 MB hung with the last (2.28.9, on an H100)."""
-FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *SIZES)
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *NCCL_SIZES)
 """Where these differ a job hangs or ends, with every version of torch or NCCL that has them. The others are newer, or
 of one build: a version that does not read them runs."""
-TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT",)
+RANKS_PER_ROOT, _USUAL_RANKS_PER_ROOT = "TORCH_NCCL_RANKS_PER_ROOT", 128
+"""Where it leaves several roots, the ranks look for their ids under other keys of the store than where there is one
+(ProcessGroupNCCL.cpp, useScalableInit): with 1 on one of two hosts none of them was found (torch 2.11, an H100)."""
+TORCH_NCCL = (RANKS_PER_ROOT,)
 """torch's own settings of NCCL that decide how its ranks find each other; the others are about timeouts, dumps and
 checks within a process (with TORCH_NCCL_USE_COMM_NONBLOCKING on one of two ranks the other's operations all passed)."""
 _LOCAL = re.compile(
@@ -75,10 +78,13 @@ def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
     return nccl and name.startswith("NCCL_") and not _LOCAL.fullmatch(name)
 
 
-def setting_effect(name: str, value: str | None) -> str | None:
-    """What a value amounts to; None where that is what a variable that is not set amounts to."""
+def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
+    """What a value amounts to in a job of so many ranks; None where that is what a variable that is not set does."""
     if not value:
         return None
+    if name == RANKS_PER_ROOT:
+        roots = _roots(_number(value), ranks)
+        return None if roots == _roots(_USUAL_RANKS_PER_ROOT, ranks) else str(roots)
     if name == DEBUG:
         return "DETAIL" if value.upper() == "DETAIL" else None
     if name in (BARRIER, IDENTICAL):
@@ -95,6 +101,11 @@ def setting_effect(name: str, value: str | None) -> str | None:
     if name in _NAMES:  # of any case, in any order, and after a colon of one function alone (src/graph/tuning.cc)
         return ";".join(sorted(_sorted_list(part) for part in value.lower().split(";")))
     return None if name in _DEFAULTS and _number(value) == _DEFAULTS[name] else value
+
+
+def _roots(each: int | None, ranks: int) -> int:
+    """How many ranks make an id of NCCL's that others ask for, if one does for ``each`` of them."""
+    return 1 if not each or each < 1 else max(1, -(-ranks // each))
 
 
 def _sorted_list(text: str) -> str:

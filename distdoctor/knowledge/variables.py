@@ -94,6 +94,8 @@ DEPRECATED_VARIABLES = {
 }
 """Old name -> the name since torch 2.2 (ProcessGroupNCCL.hpp warns of the old one)."""
 KNOWN = frozenset([*_LAUNCH, *f"{_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""By which torch is told how it is to take memory of a GPU (c10/core/AllocatorConfig.h)."""
 OF_BACKENDS = KNOWN - {*_LAUNCH}
 """Those that say how a backend is to work, not who a process is."""
 SIMILAR = 0.86

@@ -94,7 +94,7 @@ class Settings:
                 apart.setdefault(found["name"], {}).update(dict.fromkeys(speakers, found["value"].rstrip(".")))
         for name, values in apart.items():
             of_ranks = {who.startswith("rank ") for who in {*everyone, *values}}  # a host's line may be a rank's, too
-            if len({setting_effect(name, values.get(who)) for who in everyone}) < 2 or len(of_ranks) > 1:
+            if len({setting_effect(name, values.get(who), len(everyone)) for who in everyone}) < 2 or len(of_ranks) > 1:
                 continue
             said: dict[str, set[str]] = {}
             for who in everyone:

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from distdoctor.knowledge.variables import ALLOCATOR
 from distdoctor.model.facts import Account
 from distdoctor.model.sanitize import fit
 from distdoctor.probes.threads import in_time
 
-VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 SETTING = "expandable_segments:true"
 SECONDS = 1.0
 TAKES = """
@@ -29,7 +29,7 @@ REFUSED = (errno.EPERM, errno.ENOSYS)
 
 async def probe(env: Mapping[str, str], account: Account | None) -> Account | None:
     """The account with it. Nothing is tried where no variable asks for expandable segments."""
-    name = next((name for name in VARIABLES if SETTING in env.get(name, "").lower().replace(" ", "")), None)
+    name = next((name for name in ALLOCATOR if SETTING in env.get(name, "").lower().replace(" ", "")), None)
     if name is None or account is None:
         return account
     refused = await in_time(_refused, 2 * SECONDS)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from distdoctor import __version__
-from distdoctor.knowledge.variables import KNOWN
+from distdoctor.knowledge.variables import ALLOCATOR, KNOWN
 from distdoctor.model.facts import Identity
 from distdoctor.model.launch_settings import RDZV_CONF
 
@@ -33,6 +33,7 @@ ALLOWED = frozenset(
     | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
     | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
     | {"HOST_IP", "NODE_IP", "POD_IP"}
+    | {*ALLOCATOR}
     | {*LIBRARY_PATHS}
     | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}

@@ -17,7 +17,7 @@ MOST_TO_ALL = 64
 BEGUN = "NCCL operation in progress"
 """What torch raises where it takes NCCL's word that an operation is under way for an error: with
 TORCH_NCCL_USE_COMM_NONBLOCKING in all_to_all_single() (torch 2.11, NCCL 2.28.9). The data come all the same, there as
-on the other ranks, and what is called next passes."""
+on the other ranks, and what is called next passes; where nothing is, and the rank ends, the others wait in vain."""
 
 
 def compared(rank: int, world: int) -> dict[str, Any]:
@@ -46,6 +46,9 @@ def compared(rank: int, world: int) -> dict[str, Any]:
                 senders[place // ELEMENTS] = True
         else:
             passed.append(name)
+    if world > 1:
+        # Where torch refused one, NCCL was only at it: who ended here would leave the others waiting in it.
+        COLLECTIVES["all_reduce"](rank, world)
     also = {"begun": begun, "passed": passed} if begun else {}
     if not found:
         return also

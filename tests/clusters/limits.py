@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Limits, NodeFacts, SharedMemory
+from distdoctor.model.facts import Limits, NcclLog, NodeFacts, SharedMemory
 from tests.checks.row import Facts
 from tests.clusters.gpus import gpus
 from tests.facts_builder import failing, healthy, judged, with_host
@@ -37,6 +37,13 @@ def on(which: tuple[int, ...], of: int = 2, **changes: Any) -> Facts:
 
 def nccl_limits(**changes: Any) -> Facts:
     return tuple(limited(one, **(changes if n else {})) for n, one in enumerate(gpus()))
+
+
+def nccl_warns(text: str, **changes: Any) -> Facts:
+    """The second of two nodes has these limits, its ranks make no group of NCCL's, and NCCL warns of this."""
+    a, b = nccl_limits(**changes)
+    a, b = failing(a, "nccl", KILLED, killed=True), failing(b, "nccl", "DistBackendError: unhandled system error")
+    return a, replace(b, ranks=tuple(replace(rank, nccl=NcclLog("2.28.9", warnings=(text,))) for rank in b.ranks))
 
 
 KILLED = "ended after 3 s: another rank failed"

@@ -61,6 +61,22 @@ def test_one_that_nccl_is_at_although_torch_refused_it_is_no_failure(monkeypatch
     assert found["passed"] == ["all_reduce"]
 
 
+def test_nobody_ends_while_nccl_is_at_one_that_torch_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who ended there left the others waiting: seen on an H100 with the setting on one of two ranks."""
+    called = list[str]()
+
+    def reduces(rank: int, world: int) -> tuple[Any, Any]:
+        called.append("all_reduce")
+        return right(rank, world)
+
+    def to_all(rank: int, world: int) -> tuple[Any, Any]:
+        called.append("all_to_all")
+        return refused(rank, world)
+
+    assert told(monkeypatch, all_reduce=reduces, all_to_all=to_all)["begun"]
+    assert called == ["all_reduce", "all_to_all", "all_reduce"]
+
+
 def test_a_first_one_that_torch_refused_is_the_groups_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="NCCL Error 7"):
         told(monkeypatch, all_reduce=refused, all_to_all=right)

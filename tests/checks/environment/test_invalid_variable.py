@@ -9,6 +9,7 @@ from distdoctor.launch.resolve import resolve
 from distdoctor.model.facts import Bind, NcclLog
 from distdoctor.model.plan import PlanProblem
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.gpu_nodes import several
 from tests.clusters.launch import no_rank, per_rank, problem, url_master
 from tests.facts_builder import (
     PORT,
@@ -91,6 +92,22 @@ def local_rank(value: str = "", gpus: int = 0, backend: str = "auto") -> Facts:
     return met(with_plan(a, backend=backend), with_plan(b, problems=wrong, backend=backend))
 
 
+UNKNOWN_KEY = "Unrecognized key 'expandable_segment' in CUDA allocator config."
+
+
+def allocator(reason: str) -> Facts:
+    """torch sees no GPU on node 1 for this reason, and its allocator is set there."""
+    zero, one = several({}, {"torch": {"visible": (), "reason": reason}})
+    return zero, with_variables(one, PYTORCH_CUDA_ALLOC_CONF="expandable_segment:True")
+
+
+def ended(facts: Facts) -> Facts:
+    """The ranks of node 0 were ended by signal 6 as they made NCCL's group, those of node 1 saw a CUDA error."""
+    zero, one = facts
+    zero = failing(zero, "nccl", "the process was ended by signal 6", killed=True)
+    return zero, failing(one, "nccl", "AcceleratorError: CUDA error: misaligned address")
+
+
 ROWS = [
     Row("LOCAL_RANK is empty", local_rank, ("host1",), "warn", together=True),
     Row("LOCAL_RANK is beyond the ranks, without a GPU", lambda: local_rank("1"), ("host1",), "warn", together=True),
@@ -141,6 +158,9 @@ ROWS += [
     Row("a blank in a list of NCCL's", lambda: everywhere(NCCL_PROTO="LL, Simple"), BOTH, together=True),
     Row("a word for a number", lambda: everywhere(NCCL_P2P_DISABLE="true"), BOTH, "warn", together=True),
     Row("a size with a unit", lambda: everywhere(NCCL_BUFFSIZE="4M"), BOTH, "warn", together=True),
+    Row("a size with a unit, and NCCL ended", lambda: ended(everywhere(NCCL_BUFFSIZE="4M")), BOTH, together=True),
+    Row("an option the allocator does not know", lambda: allocator(UNKNOWN_KEY), ("host1",), together=True),
+    Row("a size the allocator cannot read", lambda: allocator("stoull"), ("host1",), together=True),
     Row("no algorithm for a broadcast", lambda: everywhere(NCCL_ALGO="Tree"), BOTH, "warn", together=True),
     Row("no algorithm, and NCCL says so", no_algorithm, BOTH, together=True),
     Row("on one node a word for a number", lambda: of_nccl(NCCL_IB_DISABLE="yes"), ("host1",), "warn", together=True),
@@ -148,6 +168,9 @@ ROWS += [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "the allocator is set, and there is no driver", lambda: allocator("Found no NVIDIA driver"), "gpu/none-visible"
+    ),
     LookAlike("a name that an older NCCL passes over", lambda: everywhere("2.21.5", NCCL_ALGO="rings")),
     LookAlike("of an NCCL that is not known", lambda: everywhere(None, NCCL_ALGO="rings")),
     LookAlike("of an NCCL that was not read", lambda: everywhere("2.99.1", NCCL_ALGO="Rings,Tree")),
@@ -177,6 +200,12 @@ def node_ranks_from_one() -> Facts:
 
 
 CURES = [
+    Cure(
+        "the allocator's own defaults",
+        lambda: allocator(UNKNOWN_KEY),
+        {"host1": {"env": {"PYTORCH_CUDA_ALLOC_CONF": None}}},
+        only=True,
+    ),
     Cure(
         "a blank in a list of NCCL's",
         lambda: everywhere(NCCL_ALGO="Ring, Tree"),
@@ -235,3 +264,8 @@ def test_what_was_meant_is_not_advised_where_it_was_tried_and_is_not_node_0() ->
     facts = bracketed_master_elsewhere()
     assert [fix.env for fix in fixes(*facts)] == [{"MASTER_ADDR": "10.77.0.10"}] * 2
     assert [fix.env for fix in fixes(*url_master())] == [{"MASTER_ADDR": "host0"}]
+
+
+def test_what_nccl_ended_of_is_not_a_switch_that_it_reads_as_zero() -> None:
+    roots = judged(*ended(everywhere(NCCL_P2P_DISABLE="true"))).roots
+    assert {(one.check, one.severity) for one in roots} == {("nccl/init-failed", "fail"), (CHECK, "warn")}

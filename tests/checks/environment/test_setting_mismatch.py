@@ -50,6 +50,13 @@ def own_settings() -> Facts:
     return a, with_variables(b, NCCL_SOCKET_IFNAME="ens5", NCCL_IB_HCA="mlx5_1", NCCL_IB_GID_INDEX="3")
 
 
+def roots_of_nccl(*values: str | None, failed: bool = True) -> Facts:
+    """TORCH_NCCL_RANKS_PER_ROOT on each node of 8 ranks, and whether NCCL's group came to nothing."""
+    facts = settings(*values, name="TORCH_NCCL_RANKS_PER_ROOT")
+    lost = "DistBackendError: wait timeout after 30212ms, keys: /nccl/0"
+    return tuple(failing(one, "nccl", lost) for one in facts) if failed else facts
+
+
 IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
 
 
@@ -94,6 +101,14 @@ def version_of_roce(*values: str | None) -> Facts:
 NO_INTERFACE = "misc/socket.cc:487 NCCL WARN Bootstrap : no socket interface found"
 
 ROWS = [
+    Row("roots of NCCL on one", lambda: roots_of_nccl("1", None, None), ("host0",), together=True),
+    Row(
+        "roots of NCCL on one, and it ran",
+        lambda: roots_of_nccl("1", None, None, failed=False),
+        ("host0",),
+        "warn",
+        together=True,
+    ),
     Row(
         "an algorithm on one, and NCCL failed",
         lambda: of_nccl("NCCL_ALGO", None, "Ring", None),
@@ -166,6 +181,8 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("one root, said on one", lambda: roots_of_nccl("64", None, "1000", failed=False)),
+    LookAlike("roots that are none", lambda: roots_of_nccl("0", None, failed=False)),
     LookAlike("patience of InfiniBand", lambda: settings(None, "22", None, name="NCCL_IB_TIMEOUT")),
     LookAlike("retries of InfiniBand", lambda: settings(None, "13", None, name="NCCL_IB_RETRY_CNT")),
     LookAlike("the usual buffers, written out on one", lambda: settings(None, "4194304", None, name="NCCL_BUFFSIZE")),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.model.facts import GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import of_amd, one, several, visible
-from tests.facts_builder import with_variables
+from tests.clusters.gpu_nodes import of_amd, one, several, visible, with_node
+from tests.facts_builder import met, node, with_plan, with_variables
 
 CHECK = "gpu/mask-mismatch"
 
@@ -25,6 +26,12 @@ def hidden(name: str, mask: str) -> tuple[NodeFacts, ...]:
     (facts,) = of_amd()
     none = GpuFacts(reason="No HIP GPUs are available")
     return (with_variables(replace(facts, ranks=tuple(replace(r, gpu=none) for r in facts.ranks)), **{name: mask}),)
+
+
+def alone(**changes: Any) -> tuple[NodeFacts, ...]:
+    """One node of one rank."""
+    facts = with_plan(node("host0", 0, of=1, nproc=1, ip="127.0.0.1", master="127.0.0.1"), backend="nccl")
+    return met(with_node(facts, **changes))
 
 
 ROWS = [
@@ -54,6 +61,12 @@ ROWS = [
         ("host0",),
     ),
     Row("hides all", lambda: one(torch={"visible": (), "cuda_visible_devices": ""}), ("host0",)),
+    Row(
+        "beyond the last, and one for each rank that is started",
+        lambda: alone(torch={"visible": TWO[:1], "cuda_visible_devices": "0,9"}),
+        ("host0",),
+        "warn",
+    ),
 ]
 
 LOOK_ALIKES = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from distdoctor.model.facts import TorchFailure
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.limits import KILLED, MIB, on
+from tests.clusters.gpu_nodes import several
+from tests.clusters.limits import KILLED, MIB, limited, on
 from tests.facts_builder import failing, with_identity
 
 CHECK = "host/memory-limit"
@@ -31,6 +32,12 @@ def without_torch() -> Facts:
     return zero, with_identity(one, torch=None, torch_failure=failure, torch_error="failed to map segment")
 
 
+def without_addresses(limit: int | None, reason: str = "Error 2: out of memory") -> Facts:
+    """torch sees no GPU on node 1, whose processes may have so many MiB of addresses."""
+    zero, one = several({}, {"torch": {"visible": (), "reason": reason}})
+    return zero, limited(one, address_space=None if limit is None else limit * MIB)
+
+
 NO_STACK = "RuntimeError: Resource temporarily unavailable"
 """What std::thread says where there is no memory for a thread's stack (pthread_create(3): EAGAIN)."""
 ROWS = [
@@ -39,11 +46,18 @@ ROWS = [
     ),
     Row("data for the ranks alone", lambda: of_each_process(data_segment=300), ("host1",), "warn", together=True),
     Row("little address space", lambda: of_each_process(address_space=1500), ("host1",), "warn", together=True),
+    Row("too few addresses for CUDA", lambda: without_addresses(15000), ("host1",), together=True),
     Row("less than the ranks take", lambda: memory(399), ("host1",), together=True),
     Row("little more", lambda: memory(570), ("host1",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("CUDA is short of memory, and no limit is known", lambda: without_addresses(None), "gpu/none-visible"),
+    LookAlike(
+        "CUDA says something else",
+        lambda: without_addresses(15000, "Error 101: invalid device ordinal"),
+        "gpu/none-visible",
+    ),
     LookAlike("enough", lambda: memory(600)),
     LookAlike("no limit", lambda: memory(None)),
     LookAlike("what is used is not known", lambda: memory(300, used=None)),

@@ -9,9 +9,10 @@ from pathlib import Path
 from distdoctor.model.facts import Bind, Link, MeshFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, first, found, left_alone
 from tests.checks.store.test_silent import closed
-from tests.clusters.limits import on, roots_and_fixes_when_told
+from tests.clusters.limits import nccl_limits, nccl_warns, on, roots_and_fixes_when_told
 from tests.facts_builder import PORT, failing, judged, with_network
 
+POLL = "proxy.cc:1648 NCCL WARN [Proxy Service] Poll failed: Invalid argument"
 CHECK = "host/open-files-limit"
 
 
@@ -70,6 +71,10 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("64 files, and NCCL watches more", lambda: nccl_limits(open_files=64), ("host1",), together=True),
+    Row("72 files, and NCCL says so", lambda: nccl_warns(POLL, open_files=72), ("host1",), together=True),
+    Row("72 files, and NCCL made its group", lambda: nccl_limits(open_files=72), ("host1",), "warn", together=True),
+    Row("64 files, and gloo", lambda: on((1,), open_files=64), ("host1",), "warn", together=True),
     Row("100 files", lambda: on((1,), open_files=100), ("host1",), "warn", together=True),
 ]
 

@@ -6,14 +6,19 @@ from dataclasses import replace
 
 from distdoctor.model.facts import SharedMemory
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.limits import ROOMY, nccl_limits, on
+from tests.clusters.limits import ROOMY, nccl_limits, nccl_warns, on
 from tests.clusters.rdma_nodes import with_nccl
 
+REFUSED = (
+    "misc/shmutils.cc:73 NCCL WARN Error: failed to create shared memory file /dev/shm/nccl-K54hnb, error "
+    "Read-only file system (30)"
+)
+CLOSED = replace(ROOMY, writable=False, read_only=True)
 CHECK = "host/shared-memory-permission"
 
 
 def read_only() -> Facts:
-    return on((1,), shared_memory=replace(ROOMY, writable=False, read_only=True))
+    return on((1,), shared_memory=CLOSED)
 
 
 ROWS = [
@@ -26,6 +31,7 @@ ROWS = [
         "warn",
         together=True,
     ),
+    Row("read-only, NCCL says so", lambda: nccl_warns(REFUSED, shared_memory=CLOSED), ("host1",), together=True),
     Row(
         "missing",
         lambda: on((0,), shared_memory=SharedMemory(error="No such file or directory", writable=False)),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from distdoctor.model.facts import SharedMemory
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
-from tests.clusters.limits import MIB, ROOMY, nccl_limits, on
+from tests.clusters.limits import MIB, ROOMY, nccl_limits, nccl_warns, on
 from tests.clusters.rdma_nodes import with_nccl
 from tests.facts_builder import judged
 
+REFUSED = (
+    "misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-wfygza to 34210180 bytes, error: "
+    "No space left on device (28)"
+)
 CHECK = "host/shared-memory-small"
 
 
@@ -21,6 +25,7 @@ ROWS = [
         "warn",
         together=True,
     ),
+    Row("NCCL says so", lambda: nccl_warns(REFUSED, shared_memory=SharedMemory(MIB, MIB)), ("host1",), together=True),
     Row("full", lambda: on((0, 1), shared_memory=SharedMemory(1 << 34, MIB)), BOTH, "warn", together=True),
 ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import AddressChoice, Interface, Link, MeshFacts, NcclLog, RankStage
-from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, judged, with_gpus, with_host, with_plan
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each
+from tests.facts_builder import healthy, judged, with_gpus, with_host, with_plan, with_variables
 
 CHECK = "nccl/interface-unreachable"
 UNREACHED = "misc/socket.cc:596 NCCL WARN socketStartConnect: connect to {}<45383> failed : Network is unreachable"
@@ -59,7 +59,22 @@ def twice(network: str) -> Facts:
     return tuple(facts)
 
 
+FAMILY = "NCCL_SOCKET_FAMILY"
+
+
+def of_other_family() -> Facts:
+    """eth0 has IPv4 alone, and NCCL, which is to use IPv6, takes the loopback interface on both: seen on an H100 with
+    the families the other way round."""
+    facts = []
+    for one in twice("Socket"):
+        said = NcclLog("2.28.9", "lo:::1", "Socket", ("lo:::1",))
+        one = with_variables(one, **{FAMILY: "AF_INET6"})
+        facts.append(replace(one, ranks=tuple(replace(rank, nccl=said) for rank in one.ranks)))
+    return tuple(facts)
+
+
 ROWS = [
+    Row("both take loopback, for their family", of_other_family, ("host0", "host1"), together=True),
     Row("the card that is named is its own", lambda: named("failed"), ("host1",), together=True),
     Row("one address on both", lambda: twice("Socket"), ("host0", "host1"), together=True),
     Row(
@@ -93,6 +108,7 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure("a family that eth0 does not have", of_other_family, on_each(("host0", "host1"), {"env": {FAMILY: None}})),
     Cure(
         "interface",
         lambda: clusters("172.31.0.1", None, warnings={1: UNREACHED.format("172.31.0.1")}),

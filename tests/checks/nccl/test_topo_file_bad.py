@@ -24,10 +24,16 @@ def on_second(
     return first, replace(second, topology=file, graph=graph)
 
 
+def on_both(graph: TopologyFile) -> tuple[NodeFacts, ...]:
+    first, second = several({}, {}, backend="nccl")
+    return replace(first, graph=graph), replace(second, graph=graph)
+
+
 ROWS = [
     Row("refused", lambda: on_second(REFUSED), ("host1",), together=True),
     Row("a graph that is refused", lambda: on_second(None, REFUSED), ("host1",), together=True),
     Row("a graph that is not there", lambda: on_second(None, ABSENT), ("host1",), together=True),
+    Row("the same on both", lambda: on_both(ABSENT), ("host0", "host1"), together=True),
     Row("where machines have it", lambda: on_second(replace(REFUSED, variable=False)), ("host1",), together=True),
 ]
 
