@@ -50,7 +50,6 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     DEFAULT_PORT,
-    FATAL_SETTINGS,
     Cluster,
     Finding,
     Fix,
@@ -155,8 +154,9 @@ LOG = (
     ),
 )
 PREVENTS = "plan agreed"
-SIZES = tuple(name for name in FATAL_SETTINGS if name.startswith("NCCL_"))
-"""What a few bytes are too little for."""
+BUFFERS = "NCCL_BUFFSIZE"
+"""With 4 bytes, which is what NCCL makes of "4M", its ranks end by signal 6 or with ``misaligned address`` in the first
+collective (2.28.9 on an H100); with NCCL_P2P_NET_CHUNKSIZE=128K, of which it makes 128, they ran."""
 NUMBERS = {"rank": ("RANK",), "node_rank": ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")}
 """The variables of each."""
 
@@ -172,11 +172,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def ended_on(cluster: Cluster, variable: str) -> bool:
-    """Whether NCCL itself names the variable where the check's own group fails; or is at an end where it is told to
-    take buffers of a few bytes (4 for "4M": ``misaligned address``, and signal 6, with 2.28.9 on an H100)."""
+    """Whether NCCL itself names the variable where the check's own group fails; or it fails, and
+    the variable is the one of the buffers."""
     failed = failed_ranks(cluster, "nccl")
     warned = [text for one in failed if one.rank.nccl is not None for text in one.rank.nccl.warnings]
-    return any(f"{variable} was set to" in text for text in warned) or (variable in SIZES and bool(failed))
+    return any(f"{variable} was set to" in text for text in warned) or (variable == BUFFERS and bool(failed))
 
 
 def differs(cluster: Cluster, problem: PlanProblem) -> bool:

@@ -30,10 +30,10 @@ had as many, and does not tell the others how many it has (torch 2.6 and later, 
 BUFFERS = "NCCL_BUFFSIZE"
 """With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB ended with ``message
 truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
-NCCL_SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
+SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
 """What only larger messages show: a broadcast of 8 KB hung with the second on one of two hosts, an all_to_all of 256 KB
 hung on one and gave the other wrong data with the third, one of 4 MB hung with the last (2.28.9, on an H100)."""
-FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *NCCL_SIZES)
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *SIZES)
 """Where these differ a job hangs or ends, with every version of torch or NCCL that has them. The others are newer, or
 of one build: a version that does not read them runs."""
 RANKS_PER_ROOT, _USUAL_RANKS_PER_ROOT = "TORCH_NCCL_RANKS_PER_ROOT", 128
