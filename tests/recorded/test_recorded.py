@@ -57,7 +57,9 @@ def test_no_other_facts_are_kept() -> None:
 
 
 def test_they_are_small() -> None:
-    assert sum(path.stat().st_size for path in RECORDED.rglob("*.gz")) < 1_800_000
+    """Each by itself, for there are more with every cluster that was seen; and all that is cloned."""
+    sizes = [path.stat().st_size for path in RECORDED.rglob("*.gz")]
+    assert max(sizes) < 24_000 and sum(sizes) < 4_000_000
 
 
 def test_nothing_in_them_is_of_the_machine_that_the_lab_stood_on() -> None:
