@@ -26,6 +26,8 @@ _ENQUEUED = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18
 _TIMEOUT = "collective operation timeout"
 _SAME_SIZE = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives in which every rank gives as much; an ALLGATHER of tensors that differ is made of broadcasts."""
+_ALL_WAIT = ("ALLREDUCE", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "ALLTOALL_BASE")
+"""Collectives that are over nowhere before every rank is in them."""
 _COUNTED_APART = ("SEND", "RECV", "COALESCED")
 """What a group gives numbers of another row to; the last one that was enqueued may be one of these."""
 _WHOLE = ("default_pg", "mesh_default")
@@ -115,8 +117,12 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     )
     whole = any(told in name for told in _WHOLE)
     operation, group = ranks[there[0]].operation or "the collective", "" if whole else f" of group {name}"
-    stuck = [rank for rank in behind if rank in ranks]
-    if stuck:  # it came to no further one: what the others have behind them is not over there
+    stuck = sorted(
+        rank
+        for rank, one in ranks.items()
+        if rank in behind or (one.operation in _ALL_WAIT and last - LEAD <= (one.number or 0) < last)
+    )
+    if stuck:  # what the others have behind them is not over there
         numbers = " or ".join(str(number) for number in sorted({ranks[rank].number or 0 for rank in stuck}))
         waits, has = "waits" if len(stuck) == 1 else "wait", "has" if len(there) == 1 else "have"
         past = f"which {rank_list(there)}, in number {last}, {has} behind"

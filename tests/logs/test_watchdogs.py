@@ -33,6 +33,20 @@ def test_who_is_stuck_in_what_the_others_have_behind_came_to_no_further_one(tmp_
     assert "watchdogs: rank 1 waits in number 6, which ranks 0, 2, in number 7, have behind" in found.candidates[0].why
 
 
+def test_so_it_is_with_one_that_called_further_ones(tmp_path: Path) -> None:
+    """As of FSDP jobs that hang when they save: what comes after waits for what is stuck, on the rank where it is."""
+    found = judged(tmp_path, said(0, 6, 11, "_REDUCE_SCATTER_BASE"), said(1, 10, 12, "_ALLGATHER_BASE"))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert found.candidates[0].check == "collective/mismatch"
+    assert "watchdogs: rank 0 waits in number 6, which rank 1, in number 10, has behind" in found.candidates[0].why
+
+
+def test_what_a_root_gave_it_has_behind(tmp_path: Path) -> None:
+    """Of a broadcast the ranks do not wait for each other."""
+    found = judged(tmp_path, said(0, 6, 11, "BROADCAST"), said(1, 10, 12))
+    assert "collective/mismatch" not in {one.check for one in found.candidates}
+
+
 def test_so_it_is_in_a_group_of_some_ranks(tmp_path: Path) -> None:
     found = judged(tmp_path, apart(4, 9, SHARDED, 0), apart(6, 8, SHARDED, 1), apart(0, 3), apart(1, 3))
     assert (found.verdict, found.findings) == ("incomplete", ())
