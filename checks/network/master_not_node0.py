@@ -33,6 +33,7 @@ environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 from collections.abc import Collection, Iterator
 
 from distdoctor.check_api import (
+    NODE_0_AND_CHECK,
     Cluster,
     Finding,
     Fix,
@@ -51,6 +52,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "an elastic job starts all the same, on each node one of its own"
+NEXT = NODE_0_AND_CHECK
 LOG = (
     Line(
         ("failed to bind to", "failed to listen on"),
@@ -63,12 +65,7 @@ LOG = (
         why="packets that are dropped on the way, a node 0 that has not started or has died show the same",
     ),
     Line(
-        "RendezvousConnectionError",
-        shows="symptom",
-        why="a node 0 that is down shows the same",
-    ),
-    Line(
-        "connection to the C10d store has failed",
+        ("RendezvousConnectionError", "connection to the C10d store has failed"),
         shows="symptom",
         why="a node 0 that is down shows the same",
     ),

@@ -6,6 +6,10 @@ Nothing for 15 to 30 minutes. With torchrun's c10d rendezvous after a minute
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
+and, where torch waits longer than the kernel (two minutes),
+
+    The server socket on [::ffff:192.168.0.1]:29500 has timed out, will retry.
+
 Why it happens
 --------------
 A packet filter of node 0, of the node itself, or of the cloud between them (security groups) lets ssh through and drops
@@ -27,9 +31,10 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, Line, live, master_port_findings
+from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Finding, Line, live, master_port_findings
 
 SEVERITY = "fail"
+NEXT = NODE_0_AND_CHECK
 LOG = (
     Line(
         "client socket has timed out",
@@ -42,6 +47,12 @@ LOG = (
         unframed=True,
         shows="symptom",
         why="so does a host that is down, or an address that nobody has",
+    ),
+    Line(
+        "The server socket on ",  # what torch says of the kernel's errno 110 in place of "has failed to connect"
+        r"server socket on \S{1,300} has timed out, will retry",
+        shows="symptom",
+        why="a host that is down, or an address that no host has, does not answer either",
     ),
     Line(
         "errno: 110",

@@ -121,6 +121,7 @@ Who does not get to the store:
     route_obstacles          what routing tables say of their ways
     misrouted_finding        the finding about these
     master_port_findings     the findings of the checks network/port-*
+    NODE_0_AND_CHECK         what to get next where a log shows only that the store was not reached
 
 Routes:
     route_obstacle           what two nodes' tables, netmasks and filters of sources say is between them
@@ -217,12 +218,12 @@ from distdoctor.check_api.link_findings import (
     source_addresses,
 )
 from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
-from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links
-from distdoctor.check_api.link_rates import slow_links, usual_link_speed
+from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links, slow_links
+from distdoctor.check_api.link_rates import usual_link_speed
 from distdoctor.check_api.majority import Disagreement, disagreement
 from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, route_obstacles
 from distdoctor.check_api.master_contacts import lacks_route, master_address_owner, master_known_up, store_host_tried
-from distdoctor.check_api.master_port import master_port_findings, misrouted_finding
+from distdoctor.check_api.master_port import NODE_0_AND_CHECK, master_port_findings, misrouted_finding
 from distdoctor.check_api.master_targets import MasterTarget, master_targets, names_leading_apart
 from distdoctor.check_api.master_targets import rightful_master_target, shared_master_address
 from distdoctor.check_api.node_addresses import data_interface, master_means_itself, own_host_names
@@ -241,18 +242,16 @@ from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
 from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
-from distdoctor.check_api.torch_import import (
-    TorchImportCause, fixes_by_command, install_torch_command, missing_library_name,
-    nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
-)
+from distdoctor.check_api.torch_import import TorchImportCause, fixes_by_command, install_torch_command
+from distdoctor.check_api.torch_import import missing_library_name, nodes_by_torch_cause, pip_command
+from distdoctor.check_api.torch_import import still_importing_torch, torch_error_seen
 from distdoctor.check_api.vanished_ways import vanished_ways
 from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.knowledge.ruleset import FilterHook
-from distdoctor.knowledge.shared_settings import (
-    FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS, gloo_device_names, must_be_alike, setting_effect,
-)
+from distdoctor.knowledge.shared_settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS
+from distdoctor.knowledge.shared_settings import gloo_device_names, must_be_alike, setting_effect
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
@@ -270,30 +269,31 @@ parse = parse_address  # what 0.1.0 called it
 
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
-    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Account",
-    "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress", "FailedContact", "FailedRank",
-    "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits",
-    "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem",
-    "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
-    "TorchImportCause", "Work", "absent_nodes", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",
-    "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line",
-    "cut_after_accept", "data_interface", "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix",
-    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
-    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
-    "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
-    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
-    "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",
-    "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
-    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
-    "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks",
-    "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause",
-    "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
-    "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
-    "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
-    "ranks_to_blame", "rdma", "reachable_address", "reaches_no_other", "reads_hosts_file", "repair_route_fix",
-    "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous",
-    "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links",
-    "some_of", "source_addresses", "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host",
-    "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes",
-    "unreadable", "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
+    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
+    "VERSION", "Account", "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress",
+    "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile",
+    "Iterator", "Leftover", "Limits", "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts",
+    "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow",
+    "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "absent_nodes", "accused_by_errors",
+    "add_route_fix", "age_said", "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0",
+    "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement",
+    "duplicate_addresses", "end_leftover_fix", "errors_with_words", "failed_by_themselves", "failed_contacts",
+    "failed_ranks", "failed_stage_finding", "files", "fixes_by_command", "gloo_device_names", "gloo_dials",
+    "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts", "hosts_file_commands",
+    "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "is_bridge", "is_loopback",
+    "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
+    "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links",
+    "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
+    "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",
+    "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
+    "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix",
+    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse", "parse_address",
+    "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count",
+    "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address",
+    "reaches_no_other", "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle",
+    "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes", "setting_effect",
+    "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "starved_ranks",
+    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
+    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed", "vanished_ways",
+    "variable_meant", "wrongly_picked",
 ]

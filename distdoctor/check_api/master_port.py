@@ -37,6 +37,11 @@ WITHOUT_PROXY = (
 )
 PUBLISHED = "a container has published the port (docker ps --filter publish={}), or had before it was killed"
 SENT_ELSEWHERE = "A rule of a node sends what it means for MASTER_PORT to another host or port"
+NODE_0_AND_CHECK = (
+    "the log of node 0, which may have ended first, and what check sees of the nodes, run in each one's shell",
+    "distdoctor check --nnodes NNODES --master-addr HOST --master-port PORT --save FACTS",
+)
+"""What tells of a store that was not reached whether nobody listens there or nothing gets there."""
 
 
 def master_port_findings(

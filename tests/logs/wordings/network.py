@@ -71,6 +71,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "404 page not found')",
     ),
     ("network/port-filtered", "RuntimeError: Connection timed out"),
+    (  # seen with torch 2.13, a port whose packets are dropped and tcp_syn_retries=1
+        "network/port-filtered",
+        "[W1127 11:22:28.692735906 socket.cpp:938] [c10d] The server socket on [::ffff:10.0.0.1]:29500 has timed out, "
+        "will retry.",
+    ),
     (
         "network/wrong-interface",
         "n2:9:9 [0] NCCL WARN socketStartConnect: Connect to 127.0.0.1<4567> failed : Connection refused",
