@@ -67,7 +67,7 @@ def test_what_waits_for_a_processor_is_no_slow_look_up() -> None:
         spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         os.sched_setaffinity(0, all_of_them)
         started = time.monotonic()
-        replies = [asyncio.run(own.ask("addresses", "localhost", 60)) for _ in range(2)]
+        replies = [asyncio.run(own.ask("addresses", "localhost", 20)) for _ in range(2)]
         spent = time.monotonic() - started
     finally:
         os.sched_setaffinity(0, all_of_them)
