@@ -33,11 +33,17 @@ GUIDES = {
     "kubernetes": "Kubernetes",
     "containers": "Containers",
     "reports": "Reading a report",
+    "trust": "Who is trusted",
     "scripts": "Exit statuses and JSON",
     "writing-a-check": "Writing a check",
 }
 """The file and its name in the menu; that of SLURM lies beside the scripts that it is about."""
-MOVED = {"docs/slurm/README.md": "guides/slurm.md", "docs/slurm/": "slurm/", "docs/kubernetes/": "kubernetes/"}
+MOVED = {
+    "docs/slurm/README.md": "guides/slurm.md",
+    "docs/slurm/": "slurm/",
+    "docs/kubernetes/": "kubernetes/",
+    "docs/guides/": "guides/",
+}
 """Where the site has what a link in the repository's own Markdown leads to."""
 FEATURES = ("navigation.indexes", "navigation.top", "search.suggest", "search.highlight", "content.code.copy")
 EXTRA = """

@@ -22,7 +22,7 @@ PUBLIC = {"job.inside"}
 FLAT = {"__init__", "__main__", "interrupts", "own_path", "streams"}
 
 
-MOST_LINES = 300
+MOST_LINES = 700
 
 
 def floor_of(package: str) -> int:

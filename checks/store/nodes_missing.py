@@ -110,11 +110,12 @@ LOG = (
     ),
     Line(" Started container ", shows="noise", why="it came"),
 )
+TOKEN = "store/token-mismatch"
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
 # Who had no thread or no memory left to look around did not get to the meeting either.
-FOLLOWS = ("host/thread-limit", "host/memory-limit", "mesh/connection-loss")
+FOLLOWS = ("host/thread-limit", "host/memory-limit", "mesh/connection-loss", TOKEN)
 # Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
 FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 
@@ -138,14 +139,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if zero is None:
         yield finding(cluster, None, outside, absent, ranks, roll)
         return
-    for names in by_reason(outside, absent):
+    turned_away = absent_nodes.turned_away(cluster, zero, outside, absent)
+    for names in by_reason(outside, turned_away, absent):
         its = [node for node in outside if node.name in names]
         numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in names)
-        yield finding(cluster, zero, its, names, numbers, roll)
+        yield finding(cluster, zero, its, names, numbers, roll, TOKEN if names == turned_away else None)
 
 
 def finding(
-    cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
+    cluster: Cluster,
+    zero: Node | None,
+    outside: list[Node],
+    absent: list[str],
+    ranks: tuple[int, ...],
+    roll: list[str],
+    cause: str | None = None,
 ) -> Finding:
     fix, needless = fix_text(cluster, zero, absent, ranks), without_them(zero, outside)
     if needless:
@@ -155,7 +163,7 @@ def finding(
         summary(cluster, zero, outside, absent, ranks),
         title=title(cluster, zero, absent, needless),
         severity="info" if needless else "fail",
-        because_of="environment/*" if cut_short(zero) else None,
+        because_of="environment/*" if cut_short(zero) else cause,
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {absent_nodes.seen_last(node)}" for node in outside)),
@@ -185,13 +193,13 @@ def without_them(zero: Node | None, outside: list[Node]) -> bool:
     return zero is not None and not outside and absent_nodes.starts_without_the_rest(zero)
 
 
-def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:
-    """The absent nodes, those together that saw the same; last those of which nothing is known."""
+def by_reason(outside: list[Node], turned_away: list[str], absent: list[str]) -> list[list[str]]:
+    """Group the absent nodes by what kept them out; last come those of which nothing is known."""
     groups: dict[object, list[str]] = {}
     for node in outside:
         groups.setdefault(reason(node), []).append(node.name)
-    rest = [name for name in absent if name not in {node.name for node in outside}]
-    return [*groups.values(), *([rest] if rest else [])]
+    rest = [name for name in absent if name not in {*turned_away, *(node.name for node in outside)}]
+    return [group for group in (*groups.values(), turned_away, rest) if group]
 
 
 def reason(node: Node) -> object:

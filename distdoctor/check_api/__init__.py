@@ -11,6 +11,7 @@ The facts, and what a check makes of them:
     Line                     one wording by which a log shows the failure, for LOG: literal, expression, what it shows
     RankFacts                one rank: its stages, its devices and the work it got done (Node.facts.ranks)
     PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
+    Caller                   a process that node 0 did not let in (MeetingFacts.callers)
     MeetingFacts             how the meeting in the store went (Node.meeting)
     Contact                  an attempt to connect, and how it ended (Node.network.contact)
     Answer                   what answers on a port (Node.network.answer)
@@ -256,8 +257,8 @@ from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
-    Account, Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
-    Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
+    Account, Answer, BuildLock, Caller, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts,
+    RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
 from distdoctor.model.log_line import Line
@@ -270,7 +271,7 @@ parse = parse_address  # what 0.1.0 called it
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
     "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
-    "VERSION", "Account", "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress",
+    "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement", "DuplicateAddress",
     "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile",
     "Iterator", "Leftover", "Limits", "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts",
     "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow",

@@ -44,11 +44,26 @@ def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[s
 
 
 def unnamed(cluster: Cluster, zero: Node, free: list[int]) -> list[str]:
-    """What those are called that have these ranks, or, where ranks were not given, whoever of the list is not here."""
-    if zero.plan.node_rank is not None:
+    """Return the names of the nodes with these ranks: from the roster, else from those that called in vain."""
+    here = {node.identity.hostname for node in cluster.nodes}
+    if zero.plan.roster and zero.plan.node_rank is not None:
         return [called(zero, rank) for rank in free]
-    names = [name for name in zero.plan.roster if name not in {n.identity.hostname for n in cluster.nodes}]
-    return names if len(names) == len(free) else [f"node{rank}" for rank in free]
+    names = [name for name in zero.plan.roster if name not in here]
+    if len(names) == len(free):
+        return names
+    callers = [host for host in dict.fromkeys(caller.host for caller in zero.meeting.callers) if host not in here]
+    return [*callers[: len(free)], *(f"node{rank}" for rank in free[len(callers) :])]
+
+
+def turned_away(cluster: Cluster, zero: Node, outside: list[Node], absent: list[str]) -> list[str]:
+    """Return those of the absent nodes that node 0 did not let in because of their tokens: by name, and as many without
+    one as called from a host of which another node is here. The facts of those ``outside`` say themselves why."""
+    absent = [name for name in absent if name not in {node.name for node in outside}]
+    known = {node.identity.hostname for node in cluster.nodes if node.meeting.token not in ("", "agreed")}
+    hosts = [caller.host for caller in zero.meeting.callers if caller.host not in known]
+    here = {node.identity.hostname for node in cluster.nodes}
+    named = [name for name in absent if name in hosts]
+    return named + [name for name in absent if name not in named][: sum(host in here for host in hosts)]
 
 
 def called(zero: Node, rank: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -106,8 +105,7 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
     launch = told_flags(command.launch)
     master = launch.master_addr or (_master(way, targets[0]) if len(targets) > 1 else None)
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
-    token = command.token() or secrets.token_hex(16)
-    how = {**asdict(command.how), "save": None, "token": token}
+    how = {**asdict(command.how), "save": None, "token": command.token()}
     del how["baseline"]
     orders = []
     for rank, target in enumerate(targets):

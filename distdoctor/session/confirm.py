@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -20,8 +20,11 @@ from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.model.findings import SEVERITIES, Finding
 from distdoctor.model.report import Report
 from distdoctor.model.shared_token import VARIABLE
+from distdoctor.model.stages import GPU, LADDER, position
 from distdoctor.probes.connect import open_socket
 from distdoctor.session.participant import OWN
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.roll_call import planned
 
 ANSWER_SECONDS = 1.0
 TRIES = 2
@@ -31,28 +34,42 @@ Confirmation = Literal["confirmed", "denied", "no-answer"]
 
 
 UNCONFIRMED = (
-    "node 0 could not be asked whether the report in the store is its own, where others can write, too: the findings "
-    f"named here are told whole on node 0 (with the same {VARIABLE} on every node it need not be asked)"
+    "node 0's report is not confirmed: its listener cannot be reached from here, and others can write into the store. "
+    f"Its findings are listed by name only; read them on node 0, or set the same {VARIABLE} on every node."
+)
+OWN_PROOF = (
+    "node 0's report is not confirmed: its listener cannot be reached from here. The verdict is this node's own: every "
+    "stage passed here, with all nodes in it. To see node 0's report here too, set the same "
+    f"{VARIABLE} on every node."
 )
 
 
 class Unconfirmed(Exception):
     """A report of which it is not known whether it is node 0's."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, proven: bool) -> None:
         super().__init__(UNCONFIRMED)
-        self.report = report
+        self.report, self.proven = report, proven
 
 
-def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check]) -> Report:
-    """This process's own report, and what an unconfirmed one names, in no words but this process's own.
+def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check], proven: bool) -> Report:
+    """Return this process's own report, with what an unconfirmed one names, in no words but this process's own.
 
     Where a firewall is what is wrong, node 0 cannot be asked, and its findings are needed on every node; where somebody
-    else wrote them, no text of theirs is shown, nothing of theirs is advised, and nothing passes.
+    else wrote them, no text of theirs is shown and nothing of theirs is advised. A pass rests on this process's own
+    evidence alone: ``proven`` where every stage passed here with all nodes in it.
     """
+    good = ("pass", "warn")
+    if proven and own.verdict in good and told.verdict in good:
+        verdict = "warn" if "warn" in (own.verdict, told.verdict) else "pass"
+        return _merged(own, told, checks, verdict, OWN_PROOF)
+    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
+    return _merged(own, told, checks, verdict, UNCONFIRMED)
+
+
+def _merged(own: Report, told: Report, checks: Sequence[Check], verdict: str, note: str) -> Report:
     known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
     named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
-    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
     # What this process saw may be what follows of what node 0 knows the cause of: both stay, each in its place.
     causes = {one.id: one.because_of for one in linked([*own.findings, *named], known)}
     seen = (replace(one, because_of=one.because_of or causes[one.id]) for one in own.findings)
@@ -60,7 +77,7 @@ def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check]) -> Repo
         own,
         verdict=verdict,  # type: ignore[arg-type]
         findings=tuple(in_order([*seen, *named])),
-        notes=(*own.notes, UNCONFIRMED),
+        notes=(*own.notes, note),
     )
 
 
@@ -77,6 +94,30 @@ def _named(finding: Finding, check: Check) -> Finding:
         because_of=finding.because_of,
         incomplete=check.incomplete,
     )
+
+
+def proven(recorder: Recorder, together: Mapping[str, int]) -> bool:
+    """Return whether this process's own stages show that the job works.
+
+    Every stage up to --until passed here, or is none of this process's, and ``together`` says of each that node 0 opens
+    that all planned processes took part (stage -> how many did). What others wrote into the store has no part in that,
+    unless they played those processes themselves.
+    """
+    options, facts = recorder.options, recorder.facts
+    gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
+    ended = {stage.stage: stage.status for stage in facts.stages}
+    for stage in LADDER[: position(options.until) + 1]:
+        needless = (
+            (stage.climbs == "node" and not recorder.leads_node)
+            or ("other nodes" in stage.skips_without and options.plan.one_node)
+            or ("GPU" in stage.skips_without and stage.backend not in options.plan.backends(gpus=gpus))
+            or (stage == GPU and not gpus)
+        )
+        if needless and ended.get(stage.name) == "skipped":
+            continue
+        if ended.get(stage.name) != "ok" or (stage.opened and together.get(stage.name, 0) < planned(options)):
+            return False
+    return True
 
 
 async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:

@@ -16,7 +16,7 @@ from distdoctor.probes import ipsec
 from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.confirm import Unconfirmed, confirm
+from distdoctor.session.confirm import Unconfirmed, confirm, proven
 from distdoctor.session.kernel_lines import look_again
 from distdoctor.session.local_stages import Ended, look_for_files
 from distdoctor.session.mesh_stage import MeshStage
@@ -48,6 +48,8 @@ class Follower:
         self._mesh: MeshStage | None = None
         self._due: float | None = None
         """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
+        self._together: dict[str, int] = {}
+        """Stage -> how many processes ran it together."""
         self.begun_without: int | None = None
         """How many processes take part in what node 0 opens, as long as this one took part in nothing; else None."""
 
@@ -97,6 +99,7 @@ class Follower:
                         self.begun_without = len(command.ranks)
                     self._recorder.skip(command.stage, "the others had begun without this node")
                 elif command.op == "stage":
+                    self._together[command.stage] = len(command.ranks)
                     if work is not None:
                         await work
                     ranks.abort = asyncio.Event()
@@ -188,7 +191,7 @@ class Follower:
         if answer == "denied":
             raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
         if answer == "no-answer":
-            raise Unconfirmed(report)
+            raise Unconfirmed(report, proven(self._recorder, self._together))
         return report
 
 

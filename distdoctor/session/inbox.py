@@ -11,8 +11,10 @@ import time
 from dataclasses import replace
 
 from distdoctor.model.bounds import MAX_RANKS, count
-from distdoctor.model.facts import BadFacts, NodeFacts, encode
+from distdoctor.model.facts import BadFacts, Caller, NodeFacts, decode, encode
+from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
+from distdoctor.model.sanitize import fit
 from distdoctor.session.orders import SURPLUS
 from distdoctor.session.packing import pack
 from distdoctor.session.participant import OWN, Participant, of_another
@@ -27,6 +29,7 @@ PARTICIPANTS_PER_SECOND = 500
 PART_BYTES = 4 * 1024 * 1024
 MAX_NOTES = 8
 MAX_ASTRAY = 16
+MAX_CALLERS = 16
 
 
 class Inbox:
@@ -46,6 +49,8 @@ class Inbox:
         self.listens_on: int | None = None
         self.astray: dict[str, NodeFacts] = {}
         """The facts of those that look for this store in another place, by their keys."""
+        self.callers: list[Caller | None] = []
+        """Those that were not let in, in the order in which they called; None for an account that cannot be read."""
         self._most = max(2 * planned, planned + SURPLUS)
         self._tick = -1
         self._looked = 0.0
@@ -85,6 +90,19 @@ class Inbox:
             known = {one.facts.key for one in self.participants.values()}
             if facts is not None and facts.key not in known:
                 self.astray[facts.key] = of_another(facts)
+
+    async def read_callers(self, plan: Plan) -> None:
+        """Take in the accounts of those that were not let in because of their tokens."""
+        came = min(await self.number(Keys.callers(plan)), MAX_CALLERS)
+        for number in range(1 + len(self.callers), came + 1):
+            try:
+                value = await self.client.get(Keys.caller(plan, number))
+                if value is None:
+                    return  # it is being written
+                caller = decode(value, Caller)
+            except (Oversize, BadFacts):
+                caller = None
+            self.callers.append(caller and replace(caller, host=fit(caller.host), address=fit(caller.address)))
 
     def deliver(self, event: Event) -> None:
         """A message of node 0's own process."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import socket
 from dataclasses import replace
@@ -26,8 +25,6 @@ from distdoctor.model.shared_token import VARIABLE
 from distdoctor.probes import interfaces
 from distdoctor.session.options import Options
 
-TOKEN_BYTES = 16
-
 
 def with_master(options: Options) -> Options:
     """Node 0 of a run whose master nobody named: pick the address that the others can reach."""
@@ -42,7 +39,7 @@ def with_master(options: Options) -> Options:
     plan = replace(plan, master_addr=choice.address, sources=sources)
     if plan.launcher:  # it starts the others, and tells them where node 0 is: nobody has to be told here
         return replace(options, plan=replace(plan, announce=False))
-    return replace(options, plan=plan, token=options.token or secrets.token_hex(TOKEN_BYTES))
+    return replace(options, plan=plan)
 
 
 def _insist_on_rank0(plan: Plan) -> None:
@@ -63,7 +60,7 @@ def _insist_on_rank0(plan: Plan) -> None:
 
 
 def line_for_others(options: Options) -> str:
-    """What is to be run on each of the other nodes: with this run's token before it, which is told here alone."""
+    """Return the line to run on each of the other nodes, after the user's token where this run has one."""
     plan = options.plan
     words = [*options.command, NNODES.flag, str(plan.nnodes)]
     if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):

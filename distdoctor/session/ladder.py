@@ -90,7 +90,7 @@ class Ladder:
         try:
             report = await meeting.hold()
         except Unconfirmed as err:
-            return with_unconfirmed(self._reports.of_own(recorder), err.report, options.checks)
+            return with_unconfirmed(self._reports.of_own(recorder), err.report, options.checks, err.proven)
         if report is None:
             recorder.update_meeting(ended=True)
             return None

@@ -93,6 +93,7 @@ class Leader:
             lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
             left=self._left,
             token="agreed" if self._inbox.seal.keyed else "",
+            callers=tuple(dict.fromkeys(filter(None, self._inbox.callers))),
             forged=(*(own.forged if own else ()), *self._inbox.notes),
             verdict=self._inbox.report.verdict if self._inbox.report else "",
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Literal
 
-from distdoctor.model.facts import Answer, BadFacts, Contact
+from distdoctor.model.facts import Answer, BadFacts, Caller, Contact, encode
 from distdoctor.probes.interception import intercepted
 from distdoctor.session.protocol import Keys, Marker, OtherProtocol, read_marker
 from distdoctor.session.recorder import Recorder
@@ -80,13 +81,13 @@ class MarkerFinder:
                 if value is not None:
                     return read_marker(self._seal.open(key, value))
             except Sealed:
-                self._recorder.update_meeting(token="missing")
+                await self._turned_away(client, "missing")
                 return None
             except NotSealed:
-                self._recorder.update_meeting(token="unexpected")
+                await self._turned_away(client, "unexpected")
                 return None
             except NotAuthentic:
-                self._recorder.update_meeting(token="different")
+                await self._turned_away(client, "different")
                 return None
             except OtherProtocol as err:
                 self._recorder.update_meeting(speaks=str(err))
@@ -97,6 +98,17 @@ class MarkerFinder:
             if time.monotonic() >= end:
                 return None
             await asyncio.sleep(0.05)
+
+    async def _turned_away(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
+        """Record that this process may not join, and leave node 0 a note of who called: it knows of nobody else."""
+        self._recorder.update_meeting(token=token)
+        plan = self._hosting.plan
+        if plan.opens_store:
+            return  # node 0 of another run, which only shares the port
+        caller = Caller(self._recorder.facts.identity.hostname, client.own_address, token)
+        key = Keys.caller(plan, await client.add(Keys.callers(plan), 1))
+        await client.set(key, encode(caller))
+        await client.has(key)  # an answer: the set before it has arrived
 
     def refused(self, authentic: bool = False) -> bool:
         """Whether there is a doctor's mark that is not to be followed. ``authentic``: which only another run can have

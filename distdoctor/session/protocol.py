@@ -48,6 +48,16 @@ class Keys:
         """Where a run is found. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
         return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
 
+    @staticmethod
+    def callers(plan: Plan) -> str:
+        """Counts the processes that are not let in because of their token. They do not know the run's own keys."""
+        return f"{Keys.marker(plan)}/callers"
+
+    @staticmethod
+    def caller(plan: Plan, number: int) -> str:
+        """The account that one of those gives of itself, which is never sealed."""
+        return f"{Keys.callers(plan)}/{number}"
+
     def message(self, number: int, sequence: int) -> str:
         """What a participant told, one after the other from 0."""
         return f"{self._run}m/{number}/{sequence}"

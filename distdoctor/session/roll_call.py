@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from distdoctor.model.cluster import Cluster
+from distdoctor.model.shared_token import VARIABLE
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.options import Options
@@ -19,6 +20,13 @@ CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
 
 
+CALLED = {
+    "missing": f"called without the token that {VARIABLE} sets here",
+    "different": f"called with another token than that of {VARIABLE} here",
+    "unexpected": f"called with a token, and none is set here ({VARIABLE})",
+}
+
+
 class RollCall:
     """Who came, and who was expected."""
 
@@ -27,6 +35,8 @@ class RollCall:
         self._cluster, self._foreseen, self._started = cluster, foreseen, recorder.started
         self._waiting_since = waiting_since(recorder.started, recorder.launched)
         self._told = False
+        self._named = 0
+        """How many of those that were not let in have been named."""
         self.ended = False
         self.cut_short = False
         self.waited = 0.0
@@ -59,9 +69,12 @@ class RollCall:
                 told = now
                 names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
                 self._observer.waiting(names, self.expected, what, deadline - now)
+                await self._inbox.read_callers(plan)
+                self._name_callers()
             await asyncio.sleep(0.02)
         if not self._all_here():
             await self._inbox.read_astray()
+            await self._inbox.read_callers(plan)
         self.ended = True
         self.in_time = set(self._inbox.participants)
 
@@ -82,6 +95,13 @@ class RollCall:
         while self._all_here() and time.monotonic() < end and await self._inbox.unheard():
             await asyncio.sleep(0.02)
             await self._inbox.poll()
+
+    def _name_callers(self) -> None:
+        """Say of each caller that was not let in, once, who it is and why."""
+        for caller in self._inbox.callers[self._named :]:
+            if caller is not None:
+                self._observer.note(f"so far: {caller.host} ({caller.address}) {CALLED[caller.token]}")
+        self._named = len(self._inbox.callers)
 
     def _all_here(self) -> bool:
         if self._inbox.own is None:

@@ -78,6 +78,11 @@ class StoreClient:
         reply = await self._request(struct.pack("=B", _ADD) + _text(key) + struct.pack("=q", amount), 8)
         return int(struct.unpack("=q", reply)[0])
 
+    @property
+    def own_address(self) -> str:
+        """The address of this end of the connection."""
+        return str(self._socket.getsockname()[0])
+
     async def has(self, *keys: str) -> bool:
         """Whether every one of ``keys`` is there."""
         names = b"".join(_text(key) for key in keys)

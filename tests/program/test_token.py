@@ -97,14 +97,18 @@ def test_the_token_is_in_no_report_no_facts_and_no_process_of_ours(libuv: str, t
 
 
 @pytest.mark.parametrize(
-    ("tokens", "says"),
+    ("tokens", "says", "called"),
     [
-        pytest.param((TOKEN, ""), "runs with a token, and", id="missing"),
-        pytest.param(("", TOKEN), "runs without one", id="unexpected", marks=FURTHER),
-        pytest.param((TOKEN, "another token than that"), "another token than", id="different"),
+        pytest.param((TOKEN, ""), "has no DISTDOCTOR_TOKEN", "called without the token", id="missing"),
+        pytest.param(("", TOKEN), "has none", "called with a token", id="unexpected", marks=FURTHER),
+        pytest.param(
+            (TOKEN, "another token than that"), "another DISTDOCTOR_TOKEN", "called with another token", id="different"
+        ),
     ],
 )
-def test_a_node_without_the_token_is_told_at_once_what_to_type(tokens: tuple[str, str], says: str) -> None:
+def test_a_token_on_one_side_is_incomplete_and_both_sides_name_it(
+    tokens: tuple[str, str], says: str, called: str
+) -> None:
     port = unused_port()
     limits = ("--wait", "30", "--timeout", "9")
     with (
@@ -113,9 +117,14 @@ def test_a_node_without_the_token_is_told_at_once_what_to_type(tokens: tuple[str
     ):
         status, report = ended(one)
         assert zero.poll() is None and report["seconds"] < 20, "it did not wait for node 0's end"
+        assert zero.stderr is not None
+        assert any(f"(127.0.0.1) {called}" in line for line in zero.stderr), "node 0 says at once who called"
         zero.send_signal(signal.SIGINT)
-        ended(zero)
-    assert (status, roots(report)) == (1, {"store/token-mismatch"})
-    (finding,) = (f for f in report["findings"] if f["id"] == "store/token-mismatch")
-    assert says in finding["summary"] and "DISTDOCTOR_TOKEN" in json.dumps(finding["fixes"])
-    assert not any(token and token in json.dumps(report) for token in tokens)
+        _, zeros = ended(zero)
+    assert (status, report["verdict"], roots(report)) == (3, "incomplete", {"store/token-mismatch"})
+    assert zeros["verdict"] == "incomplete"
+    assert roots(zeros) - {"host/master-port-ephemeral"} == {"store/token-mismatch"}
+    for told in (report, zeros):
+        (finding,) = (f for f in told["findings"] if f["id"] == "store/token-mismatch")
+        assert says in finding["summary"] and "DISTDOCTOR_TOKEN" in json.dumps(finding["fixes"])
+        assert not any(token and token in json.dumps(told) for token in tokens)

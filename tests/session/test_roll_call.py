@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from distdoctor.model.plan import Plan
 from distdoctor.session import roll_call, so_far
 from distdoctor.session.roll_call import RollCall
 from tests.facts_builder import healthy
@@ -22,6 +23,7 @@ class Inbox:
         self.participants: dict[int, Any] = {}
         self.own: Any = None
         self.enrolled = 0
+        self.callers: list[Any] = []
 
     async def unheard(self) -> bool:
         """Whether more have enrolled than have come."""
@@ -37,6 +39,9 @@ class Inbox:
 
     async def read_astray(self) -> None:
         """Nobody is."""
+
+    async def read_callers(self, plan: Plan) -> None:
+        """Nobody called in vain."""
 
 
 def roll_of(inbox: Inbox, nnodes: int, started: float) -> RollCall:

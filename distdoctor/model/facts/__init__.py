@@ -66,7 +66,7 @@ from distdoctor.model.facts.network import (
     OtherWay,
     PortHolder,
 )
-from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
+from distdoctor.model.facts.node import SCHEMA_VERSION, Caller, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.facts.ranks import Gpu, GpuFacts, NcclLog, RankFacts, RankStage, StageStatus, Work
 from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
 from distdoctor.model.facts.routes import IpsecPolicy, NextHop, PolicyRule, Route, TableRoute
@@ -89,6 +89,7 @@ __all__ = [
     "Bind",
     "BuildLock",
     "CallOutcome",
+    "Caller",
     "ConnectOutcome",
     "Contact",
     "Device",

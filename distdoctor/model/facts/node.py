@@ -18,6 +18,16 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
+class Caller:
+    """A process that node 0 did not let in, by its own account: nothing of it is authenticated."""
+
+    host: str
+    address: str
+    token: Literal["missing", "unexpected", "different"]
+    """How its token differs from that of the run, as in ``MeetingFacts.token``."""
+
+
+@dataclass(frozen=True)
 class MeetingFacts:
     """How the meeting of the nodes went, as this process saw it."""
 
@@ -51,6 +61,8 @@ class MeetingFacts:
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
     """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
     from that of the run. Empty where there is none."""
+    callers: tuple[Caller, ...] = ()
+    """On node 0: the processes that it did not let in, because of their tokens."""
     speaks: str = ""
     """The version of the distdoctor that wrote the mark on the store, where this one does not understand it."""
     forged: tuple[str, ...] = ()

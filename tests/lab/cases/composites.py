@@ -97,6 +97,10 @@ COMPOSITES = [
     merged("a busy machine", "a busy machine, 4 nodes"),
     merged("4 nodes", "5 nodes of 1 rank", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
     merged("8 nodes"),
+    merged("a Service's address"),
+    merged("a Service's address, 3 nodes"),
+    merged("an ssh tunnel to MASTER_PORT"),
+    merged("an ssh tunnel to MASTER_PORT, torchrun"),
     merged(
         "a Service's address, and a token everywhere",
         "Python without docstrings, with warnings as errors, in ASCII",
@@ -105,6 +109,8 @@ COMPOSITES = [
 ]
 """Each shape is in exactly one of them (tests/lab/test_table.py)."""
 FURTHER = {
+    "a Service's address",
+    "an ssh tunnel to MASTER_PORT, torchrun",
     "two nodes on one host, by name",
     "two nodes on each of two hosts + gloo on two networks",
     "IPv6 only, master by number",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tests.lab.faults import everywhere, inside, together
-from tests.lab.faults.host import clock
+from tests.lab.faults.host import clock, tunnel
 from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
 from tests.lab.faults.links import docker0, jumbo_frames, plugged, second_network
 from tests.lab.faults.names import huge_hosts_file, name_at, no_name_server, own_name_at
@@ -112,6 +112,10 @@ SHAPES = [
     Shape("a name that means every node", 3, setup=every_node("job"), master="job"),
     Shape("a name that means every node, RANK by hand", 3, setup=every_node("job"), master="job", style="rank"),
     Shape("a Service's address, and a token everywhere", setup=together(service("job", "10.96.0.50"), all_hosts("DISTDOCTOR_TOKEN", "0123456789abcdef")), master="job"),
+    Shape("a Service's address", setup=service("job", "10.96.0.50"), master="job"),
+    Shape("a Service's address, 3 nodes", 3, setup=service("job", "10.96.0.50"), master="job"),
+    Shape("an ssh tunnel to MASTER_PORT", setup=together(tunnel(1, 0), flag("--master-addr", "127.0.0.1", 1))),
+    Shape("an ssh tunnel to MASTER_PORT, torchrun", style="torchrun", setup=together(tunnel(1, 0), flag("--master-addr", "127.0.0.1", 1))),
     Shape("several interfaces", 3, setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", "10.99.0.12/24", joined=True), second_network("192.168.9.10/24", "192.168.8.10/24", "", interface="eth2"), docker0(0, 1, 2))),
     Shape("two cards in one network, and a second address", setup=together(plugged(1, "eth1", "10.77.0.111/24"), inside(0, "ip address add 10.77.0.110/24 dev eth0"))),
     Shape("bonds and VLANs", 3, interface=("bond0", "bond0.100", "vlan100")),

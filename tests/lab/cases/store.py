@@ -27,8 +27,8 @@ CASES = [
         Case("what answers for the master is silent", forwarded_into_silence(1, 0), "store/silent", ["host0"], curable=True, live=False, torch="never"),
         Case("a whole node is killed", killed_doctor(1), "store/node-lost", ["host1"], by_hand=nothing, killed=["host1"], within=15, torch="at once, no cause"),
         Case("two: 127.0.1.1, and node 2 of 3 is not started", together(own_name_at("127.0.1.1", 0, 1), not_started(2)), "store/nodes-missing", ["node2"], hosts=3, curable=True, by_hand=start_all, also=[Root(LOOPBACK, BOTH)]),
-        Case("a token on node 0 alone", TOKEN, "store/token-mismatch", ["host1"], by_hand=variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 1), wait=7),
-        Case("a token on node 1 alone", variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 1), "store/token-mismatch", ["host1"], options=(2,), wait=7),
+        Case("a token on node 0 alone", TOKEN, "store/token-mismatch", ["host1"], wait=7),
+        Case("a token on node 1 alone", variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 1), "store/token-mismatch", ["host1"], wait=7),
         Case("a distdoctor that speaks otherwise on node 1", other_protocol(1), "store/protocol-mismatch", BOTH, blame="one-of", by_hand=usual_installation, wait=7, torch="never (trains)"),
     ),
 ]  # fmt: skip

@@ -48,6 +48,24 @@ store = TCPStore("0.0.0.0", int(sys.argv[1]), None, True, wait_for_workers=False
 print("ready", flush=True)
 time.sleep(600)
 """
+TUNNEL = """
+import socket, sys, threading
+def carry(source, target):
+    while data := source.recv(65536):
+        target.sendall(data)
+    target.shutdown(socket.SHUT_WR)
+server = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+print("ready", flush=True)
+while True:
+    near = server.accept()[0]
+    try:
+        far = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    except OSError:
+        near.close()
+        continue
+    for ends in ((near, far), (far, near)):
+        threading.Thread(target=carry, args=ends, daemon=True).start()
+"""
 ORPHAN = """
 import socket, sys, time
 if sys.argv[1] != "0":
@@ -70,6 +88,15 @@ def port_held(on: int, program: str, port: int = PORT, uid: int = 0) -> Fault:
         if uid:
             launch.cluster[on].open_to_users()
         launch.cluster[on].python(program, str(port), uid=uid, wait_for="ready")
+
+    return inject
+
+
+def tunnel(on: int, to: int) -> Fault:
+    """Host ``on`` reaches MASTER_PORT of host ``to`` at its own loopback, as by ``ssh -L``."""
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].python(TUNNEL, launch.cluster[to].address, str(PORT), wait_for="ready")
 
     return inject
 
