@@ -25,7 +25,7 @@ from distdoctor.launch.resolve import resolve
 from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import encodable, environment, without_userinfo
-from distdoctor.model.shared_token import LEAST_LENGTH, VARIABLE
+from distdoctor.model.shared_token import LEAST_LENGTH, TOKEN_PLACEHOLDER, VARIABLE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
 
@@ -109,6 +109,7 @@ class CheckCommand:
             *_given(self.where).items(),
             *launch.items(),
             *((name, others[name]) for name in AGAIN if name in others),
+            *([("token", TOKEN_PLACEHOLDER)] if "token" in others else []),  # the token itself is in no report
         ]
         return [word for name, value in pairs for word in _as_flags(name, value)]
 

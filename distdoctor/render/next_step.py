@@ -22,6 +22,7 @@ from distdoctor.model.launch_settings import (
     STANDALONE,
 )
 from distdoctor.model.report import Report
+from distdoctor.model.shared_token import TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Given, Style
@@ -76,12 +77,15 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
         if before := report.plan.get("everywhere"):
             return "start it on all nodes at once", [f"{before} {line}" for line in again]
         unmet = [name for name in missing if any(name in root.nodes for root in roots)]
-        return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
+        return (
+            f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again{_left_open(again)}",
+            again,
+        )
     again = _check(report, program, flags, roots, here)
     if from_here and roots:
         return f"{_above(roots)}, then check again", again
     seen = "notes" if report.notes else "stages"
-    return f"see the {seen} above, then check again{_everywhere(report, flags)}", again
+    return f"see the {seen} above, then check again{_everywhere(report, flags)}{_left_open(again)}", again
 
 
 def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
@@ -175,8 +179,11 @@ def _open(flag: str, value: str | None, report: Report) -> str | None:
 
 
 def _left_open(commands: Sequence[str]) -> str:
-    """What the placeholder of an address stands for, where it is in these lines."""
-    return f", {_ADDRESS} being node 0's address" if any(_ADDRESS in command for command in commands) else ""
+    """Return what the placeholders in these lines stand for."""
+    words = {word for command in commands for word in command.split()}
+    address = f", {_ADDRESS} being node 0's address" if any(_ADDRESS in word for word in words) else ""
+    token = f", {TOKEN_PLACEHOLDER} being this run's token" if TOKEN_PLACEHOLDER in words else ""
+    return address + token
 
 
 def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from distdoctor.cli.check import CheckCommand
+from distdoctor.cli.flags import ReportFlags, RunFlags
 from distdoctor.judge.build_report import assemble
 from distdoctor.launch.address_syntax import address_problem
+from distdoctor.launch.flags import Flags
 from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.shared_token import LEAST_LENGTH, TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
@@ -43,6 +47,16 @@ def test_what_was_given_is_in_the_next_command() -> None:
     ending = render(short, Style(given=given)).splitlines()[-2:]
     assert ending[0] == "next: nothing is wrong up to gloo; to run every stage:"
     assert "--until" not in ending[1] and "--timeout 90 --ignore 'host/*'" in ending[1]
+
+
+def test_a_run_with_a_token_is_run_again_with_one_and_the_line_says_so() -> None:
+    """The token itself is in no report; the placeholder is refused as too short where it is pasted as it is."""
+    command = CheckCommand(Flags(nnodes="2"), RunFlags(token="a token that is long enough"), ReportFlags())
+    given = command.given()
+    assert ("--token", TOKEN_PLACEHOLDER) in given and len(TOKEN_PLACEHOLDER) < LEAST_LENGTH
+    ending = render(reports.loopback(), Style(given=given)).splitlines()
+    assert ending[-1].endswith(" --token TOKEN")
+    assert any("TOKEN being this run's token" in line for line in ending if line.startswith("next: "))
 
 
 def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
