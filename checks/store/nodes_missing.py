@@ -171,8 +171,19 @@ def finding(
             *(first := absent_nodes.given_too_few(zero)),
             Fix(fix, () if zero and zero.plan.everywhere else tuple(absent), 1 + len(first)),
             *absent_nodes.on_other_hosts(cluster, zero or outside[0]),
+            *another_node0(zero, outside, absent),
         ),
     )
+
+
+def another_node0(zero: Node | None, outside: list[Node], absent: list[str]) -> Iterator[Fix]:
+    """Nobody joined a node that is node 0 only because it was given no other master, or an address of its own."""
+    if zero is None or outside or len(zero.meeting.arrived) > 1 or zero.plan.started != "node" or zero.plan.launcher:
+        return
+    own = zero.plan.node_rank is None and zero.plan.sources.get("master_addr") == "--master-addr"
+    if (zero.plan.announce or own) and not zero.variables.get(absent_nodes.JOB_LIST):
+        line = f"distdoctor check --nnodes {zero.plan.nnodes} --master-addr ADDRESS"
+        yield Fix.on((zero,), f"If {some_of(absent)} is node 0, run this on {zero.name} with its address: `{line}`.", 2)
 
 
 def cut_short(zero: Node | None) -> bool:
@@ -231,7 +242,7 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
         cluster.by_key[k].name if k in cluster.by_key else k.partition(" ")[0] for k in meeting.arrived
     )
     yield (
-        f"{zero.name}: {len(meeting.arrived)} of {meeting.expected} {meeting.counts} came in {meeting.waited:.0f} s "
+        f"{zero.name}: {len(meeting.arrived)} of {meeting.expected} {meeting.counts} joined in {meeting.waited:.0f} s "
         f"(--wait {meeting.wait_limit:.0f}): {', '.join(names)}"
     )
 
@@ -251,14 +262,15 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     if ranks:
         arrived = set(zero.meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
-        be = "is" if len(here) == 1 else "are"
-        return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {be} {counted(here)}."
-    came = [node.name for node in cluster.nodes if node.name in met(cluster, zero)]
-    told = f"here {'is' if len(came) == 1 else 'are'} {some_of(came)}"
+        return f"{counted(ranks)} ({some_of(absent)}) did not join{waited} (joined: {counted(here)})."
+    joined = [node.name for node in cluster.nodes if node.name in met(cluster, zero)]
+    said = f"{some_of(absent)} did not join{waited} (joined: {some_of(joined)})"
     if without_them(zero, outside):
         asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"
-        return f"{some_of(absent)} did not come{waited}; {told}: the job ({asked}) starts with as many."
-    return f"{some_of(absent)} never came{waited}; {told}."
+        return f"{said}; the job ({asked}) starts with as many."
+    if len(cluster.nodes) == 1 and not zero.meeting.callers and zero.plan.started == "node":
+        return f"{said}; no other check reached {absent_nodes.store_of(zero)}."
+    return f"{said}."
 
 
 def all_elsewhere(cluster: Cluster, zero: Node, absent: list[str]) -> bool:

@@ -126,6 +126,11 @@ def given_too_few(zero: Node | None) -> tuple[Fix, ...]:
     return (Fix.on((zero,), text),)
 
 
+def store_of(zero: Node) -> str:
+    """Return the address and port of node 0's store, as its own plan has them."""
+    return endpoint(str(zero.plan.master_addr), zero.plan.master_port)
+
+
 def line_for_them(zero: Node) -> tuple[str, str]:
     """The line to run on nodes that did not come to node 0, started once per node, and what goes with it."""
     plan = zero.plan

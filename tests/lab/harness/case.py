@@ -24,7 +24,7 @@ PATIENT = 30.0
 MOST_PATIENT, LATEST = 5.0, 45.0
 """How many times longer than a case says is waited at the most, and to how many seconds: a run is to end before it is
 killed."""
-NOT_SEEN = {NODES_MISSING, "store/protocol-mismatch"}
+NOT_SEEN = {NODES_MISSING, "store/protocol-mismatch", "store/token-mismatch"}
 """The failures that say of a node that nothing is known of it."""
 
 
