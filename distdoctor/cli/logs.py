@@ -18,6 +18,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
 from distdoctor.judge.log_selection import of_ranks, ranks_of, span_of, time_of
 from distdoctor.logs import archive, reader
+from distdoctor.logs.budget import Budget
 from distdoctor.logs.collect import Collected, Collector
 from distdoctor.logs.follow import Follower
 from distdoctor.logs.last_time import last_time
@@ -94,7 +95,7 @@ class LogCommand:
             return time_of(text)
         if any(str(path) == "-" for path in self._paths):
             raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
-        end = last_time(archive.unpacked(self._found())[0])
+        end = last_time(archive.unpacked(self._found(), Budget())[0])
         return None if end is None else end - span
 
     def _found(self) -> Sequence[reader.Source]:

@@ -2,57 +2,96 @@
 
 from __future__ import annotations
 
-import lzma
 import re
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 
-from distdoctor.logs.reader import MAX_FILES, Source, Unreadable
+from distdoctor.logs import tar
+from distdoctor.logs.budget import Budget, Part
+from distdoctor.logs.reader import HEAD, MAX_FILES, Source, Unreadable, uncompressed
 
-MOST = 256 << 20
-"""Bytes of the files of one archive that are read."""
+HELD = 256 << 20
+"""Bytes of memory that the files of all archives may take together, the larger of them compressed."""
+SMALL = 64 << 10
+"""Bytes of a file that is kept as it is."""
+OBJECT = 4096
+"""Bytes that are counted for each file beside what is in it."""
 PACKED = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|tar(?:\.\w{2,4})?)$", re.I)
 """The name of a file that may hold logs and is none."""
-_NAME = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|bz2|xz))$", re.I)
+_NAME = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|bz2|xz|zst))$", re.I)
 
 
-def unpacked(found: Iterable[Source]) -> tuple[list[Source], list[str]]:
+def unpacked(found: Iterable[Source], budget: Budget) -> tuple[list[Source], list[str]]:
     """``found`` with the files of each archive in its place; and what of these could not be read."""
-    files, notes = list[Source](), list[str]()
+    files, notes, held = list[Source](), list[str](), _Held()
     for source in found:
         try:
-            files.extend(_files(source))
+            with budget.running():
+                for file in _files(source, budget, held, notes):
+                    files.append(file)
         except Unreadable as err:
             notes.append(str(err))
     return files, notes
 
 
-def _files(source: Source) -> Iterator[Source]:
-    """The files in ``source``, where that is such an archive by its name and what is in it; else ``source`` itself.
+class _Held:
+    """The memory and the number of the files that are kept."""
+
+    size = files = 0
+
+
+def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Iterator[Source]:
+    """The files in ``source``, where that is an archive by its name and its content; else ``source`` itself.
 
     Raises Unreadable behind those that could be read, where it is cut off or holds too much.
     """
     if source.path is None or _NAME.search(source.name) is None:
         yield source
         return
+    part = Part(budget)
     try:
-        packed = tarfile.open(source.path, "r|*")  # noqa: SIM115 - closed below
-    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
+        raw = uncompressed(source, part)
+    except Unreadable:  # told where it is read
         yield source
         return
-    left, files = MOST, 0
-    try:
-        with packed:
-            for member in packed:
-                hidden = any(part.startswith(".") for part in member.name.removeprefix("./").split("/"))
-                if not member.isfile() or not member.size or hidden:
+    with raw:
+        try:
+            is_tar = tar.is_tar(raw.peek(HEAD)[:HEAD])
+        except (OSError, EOFError):
+            is_tar = False
+        if not is_tar:
+            yield source
+            return
+        try:
+            for member in tar.members(raw):
+                name = member.name.removeprefix("./")
+                if not member.left or any(one.startswith(".") for one in name.split("/")):
                     continue
-                left, files = left - member.size, files + 1
-                if left < 0 or files > MAX_FILES:
-                    raise Unreadable(f"{source.name}: it holds more than is read of an archive; unpack it first")
-                file = packed.extractfile(member)
-                data = file.read() if file is not None else b""
-                yield Source(f"{source.name}/{member.name.removeprefix('./')}", None, given=False, data=data)
-    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
-        raise Unreadable(f"{source.name}: not read to its end: the archive was cut off") from None
+                if member.sparse:
+                    notes.append(f"{source.name}/{name}: a sparse file in an archive; unpack it first")
+                    continue
+                data, packed, err = _data(member, held, part)
+                yield Source(f"{source.name}/{name}", None, given=False, data=data, packed=packed)
+                if err is not None:
+                    raise err
+        except tar.Damaged as err:
+            raise Unreadable(f"{source.name}: not read to its end: {err}") from None
+        except OSError as err:
+            raise Unreadable(f"{source.name}: {err.strerror or err}") from None
+
+
+def _data(member: tar.Member, held: _Held, part: Part) -> tuple[bytes, bool, Exception | None]:
+    """The file, whether it was compressed to be kept, and why it is not whole where it is not."""
+    pack, kept, why = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16) if member.left > SMALL else None, BytesIO(), None
+    try:
+        for piece in member.pieces():
+            kept.write(pack.compress(piece) if pack is not None else piece)
+            if held.size + kept.tell() > HELD or held.files == MAX_FILES:
+                raise part.spent()
+    except (OSError, tar.Damaged) as err:
+        why = err
+    if pack is not None:
+        kept.write(pack.flush())
+    held.size, held.files = held.size + kept.tell() + OBJECT, held.files + 1
+    return kept.getvalue(), pack is not None, why

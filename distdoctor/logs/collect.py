@@ -32,6 +32,7 @@ from distdoctor.logs import (
     tries,
     watchdogs,
 )
+from distdoctor.logs.budget import Budget, Spent
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches
 from distdoctor.logs.places import Places
@@ -44,6 +45,8 @@ from distdoctor.model.sanitize import encodable
 
 if TYPE_CHECKING:
     from distdoctor.logs.flight_recorder import Dump
+
+NOT_TO_ITS_END = "not read to its end"
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Collector:
             (check, tuple(line for line in lines if line.shows != "exception")) for check, lines in wordings.items()
         )
         self._scanner = _scanner(tuple(searched))
+        self.budget = Budget()
         self._exceptions, self._since = next(takes, ""), since
         self._matches = Matches()
         self._sources: list[LogSource] = []
@@ -92,7 +96,7 @@ class Collector:
     def arranged(self, found: Iterable[reader.Source]) -> list[reader.Source]:
         """The files to be added one after the other, all of one job: those of archives with them, and each known by
         what the names of all together tell."""
-        files, notes = archive.unpacked(found)
+        files, notes = archive.unpacked(found, self.budget)
         self._notes += notes
         self.name(files)
         return reader.oldest_first(files)
@@ -105,8 +109,12 @@ class Collector:
 
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""
+        with self.budget.running():
+            self._add(source)
+
+    def _add(self, source: reader.Source) -> None:
         try:
-            kind, raw = reader.opened(source)
+            kind, raw = reader.opened(source, self.budget)
         except reader.Empty:  # as the file of what a healthy job wrote on stderr
             self._sources.append(LogSource(encodable(source.name), "log"))
             return
@@ -116,8 +124,9 @@ class Collector:
         with raw:
             try:
                 self._take(source, kind, raw)
-            except (OSError, BadFile, ValueError) as err:
-                self._notes.append(f"{source.name}: {err}" if source.name not in str(err) else str(err))
+            except (OSError, EOFError, BadFile, ValueError) as err:
+                why = str(getattr(err, "strerror", None) or err or NOT_TO_ITS_END)
+                self._notes.append(f"{source.name}: {why}" if source.name not in why else why)
 
     def log(self, name: str, kind: str) -> LogFile:
         """A log, to be fed with what is in it."""
@@ -158,15 +167,15 @@ class Collector:
         if kind == "flight-recorder":
             from distdoctor.logs import flight_recorder  # what takes pickles apart is only needed here
 
-            self._dumps.append(flight_recorder.load(source.name, raw.read(flight_recorder.MAX_BYTES)))
+            self._dumps.append(flight_recorder.load(source.name, reader.up_to(raw, flight_recorder.MAX_BYTES + 1)))
         elif kind in ("log", "beside") and stack_texts.begins(raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"):
-            self._stacks.take(source.name, text := raw.read(stack_texts.MAX_BYTES))
-            self._read(source, "beside", [text, *reader.blocks(raw)])
+            self._stacks.take(source.name, text := reader.up_to(raw, stack_texts.MAX_BYTES))
+            self._read(source, "beside", chain([text], reader.blocks(raw)))
         elif kind in ("log", "beside") and port_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
-            self._read(source, "beside", [text := raw.read(port_texts.MAX_BYTES), *reader.blocks(raw)])
+            self._read(source, "beside", chain([text := reader.up_to(raw, port_texts.MAX_BYTES)], reader.blocks(raw)))
             self._ports.take(text, self._sources[-1].who.host)
         elif kind == "error-file":
-            self._read(source, kind, [error_file.as_log(raw.read(error_file.MAX_BYTES))])
+            self._read(source, kind, [error_file.as_log(reader.up_to(raw, error_file.MAX_BYTES))])
         elif kind == "binary" and source.given:
             self._notes.append(f"{source.name}: no text")
         elif kind == "beside" and beside.is_quoted(source.name, raw.peek(reader.HEAD)[: reader.HEAD]):
@@ -178,13 +187,10 @@ class Collector:
                 self._notes.append(f"{source.name}: an archive; unpack it first")
             self._sources.append(LogSource(encodable(source.name), kind))
         elif (as_text := tables.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
-            text = as_text(raw.read(json_lines.ARRAY))
-            numbers: Sequence[int] = ()
-            if newest_first.begins(text[: reader.HEAD]):
-                text, numbers = newest_first.in_order(text)
-            self._read(source, kind, [text, *reader.blocks(raw)], numbers)
+            text = as_text(reader.up_to(raw, json_lines.ARRAY))
+            self._read(source, kind, *_oldest_first(chain([text], reader.blocks(raw))))
         elif raw.peek(len(beside.PARSABLE)).startswith(beside.PARSABLE):
-            self._read(source, kind, [block.replace(b"|", b" ") for block in reader.blocks(raw)])
+            self._read(source, kind, (block.replace(b"|", b" ") for block in reader.blocks(raw)))
         elif mark := line_marks.of_all(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._read(source, kind, (mark.sub(b"", block) for block in reader.blocks(raw)))
         else:
@@ -197,7 +203,8 @@ class Collector:
             for block in blocks:
                 log.feed(block)
         except OSError as err:  # the file went away, or the disk does not give it
-            self._notes.append(f"{source.name}: not read to its end: {err.strerror or err}")
+            why = str(err.strerror or err)
+            self._notes.append(f"{source.name}: {why if isinstance(err, Spent) else f'{NOT_TO_ITS_END}: {why}'}")
         part_of, written = encodable(source.part_of), _written(source)
         self._sources.append(replace(log.source(), part_of=part_of, written=written))
 
@@ -256,11 +263,11 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
             break
     else:
         return chain([first], blocks), ()
-    read, size = [first], len(first)
-    for block in blocks:
+    read, size, lines = [first], len(first), first.count(b"\n")
+    for block in chain([b""], blocks):
         read.append(block)
-        size += len(block)
-        if size > order.LARGEST:
+        size, lines = size + len(block), lines + block.count(b"\n")
+        if size > order.LARGEST or lines > order.MOST_LINES:
             return chain(read, blocks), ()
     text, numbers = order.in_order(b"".join(read))
     return [text], numbers

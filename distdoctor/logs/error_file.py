@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from distdoctor.logs import bounded_json
 
 MAX_BYTES = 16 << 20
 
@@ -15,7 +16,7 @@ def as_log(data: bytes) -> bytes:
     a text in place of the inner object (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
     """
     try:
-        message: Any = json.loads(data)["message"]
+        message: Any = bounded_json.loads(data)["message"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return data
     if isinstance(message, dict):

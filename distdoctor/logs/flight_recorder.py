@@ -5,18 +5,21 @@ Nothing in a dump is run: a pickle is read only where it holds plain data, with 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from distdoctor.logs import bounded_json
 from distdoctor.logs.plain_pickle import BadPickle, load_plain
 
-MAX_BYTES = 256 << 20
-MAX_ENTRIES = 200_000
-MOST_VALUES = 20_000_000
+MAX_BYTES = 64 << 20
+"""Twenty thousand calls, each with a stack of its own, have some forty million."""
+MAX_ENTRIES = 100_000
+MOST_VALUES = 4_000_000
 """Ten thousand calls have some two million; an empty list of one byte becomes fifty in memory."""
+MOST_PARTS = 256
+"""Of one value of a dump that are told, however they are nested."""
 DEFAULT = "0"
 """The name of the default group."""
 MESSAGES = "only messages between two ranks are recorded, and no collective"
@@ -34,6 +37,8 @@ DEEPEST, WIDEST = 4, 64
 MOST = 1 << 62
 """No number of a dump is larger."""
 MOST_RANKS = 200_000
+MOST_MEMBERS = 4_000_000
+"""Characters or numbers that the members of all groups may take."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Dump:
 
 def load(name: str, data: bytes) -> Dump:
     """The dump in ``data``. Raises BadDump."""
+    if len(data) > MAX_BYTES:
+        raise BadDump(f"more than {MAX_BYTES >> 20} MiB, the rest was not read")
     content = _json(data) if data.lstrip()[:1] == b"{" else _pickle(data)
     if not isinstance(content, dict):
         raise BadDump("not a flight-recorder dump")
@@ -109,11 +116,9 @@ def load(name: str, data: bytes) -> Dump:
 
 
 def _json(data: bytes) -> Any:
-    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise BadDump(f"more than {MOST_VALUES} values")
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as err:
+        return bounded_json.loads(data, MOST_VALUES)
+    except ValueError as err:
         raise BadDump(f"not whole JSON: {str(err)[:200]}") from None
 
 
@@ -137,13 +142,19 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and 0 <= value < MOST else None
 
 
-def _told(value: Any, depth: int = DEEPEST) -> str:
+def _told(value: Any, depth: int = DEEPEST, left: list[int] | None = None) -> str:
     """A value in a text of bounded length."""
+    left = [MOST_PARTS] if left is None else left
+    left[0] -= 1
     if isinstance(value, (list, tuple)):
         if depth == 0:
             return "[...]"
-        shown = ", ".join(_told(one, depth - 1) for one in value[:WIDEST])
-        return f"[{shown}{', ...' if len(value) > WIDEST else ''}]"
+        shown = list[str]()
+        for one in value[:WIDEST]:
+            if left[0] <= 0:
+                break
+            shown.append(_told(one, depth - 1, left))
+        return f"[{', '.join(shown)}{', ...' if len(value) > len(shown) else ''}]"
     if isinstance(value, str):
         return value[:400]
     return str(value) if value is None or isinstance(value, (bool, float)) or _number(value) is not None else "?"
@@ -190,9 +201,12 @@ def _elements(sizes: Any) -> str:
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
     """The ranks of each group; gloo's have none, or those of another group under an empty name."""
-    found = {}
+    found, room = {}, MOST_MEMBERS
     for name, values in config.items() if isinstance(config, dict) else ():
         listed = values.get("ranks") if isinstance(values, dict) else None
+        room -= len(listed) if isinstance(listed, (str, list)) else 1
+        if room < 0:
+            break
         numbers = re.findall(r"\d{1,9}", listed) if isinstance(listed, str) else listed
         if name and isinstance(numbers, list):
             found[_told(name)] = tuple(rank for rank in map(_number, numbers) if rank is not None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from distdoctor.logs import json_lines, reader
+from distdoctor.logs import counted, json_lines, reader
 from distdoctor.logs.collect import Collected, Collector
 from distdoctor.logs.log_file import LogFile
 
@@ -146,7 +146,7 @@ class Follower:
     def _read_on(self, one: _Growing, handle: int) -> bool:
         assert one.log is not None
         before = one.read
-        while one.read - before < AT_ONCE and (data := os.pread(handle, reader.BLOCK, one.read)):
+        while one.read - before < AT_ONCE and (data := os.pread(handle, counted.BLOCK, one.read)):
             one.read += len(data)
             one.log.feed(one.cutter.cut(data))
         return one.read > before
@@ -171,7 +171,7 @@ class Follower:
             return False
         read = 0
         while read < AT_ONCE and select.select([sys.stdin.fileno()], [], [], 0)[0]:
-            data = os.read(sys.stdin.fileno(), reader.BLOCK)
+            data = os.read(sys.stdin.fileno(), counted.BLOCK)
             if not data:
                 self._stdin.feed(self._stdin_cutter.end())
                 self._collector.end(self._stdin)

@@ -9,8 +9,14 @@ from collections.abc import Mapping
 from time import gmtime, strftime
 from typing import Any
 
+from distdoctor.logs import bounded_json
+
 ARRAY = 64 << 20
 """Bytes of an array that are read."""
+MOST_OBJECTS = 500_000
+OBJECT = (16 << 10, 1 << 20)
+"""Characters in which the end of an object is looked for: those that most have, then those that any has."""
+_DECODER = json.JSONDecoder()
 TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line", "body")
 """Where the text stands: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
 RAISED = ("exception", "exc_info", "exc_text", "stack_info", "stack_trace", "traceback", "stack", "error")
@@ -72,22 +78,34 @@ def is_array(head: bytes) -> bool:
 
 def array_as_text(data: bytes) -> bytes:
     """What the objects of the array say that ``data`` begins with, each on the line on which it begins, and a line each
-    where all of them are on one; what is no such object is left as it is.
+    where all of them are on one; what is no such object, or is beyond MOST_OBJECTS, is left as it is.
     """
-    text, decoder, lines, at = data.decode("utf-8", "replace"), json.JSONDecoder(), list[str](), 0
+    text, lines, at = data.decode("utf-8", "replace"), list[bytes](), 0
     at = text.find("[") + 1
     many = text.count("\n") > text.count("},")
     gap = text[:at]
-    while (found := _OBJECT.match(text, at)) is not None:
-        try:
-            value, end = decoder.raw_decode(text, found.end())
-        except (ValueError, RecursionError):
+    while len(lines) < MOST_OBJECTS and (found := _OBJECT.match(text, at)) is not None:
+        value, end = _object(text, found.end())
+        if end < 0:
             break
         said = said_by(value) if isinstance(value, dict) else None
         gap += found[0]
-        lines.append(("\n" * gap.count("\n") if many else "\n" if lines else "") + (said or text[found.end() : end]))
+        before = "\n" * gap.count("\n") if many else "\n" if lines else ""
+        lines.append((before + (said or text[found.end() : end])).encode("utf-8", "replace"))
         gap, at = text[found.end() : end], end
-    return "".join([*lines, text[at:]]).encode("utf-8", "replace")
+    return b"".join([*lines, text[at:].encode("utf-8", "replace")])
+
+
+def _object(text: str, at: int) -> tuple[Any, int]:
+    """The object that begins at ``at``, and where it ends: -1 where it has no end, or is too large."""
+    for size in OBJECT:
+        try:
+            value, length = _DECODER.raw_decode(text[at : at + size])
+            return value, at + length
+        except (ValueError, RecursionError):
+            if len(text) <= at + size:
+                break
+    return None, -1
 
 
 def as_text(block: bytes) -> bytes:
@@ -136,7 +154,7 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
     ``wrapped``: it is itself the text of such a line, as where a container logs JSON.
     """
     try:
-        value = json.loads(line)
+        value = bounded_json.loads(line)
     except (ValueError, RecursionError):
         return None
     return said_by(value, wrapped)

@@ -3,10 +3,9 @@ order of time."""
 
 from __future__ import annotations
 
-import json
 import re
 
-from distdoctor.logs import json_lines
+from distdoctor.logs import bounded_json, json_lines
 
 _BEGINS = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"\s*,\s*"data"\s*:\s*\{\s*"resultType"\s*:\s*"streams"')
 
@@ -20,7 +19,7 @@ def as_text(data: bytes) -> bytes:
     """What the lines of all streams say, each behind whom it is from and when; what is no such answer, or was cut off,
     is left as it is."""
     try:
-        streams = json.loads(data)["data"]["result"]
+        streams = bounded_json.loads(data)["data"]["result"]
         said = [
             (
                 int(value[0]),

@@ -9,6 +9,7 @@ from distdoctor.logs.attribution import readable, split
 
 LARGEST = 64 << 20
 """Bytes of a log that is turned round; a larger one is read as it is."""
+MOST_LINES = 1_000_000
 DROPS = 2
 """Times that are earlier than the one before, at least: fewer are two clocks that differ."""
 

@@ -17,6 +17,11 @@ MAX_OPERATIONS = 200_000
 """Six thousand nodes' worth; each may make an object of a hundred bytes."""
 
 
+MOST_EXPANDED = 25_000_000
+"""Values that a reader of the whole would meet, each as often as others refer to it. torch's dumps refer to one stack
+from each call that it made: fifty thousand calls a hundred frames deep have some twenty million."""
+
+
 class BadPickle(Exception):
     """No pickle of plain data; the text says why."""
 
@@ -52,7 +57,7 @@ class _Mark:
 def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
     """What the pickle holds: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the above.
 
-    Containers may hold themselves. ``names``: the only classes that may occur. Raises BadPickle.
+    ``names``: the only classes that may occur. Raises BadPickle.
     """
     if len(data) > MAX_BYTES:
         raise BadPickle(f"{len(data)} bytes are more than is read")
@@ -71,7 +76,7 @@ def _run(machine: _Machine, data: bytes, actions: Mapping[str, _Action], most: i
         for _ in range(most):
             code = stream.read(1)
             if code == b".":
-                return machine.stack.pop()
+                return _bounded(machine.stack.pop(), MOST_EXPANDED)
             opcode = _OPCODES.get(code.decode("latin-1"))
             name = opcode.name if opcode else repr(code)
             action = actions.get(name)
@@ -83,6 +88,44 @@ def _run(machine: _Machine, data: bytes, actions: Mapping[str, _Action], most: i
         raise
     except Exception as err:
         raise BadPickle(f"not a whole pickle: {type(err).__name__}") from None
+
+
+def _bounded(value: Any, most: int) -> Any:
+    """Return ``value`` where walking all of it meets ``most`` values at most. Raises BadPickle.
+
+    A few hundred bytes of lists that refer to each other can stand for more values than any memory holds.
+    """
+    sizes: dict[int, int] = {}
+    """Of each container how many values are in it; 0 while it is looked into."""
+    stack = [(value, False)]
+    while stack:
+        one, seen = stack.pop()
+        inner = _inner(one)
+        if inner is None:
+            continue
+        if seen:
+            size = 1 + sum(sizes.get(id(each), 1) for each in inner)
+            if size > most:
+                raise BadPickle(f"its references stand for more than {most} values")
+            sizes[id(one)] = size
+        elif id(one) not in sizes:
+            sizes[id(one)] = 0
+            stack.append((one, True))
+            stack.extend((each, False) for each in inner if type(each) in _CONTAINERS)
+        elif sizes[id(one)] == 0:
+            raise BadPickle("a container that holds itself")
+    return value
+
+
+def _inner(value: Any) -> list[Any] | None:
+    """The values right in a container; None for what is none."""
+    if type(value) is list:
+        return value
+    if type(value) is dict:
+        return list(value.values())
+    if type(value) is Pairs:
+        return [each for pair in value.items for each in pair]
+    return [value.arguments, value.state] if type(value) is Made else None
 
 
 _OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
@@ -166,6 +209,7 @@ class _Plain(_Machine):
         self.set_items(items)
 
 
+_CONTAINERS = frozenset([list, dict, Pairs, Made])
 _KEYS = frozenset([type(None), bool, int, float, str, bytes])
 _Action = Callable[[Any, Any], object]
 _ACTIONS: dict[str, _Action] = {

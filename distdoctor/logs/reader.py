@@ -16,20 +16,17 @@ from typing import Any, Literal
 
 from distdoctor.logs import file_names, json_lines, tables, unpacker
 from distdoctor.logs.beside import begins_as_tool, is_beside, is_of_kernel, is_of_tool
+from distdoctor.logs.budget import Budget, Part
+from distdoctor.logs.counted import BLOCK, Counted, InPieces
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
-BLOCK = 1 << 20
-"""Bytes that are read at once."""
 LONGEST = 4 << 20
 """A line that is longer is cut: somebody dumped a tensor, or the file has no lines."""
 OVERLAP = 512
 """Bytes of a cut line that are seen twice, so that nothing is lost in the cut."""
 HEAD = 8192
 """Bytes by which a file is told."""
-UNPACKED, TIMES = 256 << 20, 200
-"""Beyond so many bytes a compressed file is read on only where it does not hold so many times of its own size: logs
-pack to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
 MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
@@ -68,6 +65,8 @@ class Source:
     part_of: str = ""
     """The log of which it is an older part, where that was rotated."""
     data: bytes | None = None
+    packed: bool = False
+    """``data`` was compressed by gzip to take less memory; what is in it may be compressed, too."""
 
 
 def find(paths: Iterable[Path]) -> list[Source]:
@@ -123,20 +122,13 @@ def _has_nothing(file: Path) -> bool:
     return seen.st_size == 0 or not stat.S_ISREG(seen.st_mode)
 
 
-def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
+def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.BufferedReader]:
     """What ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
+    raw = uncompressed(source, Part(budget or Budget(), on_disk=source.data is None))
     try:
-        raw: io.BufferedReader = (packed := _raw(source))
-        head = _peek(raw)
-        if head.startswith(b"\x1f\x8b"):
-            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=packed), packed), BLOCK)
-        elif head.startswith(b"\x28\xb5\x2f\xfd"):
-            raw = _unpacked_zstd(source, packed)
-        elif file := unpacker.unpacked(packed, head):
-            raw = io.BufferedReader(_InPieces(file, packed, unpacker.ERRORS), BLOCK)
         head = _peek(raw)
     except (OSError, EOFError, zlib.error) as err:
-        raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
+        raise _unreadable(source, err) from None
     kind = kind_of(head)
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
@@ -145,22 +137,32 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     return "beside" if beside and (not read or is_of_tool(source.name)) else kind, raw
 
 
-class _Counted(io.BufferedReader):
-    """``taken``: bytes that were read of it."""
+def uncompressed(source: Source, part: Part) -> io.BufferedReader:
+    """The bytes of ``source``, unpacked where they are compressed. Raises Unreadable."""
+    try:
+        packed = _raw(source, part)
+        head = _peek(packed)
+        if head.startswith(b"\x1f\x8b"):
+            return io.BufferedReader(InPieces(gzip.GzipFile(fileobj=packed), part), BLOCK)
+        if head.startswith(b"\x28\xb5\x2f\xfd"):
+            return _unpacked_zstd(source, packed, part)
+        if file := unpacker.unpacked(packed, head):
+            return io.BufferedReader(InPieces(file, part, unpacker.ERRORS), BLOCK)
+    except (OSError, EOFError, zlib.error) as err:
+        raise _unreadable(source, err) from None
+    return packed
 
-    taken = 0
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        """The next ``size`` bytes."""
-        piece = super().read(size)
-        self.taken += len(piece)
-        return piece
+def _unreadable(source: Source, err: Exception) -> Unreadable:
+    return Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}")
 
 
-def _raw(source: Source) -> _Counted:
+def _raw(source: Source, part: Part) -> Counted:
+    if source.data is not None:
+        held: Any = io.BytesIO(source.data)
+        return Counted(gzip.GzipFile(fileobj=held) if source.packed else held, part)
     if source.path is None:
-        held: Any = io.FileIO(sys.stdin.fileno(), closefd=False) if source.data is None else io.BytesIO(source.data)
-        return _Counted(held, BLOCK)
+        return Counted(io.FileIO(sys.stdin.fileno(), closefd=False), part)
     handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
@@ -170,44 +172,19 @@ def _raw(source: Source) -> _Counted:
         os.close(handle)
         raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
-    return _Counted(io.FileIO(handle, closefd=True), BLOCK)
+    return Counted(io.FileIO(handle, closefd=True), part)
 
 
 def _peek(raw: io.BufferedReader) -> bytes:
     return raw.peek(HEAD)[:HEAD]
 
 
-def _unpacked_zstd(source: Source, raw: _Counted) -> io.BufferedReader:
+def _unpacked_zstd(source: Source, raw: io.BufferedReader, part: Part) -> io.BufferedReader:
     try:
         from distdoctor.logs.zstd import ZstdError, ZstdFile  # needs an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
-    return io.BufferedReader(_InPieces(ZstdFile(raw), raw, ZstdError), BLOCK)
-
-
-class _InPieces(io.RawIOBase):
-    """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
-
-    def __init__(self, file: Any, packed: _Counted, error: Any = zlib.error) -> None:
-        self._file, self._packed, self._error = file, packed, error
-        self._size = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """The next piece. Raises OSError for what was not compressed so or holds too much, EOFError where the end is
-        missing."""
-        if self._size > max(UNPACKED, TIMES * self._packed.taken):
-            raise OSError(0, f"it holds more than {TIMES} times of its size")
-        try:
-            piece = self._file.read1(len(buffer))
-        except self._error as err:
-            raise OSError(0, str(err)) from None
-        self._size += len(piece)
-        buffer[: len(piece)] = piece
-        return len(piece)
+    return io.BufferedReader(InPieces(ZstdFile(raw), part, ZstdError), BLOCK)
 
 
 def _is_no_text(head: bytes) -> bool:
@@ -260,6 +237,19 @@ def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
         yield rest
     if cut_off:
         raise OSError(0, "the compressed file was cut off")
+
+
+def up_to(raw: io.BufferedReader, size: int) -> bytes:
+    """As many of the next ``size`` bytes as can be read. Raises OSError or EOFError where that is none."""
+    pieces = list[bytes]()
+    try:
+        while size > 0 and (piece := raw.read1(min(size, BLOCK))):
+            pieces.append(piece)
+            size -= len(piece)
+    except (OSError, EOFError):
+        if not pieces:
+            raise
+    return b"".join(pieces)
 
 
 class Cutter:

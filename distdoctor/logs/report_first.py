@@ -13,6 +13,7 @@ _REPORT = re.compile(
 """``how``: what stands below the lines of the job's script."""
 LARGEST = 64 << 20
 """Bytes of a log that is put in order; a larger one is read as it is."""
+MOST_LINES = 1_000_000
 
 
 def begins(head: bytes) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from distdoctor.logs import json_lines, loki
+from distdoctor.logs import bounded_json, json_lines, loki
 
 TEXT = ("message", "line", "_raw", "logmessage", "logentry", "textpayload", "jsonpayload.message", "log")
 """The column of what was said, by which a table is known, with a time beside it."""
@@ -25,10 +25,14 @@ _TIMES = ("%b %d, %Y @ %H:%M:%S", "%m/%d/%Y, %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", 
 _PARTS = re.compile(r"(?<=:\d\d)\.\d{1,9}")
 _LABELS = "labels"
 """A column of Grafana's, with an object in it."""
+MOST_LABELS = 10_000
 WIDEST = 4096
 """Characters of the names of all columns."""
 LONGEST = 4 << 20
-"""Characters of a cell that are read."""
+"""Bytes of a row that are read."""
+MOST_ROWS = 500_000
+"""Those of a larger table are read as they stand."""
+_CARRIAGE = re.compile(r"(?<=\r)(?!\n|$)")
 
 
 def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
@@ -57,23 +61,38 @@ def is_gathered(head: bytes) -> bool:
 
 
 def as_text(data: bytes) -> bytes:
-    """What each row says, behind whom it is from and when, on the line on which the row begins; what is no row is left
-    as it is."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    """What each row says, behind whom it is from and when, on the line on which the row begins; what is no row, or is
+    beyond MOST_ROWS, is left as it is."""
     names = _first_row(data)
-    columns, lines = _columns(names), list[str]()
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text.partition("\n")[0]))
-    longest, end = csv.field_size_limit(LONGEST), 0
+    columns, lines = _columns(names), list[bytes]()
+    stream = io.BytesIO(data.removeprefix(codecs.BOM_UTF8))
+    separator = _separator(data[: data.find(b"\n") + 1 or WIDEST].decode("utf-8", "replace"))
+    rows = csv.reader(_lines(stream), delimiter=separator)
+    longest, end, at = csv.field_size_limit(LONGEST), 0, 0
     try:
         for row in rows:
-            lines += [""] * (end - len(lines))
-            lines.append(_said(row, columns, names) if end else "")
-            end = rows.line_num
+            lines += [b""] * (end - len(lines))
+            lines.append(_said(row, columns, names).encode("utf-8", "replace") if end else b"")
+            end, at = rows.line_num, stream.tell()
+            if len(lines) > MOST_ROWS:
+                break
+        else:
+            return b"\n".join([*lines, b""])
     except csv.Error:
-        lines += text.split("\n")[end:]
+        lines += [b""] * (end - len(lines))
     finally:
         csv.field_size_limit(longest)
-    return "\n".join([*lines, ""]).encode("utf-8", "replace")
+    stream.seek(at)
+    return b"\n".join([*lines, stream.read()])
+
+
+def _lines(stream: io.BytesIO) -> Iterator[str]:
+    """The lines of a table. Raises csv.Error at one that is too long."""
+    while line := stream.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise csv.Error("a line without end")
+        text = line.decode("utf-8", "replace")
+        yield from _CARRIAGE.split(text) if "\r" in text[:-2] else (text,)
 
 
 def _first_row(head: bytes) -> list[str]:
@@ -105,7 +124,7 @@ def _said(row: list[str], columns: dict[str, int], names: list[str]) -> str:
     for name, cell in zip(names, row, strict=False):
         if name.strip().lower() == _LABELS and cell.startswith("{"):
             try:
-                value[_LABELS] = json.loads(cell)
+                value[_LABELS] = bounded_json.loads(cell, MOST_LABELS)
             except (ValueError, RecursionError):
                 continue
     return json_lines.said_by(value) or ""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.logs import reader, unpacker
+from distdoctor.logs import budget, reader, unpacker
 from distdoctor.logs.collect import Collector
 from distdoctor.logs.flight_recorder import BadDump, load
 from distdoctor.logs.scanner import MOST, Scanner
@@ -186,17 +186,18 @@ def test_of_a_compressed_file_that_was_cut_off_what_is_there_is_told(tmp_path: P
 
 def test_a_small_file_that_holds_a_great_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not read for ever; what is read of it is told, and that it is not all."""
-    monkeypatch.setattr(reader, "UNPACKED", 4 << 20)
+    monkeypatch.setattr(budget, "SPARE", 4 << 20)
     log = tmp_path / "x.log.gz"
     log.write_bytes(gzip.compress(b"step 1 loss 1\n" * (2 << 20)))
     found, collected = judged(log), Collector({}).collect([log]).logs
     assert collected.sources[0].bytes < 16 << 20
     assert found.verdict == "incomplete"
-    assert f"{log}: not read to its end: it holds more than 200 times of its size" in found.notes
+    size = collected.sources[0].bytes
+    assert f"{log}: {size / 1e6:.0f} MB unpacked, the rest was not read" in found.notes
 
 
 def test_a_log_that_packs_as_logs_do_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "UNPACKED", 1 << 10)
+    monkeypatch.setattr(budget, "SPARE", 1 << 10)
     log = tmp_path / "x.log.gz"
     steps = "".join(
         f"2026-01-02 03:04:{number % 60:02} step {number} loss {1 / number}\n" for number in range(1, 50_000)
