@@ -142,7 +142,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     turned_away = absent_nodes.turned_away(cluster, zero, outside, absent)
     for names in by_reason(outside, turned_away, absent):
         its = [node for node in outside if node.name in names]
-        numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in names)
+        own = {*names}
+        numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in own)
         yield finding(cluster, zero, its, names, numbers, roll, TOKEN if names == turned_away else None)
 
 

@@ -11,6 +11,7 @@ from distdoctor.check_api.node_addresses import master_means_itself, reachable_a
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.launch.nodes import expand
 from distdoctor.model.addresses import endpoint
+from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import MeetingFacts
 from distdoctor.model.findings import Fix
@@ -38,7 +39,7 @@ def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[s
         return missing_ranks(cluster, zero, meeting, strangers)
     names = [node.name for node in strangers[:count]]
     taken = {node.node_rank for node in (*here, *strangers)}
-    free = [rank for rank in range(min(meeting.expected, 100_000)) if rank not in taken]
+    free = [rank for rank in range(min(meeting.expected, MOST_ABSENT)) if rank not in taken]
     rest = count - len(names)
     return names + (unnamed(cluster, zero, free[-rest:]) if rest > 0 else []), ()
 
@@ -85,7 +86,7 @@ def missing_ranks(
     """(names of their nodes, global ranks) of the ranks that did not come."""
     arrived = set(meeting.arrived)
     claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
-    ranks = tuple(rank for rank in range(min(meeting.expected, 100_000)) if rank not in claimed)
+    ranks = tuple(rank for rank in range(min(meeting.expected, MOST_ABSENT)) if rank not in claimed)
     if zero.plan.tasks:
         return short_of(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node

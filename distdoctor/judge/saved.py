@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.cluster import Cluster, Node, build
 from distdoctor.model.facts import HostCall, MeetingFacts, NodeFacts
 from distdoctor.model.findings import Finding
@@ -18,8 +19,6 @@ from distdoctor.model.stages import NETWORK, STAGES, STORE, position
 
 SAME_RUN = 3600.0
 """Facts whose starts are further apart than this many seconds are probably not of one run."""
-MAX_ABSENT = 20_000
-"""How many nodes or ranks without facts are told by name; more are a mistyped number."""
 SHOWN = 8
 """How many of them a note names."""
 
@@ -93,7 +92,7 @@ def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
     met, here = reference.facts.meeting or MeetingFacts(), {node.name for node in cluster.nodes}
     planned = max(reference.plan.nnodes or 1, len(met.arrived), met.expected)
     never_came = {name for finding in _never_came(judgement) for name in finding.nodes} - here
-    count = min(planned - len(here) - len(never_came), MAX_ABSENT)
+    count = min(planned - len(here) - len(never_came), MOST_ABSENT)
     if count <= 0:
         return []
     known = [key.partition(" ")[0] for key in met.arrived if key not in cluster.by_key]
@@ -103,7 +102,7 @@ def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
     names = [name for name in dict.fromkeys(known) if name not in here | never_came][:count]
     taken = {0 if _is_node0(node) else node.node_rank for node in cluster.nodes}
     told = here | never_came | {*names}
-    free = (f"node{rank}" for rank in range(min(planned, MAX_ABSENT)) if rank not in taken)
+    free = (f"node{rank}" for rank in range(min(planned, MOST_ABSENT)) if rank not in taken)
     rest = [name for name in free if name not in told]
     return [*names, *rest[max(len(rest) - (count - len(names)), 0) :]]
 
@@ -115,7 +114,7 @@ def _absent_ranks(cluster: Cluster, judgement: Judgement) -> list[int]:
         return []
     known = {one.plan.rank for one in cluster.slices}
     known |= {rank for finding in _never_came(judgement) for rank in finding.ranks}
-    return [rank for rank in range(min(plan.world_size or 0, MAX_ABSENT)) if rank not in known]
+    return [rank for rank in range(min(plan.world_size or 0, MOST_ABSENT)) if rank not in known]
 
 
 def _never_came(judgement: Judgement) -> list[Finding]:

@@ -1,7 +1,7 @@
 """One budget for everything that a diagnosis reads: bytes unpacked, and processor time.
 
 Bytes on disk earn it: each allows so many unpacked bytes and so much time. So a large honest log is read wholly, and a
-small file that unpacks or parses without end is not.
+small file that unpacks or parses without end is not. What one file uses up beyond its own share, others still have.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SPARE, TIMES = 256 << 20, 200
-"""Bytes that all compressed files together may hold beyond so many times their own size. Logs pack to a twentieth, at
-most to a hundredth; what packs smaller says nothing, and may have no end."""
-SECONDS, BYTES_PER_SECOND = 10.0, 2 << 20
-"""Processor time for all files together, and the slowest rate at which their bytes on disk are read. Plain logs are
-read some fifty times as fast."""
+TIMES, EACH, SPARE = 200, 1 << 20, 256 << 20
+"""A compressed file may hold so many times its own size and so many bytes more, and all files together so many bytes
+beyond that. Logs pack to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
+PLAIN_RATE, PACKED_RATE = 4 << 20, 1 << 20
+"""The slowest rates, in bytes on disk and seconds of processor time, at which files are read. Logs are read some fifty
+times as fast."""
+SECONDS, EACH_SECONDS = 10.0, 0.02
+"""Seconds for all files together, and for each file, beyond those."""
 
 
 class Spent(OSError):
@@ -29,8 +31,8 @@ class Budget:
     """The bytes and seconds that are left for all files of one diagnosis."""
 
     def __init__(self) -> None:
-        self.spare = SPARE
-        self._seconds, self._used = SECONDS, 0.0
+        self.spare, self.seconds = SPARE, SECONDS
+        self._used = 0.0
         self._began: float | None = None
 
     @contextmanager
@@ -40,44 +42,46 @@ class Budget:
         try:
             yield
         finally:
-            self._used += time.process_time() - self._began
-            self._began = None
-
-    def earn(self, size: int) -> None:
-        """Note ``size`` bytes read from disk."""
-        self._seconds += size / BYTES_PER_SECOND
+            self._used, self._began = self.used, None
 
     @property
-    def late(self) -> bool:
-        """Return whether the time is used up."""
-        return self._used + (time.process_time() - self._began if self._began is not None else 0.0) > self._seconds
+    def used(self) -> float:
+        """Seconds so far."""
+        return self._used + (time.process_time() - self._began if self._began is not None else 0.0)
 
 
 class Part:
-    """The part of the budget that one file uses. ``on_disk``: its bytes earn time; those of an archive have done so."""
+    """The part of the budget that one file uses. ``on_disk``: its bytes earn time for all; those of an archive have
+    done so."""
 
     def __init__(self, budget: Budget, on_disk: bool = True) -> None:
+        self.compressed = False
         self._budget, self._on_disk = budget, on_disk
+        self._began, self._seconds = budget.used, EACH_SECONDS
         self._packed = self._unpacked = self._borrowed = 0
 
     def took(self, size: int) -> None:
         """Note ``size`` bytes as they are in the file. Raises Spent."""
         self._packed += size
+        earned = size / (PACKED_RATE if self.compressed else PLAIN_RATE)
+        self._seconds += earned
         if self._on_disk:
-            self._budget.earn(size)
+            self._budget.seconds += earned
         self.check()
 
     def gave(self, size: int) -> None:
         """Note ``size`` unpacked bytes. Where the file holds too many times its own size, they are the last."""
         self._unpacked += size
-        over = self._unpacked - TIMES * self._packed
+        over = self._unpacked - TIMES * self._packed - EACH
         if over > self._borrowed:
             self._budget.spare -= over - self._borrowed
             self._borrowed = over
 
     def check(self) -> None:
-        """Raise Spent where the budget is used up."""
-        if self._budget.spare < 0 or self._budget.late:
+        """Raise Spent where the file has used up its own share of the budget and the rest is used up, too."""
+        used = self._budget.used
+        late = used > self._budget.seconds and used - self._began > self._seconds
+        if late or (self._borrowed and self._budget.spare < 0):
             raise self.spent()
 
     def spent(self) -> Spent:

@@ -142,6 +142,7 @@ def uncompressed(source: Source, part: Part) -> io.BufferedReader:
     try:
         packed = _raw(source, part)
         head = _peek(packed)
+        part.compressed = True
         if head.startswith(b"\x1f\x8b"):
             return io.BufferedReader(InPieces(gzip.GzipFile(fileobj=packed), part), BLOCK)
         if head.startswith(b"\x28\xb5\x2f\xfd"):
@@ -150,6 +151,7 @@ def uncompressed(source: Source, part: Part) -> io.BufferedReader:
             return io.BufferedReader(InPieces(file, part, unpacker.ERRORS), BLOCK)
     except (OSError, EOFError, zlib.error) as err:
         raise _unreadable(source, err) from None
+    part.compressed = False
     return packed
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import re
 
-from distdoctor.model.facts import BadFacts, LinkRow, NodeFacts
+from distdoctor.model.facts import BadFacts, Interface, LinkRow, NodeFacts
 from distdoctor.model.plan import Plan
 
 MAX_NODES = 1_000_000
 MAX_WORLD = 10_000_000
 """What a plan may ask for; nothing is made per node or rank that is only planned."""
+MOST_ABSENT = 16_384
+"""Nodes or ranks that are named because they did not come; more are a mistyped number."""
 MAX_RANKS_PER_NODE = 4096
 MAX_RANKS = 131_072
 """Ranks that take part in one run."""
@@ -31,6 +33,7 @@ MAX_DEPTH = 6
 """Of what a rank tells of a stage: lists and mappings in each other."""
 MAX_LIST = 16_384
 """Interfaces, rules, links and the like of one node."""
+_NETWORK = re.compile(r"(?:[\d.]{7,15}/(?:\d|[12]\d|3[0-2])|[\da-fA-F:.]{2,45}/(?:\d|\d\d|1[01]\d|12[0-8]))")
 _RUN = re.compile(r"[0-9a-f]{16}")
 FIRST_LISTENING_PORT = 1024
 """The doctor's own listeners are on ephemeral ports."""
@@ -55,10 +58,15 @@ def check_facts(facts: NodeFacts) -> None:
         within("local rank", rank.local_rank, 0, MAX_WORLD)
         within("stages of a rank", len(rank.stages), 0, 64)
     host, mesh = facts.host, facts.mesh
+    for route in facts.network.routes or () if facts.network is not None else ():
+        if not _NETWORK.fullmatch(route.network):
+            raise BadFacts(f"a route to {_short(route.network)}, which is no network")
     lists = [facts.stages, facts.trials, facts.groups, facts.near_misses, facts.variables]
     if host is not None:
         lists += [host.interfaces, host.hosts_lines, host.leftovers, *(i.addresses for i in host.interfaces)]
         lists += [host.folders or (), host.build_locks or ()]
+        for interface in host.interfaces:
+            _check_prefixes(interface)
     if mesh is not None:
         lists += [mesh.bad, mesh.rates]
         _check_row(mesh.row)
@@ -73,6 +81,11 @@ def check_facts(facts: NodeFacts) -> None:
     for stage in (stage for rank in facts.ranks for stage in rank.stages):
         if deep(stage.detail, MAX_DEPTH):
             raise BadFacts(f"the detail of {_short(stage.stage)} is nested more than {MAX_DEPTH} deep")
+
+
+def _check_prefixes(interface: Interface) -> None:
+    for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+        within("prefix length", length, 0, 128 if ":" in address else 32)
 
 
 def _check_row(row: LinkRow | None) -> None:

@@ -76,11 +76,10 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
         again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
         if before := report.plan.get("everywhere"):
             return "start it on all nodes at once", [f"{before} {line}" for line in again]
-        unmet = [name for name in missing if any(name in root.nodes for root in roots)]
-        return (
-            f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again{_left_open(again)}",
-            again,
-        )
+        named = {name for root in roots for name in root.nodes}
+        unmet = [name for name in missing if name in named]
+        run = "run this" if again else "start it"
+        return f"{run} on {fold(unmet or missing)}, and here again{_left_open(again)}", again
     again = _check(report, program, flags, roots, here)
     if from_here and roots:
         return f"{_above(roots)}, then check again", again
