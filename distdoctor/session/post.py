@@ -13,6 +13,7 @@ from typing import Protocol
 from distdoctor.model.bounds import MAX_RANKS, within
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.report import Report
+from distdoctor.model.report_bounds import check_report
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.packing import unpack
 from distdoctor.session.participant import OWN
@@ -160,7 +161,9 @@ class StorePost:
         if command.met.get(str(self.number)) != self._nonce:
             raise TooLate(len(command.met) + 1)
         try:
-            return decode(unpack(data) if command.packed else data, Report)
+            report = decode(unpack(data) if command.packed else data, Report)
+            check_report(report)
+            return report
         except BadFacts as err:
             raise Untrusted(f"{self.keys.place(self.keys.report(0))} cannot be read: {str(err)[:200]}") from None
 
