@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "distdoctor"
 FLOORS = (
     {"model"},
-    {"knowledge", "launch", "judge"},
+    {"knowledge", "launch"},
+    {"judge"},
     {"check_api", "probes", "render", "logs"},
     {"store", "mesh", "ranks"},
     {"session", "inspection", "job"},

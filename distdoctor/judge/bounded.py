@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 
 from distdoctor import interrupts, streams
+from distdoctor.judge.uncollected import Watch
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding
@@ -47,20 +48,26 @@ def bounded(seconds: float | None = SECONDS) -> Iterator[None]:
 class Judge:
     """A site's ``judge``: what it yields is checked, and where it once took too long it is not run again."""
 
-    def __init__(self, judge: Callable[[Cluster], Iterable[Finding]]) -> None:
-        self._judge = judge
+    def __init__(self, judge: Callable[[Cluster], Iterable[Finding]], variables: Sequence[str] = ()) -> None:
+        """``variables``: those that the check declares."""
+        self._judge, self._variables = judge, variables
+        self.uncollected = ""
+        """Which variables the last run wanted and were not collected, and where; empty: none."""
         self._failed: Failed | None = None
 
     def __call__(self, cluster: Cluster) -> list[Finding]:
         """The findings. Raises Failed."""
         if self._failed is not None:
             raise self._failed
+        watch = Watch(cluster, self._variables)
         try:
             with bounded():
-                return [_checked(finding) for finding in self._judge(cluster)]
+                return [_checked(finding) for finding in self._judge(watch.cluster)]
         except Failed as err:
             self._failed = err if err.__cause__ is None else None
             raise
+        finally:
+            self.uncollected = watch.told()
 
 
 def _checked(finding: object) -> Finding:

@@ -49,6 +49,7 @@ def assemble(
     crashed = tuple(
         f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
     )
+    crashed += tuple(f"the check {check} was not judged: {why}" for check, why in judgement.uncollected)
     nodes = (*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing))
     return Report(
         verdict=_verdict(judgement.verdict, stages, bool(unexplained)),

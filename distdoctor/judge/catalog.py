@@ -22,6 +22,8 @@ The file holds everything known about one failure:
   ``distdoctor.judge.coverage``): parts of the facts such as ``("host.limits", "ranks.gloo")``; by default what its own
   stage sees;
 * ``HELPED_BY`` (optional): further parts of the facts that it takes for evidence where they were seen;
+* ``VARIABLES`` (optional): names of environment variables that it reads beside those that are always collected; they
+  are then collected on every node that has this file. None may look like a secret's;
 * ``INCOMPLETE`` (optional): True where the failure is that something was not seen, as a node that never came: the
   verdict is then incomplete and not fail, where nothing else is wrong.
 
@@ -42,8 +44,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
+from distdoctor.judge.declared_names import problem_of_names
 from distdoctor.judge.log_declarations import problem_of_expressions, problem_of_log
 from distdoctor.judge.parts import is_part, seen_by
+from distdoctor.knowledge.variables import ALLOWED, NAME, looks_secret
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import RESTARTS, SEVERITIES, Finding, Severity
 from distdoctor.model.log_line import Line
@@ -52,6 +56,11 @@ from distdoctor.model.stages import LOG_STAGES, STAGES, position
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
 """The headings of every page, in order."""
+DECLARATIONS = (
+    *("SEVERITY", "MATTERS", "LOG", "RESTART", "NEXT", "PREVENTS", "SYMPTOM_OF", "FOLLOWS", "FOLLOWS_ANYWHERE"),
+    *("LOOKS_AT", "HELPED_BY", "VARIABLES", "INCOMPLETE", "judge", "judge_job"),
+)
+"""Every name that a check file may declare something by."""
 
 
 class BadCheck(Exception):
@@ -87,6 +96,8 @@ class Check:
     """Whether starting again as it was can help."""
     next: tuple[str, str] = ("", "")
     """What to get next where a log shows only a symptom of it, and the command for that."""
+    variables: tuple[str, ...] = ()
+    """The variables that it declares beside those of the allow-list."""
     judge_job: Callable[[Cluster], Iterable[Finding]] | None = None
     """What it finds in a job that runs now; None where that does not show it."""
 
@@ -135,7 +146,9 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:
     """A site's check, run with care. One that replaces another and does not say what it prevents, prevents the same."""
-    check = replace(check, judge=Judge(check.judge), judge_job=Judge(check.judge_job) if check.judge_job else None)
+    judge = check.judge if check.of_logs_alone else Judge(check.judge, check.variables)
+    judge_job = Judge(check.judge_job, check.variables) if check.judge_job else None
+    check = replace(check, judge=judge, judge_job=judge_job)
     if replaced is None or check.prevents:
         return check
     return replace(check, prevents=replaced.prevents, incomplete=check.incomplete or replaced.incomplete)
@@ -151,7 +164,10 @@ def load_file(path: Path, seconds: float | None = SECONDS) -> Check:
         known = ", ".join((*STAGES, *LOG_STAGES))
         raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({known})")
     try:
-        return _declared(_run(path, seconds), path)
+        module = _run(path, seconds)
+        if path.parent.parent != built_in_folder() and (problem := problem_of_names(path.read_bytes(), DECLARATIONS)):
+            raise _Wrong(problem)
+        return _declared(module, path)
     except _Wrong as err:
         raise BadCheck(f"{path}: {err}") from err
 
@@ -224,6 +240,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
         incomplete=bool(getattr(module, "INCOMPLETE", False)),
         looks_at=tuple(looks_at),
         helped_by=helped_by,
+        variables=_variables(module),
         log=tuple(log),
         restart=restart,
         next=(str(following[0]), str(following[1])),
@@ -236,6 +253,16 @@ def _ids(module: ModuleType, name: str) -> tuple[str, ...]:
     if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
         raise _Wrong("FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
     return tuple(patterns)
+
+
+def _variables(module: ModuleType) -> tuple[str, ...]:
+    """The declared names that the allow-list does not have. Raises _Wrong."""
+    names = getattr(module, "VARIABLES", ())
+    if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) and NAME.fullmatch(n) for n in names):
+        raise _Wrong(f'VARIABLES {names!r} is no list of names of variables: write VARIABLES = ("SITE_QUEUE",)')
+    if secret := next((name for name in names if looks_secret(name)), None):
+        raise _Wrong(f"VARIABLES names {secret}, which looks like a secret: distdoctor never collects its value")
+    return tuple(name for name in names if name not in ALLOWED)
 
 
 def _milestone(module: ModuleType, name: str) -> str:

@@ -28,6 +28,7 @@ def coverage(
     found = {finding.check for finding in judgement.findings}
     ignored = {finding.check for finding in judgement.ignored}
     broken = {told.partition(":")[0] for told in judgement.broken}
+    uncollected = dict(judgement.uncollected)
     absent = _absent(cluster, judgement, nodes)
     told = {(stage.node, stage.stage): stage for stage in stages}
     for check in judgement.checks:
@@ -36,7 +37,7 @@ def coverage(
         elif check.id in found or check.id in ignored:
             yield ReportCheck(check.id, "found", "" if check.id in found else "ignored")
         else:
-            why = absent or next(_unseen(cluster, check, told), "")
+            why = absent or uncollected.get(check.id) or next(_unseen(cluster, check, told), "")
             yield ReportCheck(check.id, "not-judged" if why else "clear", why)
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from distdoctor.judge import nccl_words
 from distdoctor.judge.as_root import feasible
-from distdoctor.judge.bounded import Failed
+from distdoctor.judge.bounded import Failed, Judge
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
 from distdoctor.judge.other_nodes import with_exclusion
@@ -34,6 +34,8 @@ class Judgement:
     """Checks that raised, each as ``id: error``: a crash of a check is a result, not a traceback."""
     checks: tuple[Check, ...] = ()
     """Those that were run."""
+    uncollected: tuple[tuple[str, str], ...] = ()
+    """(check, why) of those of a site that wanted variables which were not collected: nothing found says nothing."""
 
     @property
     def roots(self) -> tuple[Finding, ...]:
@@ -54,6 +56,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     checks = [check for check, _ in judges]
     found: list[Finding] = []
     broken: list[str] = []
+    uncollected: list[tuple[str, str]] = []
     for check, judge_it in judges:
         try:
             for finding in judge_it(cluster):
@@ -62,6 +65,8 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
             broken.append(f"{check.id}: {err}")
         except Exception as err:
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
+        if isinstance(judge_it, Judge) and judge_it.uncollected:
+            uncollected.append((check.id, judge_it.uncollected))
     told = {finding.check for finding in found if finding.severity == "fail"}  # a warning tells of another thing
     said = nccl_words.findings(cluster, known.values())
     found += [_completed(finding, check, cluster) for check, finding in said if check.id not in told]
@@ -69,7 +74,10 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
     ordered = tuple(with_exclusion(_marked_verified(f, cluster), cluster) for f in in_order(linked(kept, known)))
-    return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
+    set_aside = {check for check, _ in uncollected if any(fnmatchcase(check, p) for p in patterns)}
+    uncollected = [one for one in uncollected if one[0] not in set_aside]
+    verdict = _verdict(ordered, bool(broken or uncollected))
+    return Judgement(verdict, ordered, ignored, tuple(broken), tuple(checks), tuple(uncollected))
 
 
 def judge_calls(calls: Iterable[HostCall], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Judgement:

@@ -7,9 +7,10 @@ ProcessGroupGloo.cpp, TCPStore.cpp), NCCL's user guide (2.27) and the source of 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
-from distdoctor.model.launch_settings import SETTINGS
+from distdoctor.model.launch_settings import RDZV_CONF, SETTINGS
 
 _LAUNCH = (*(name for setting in SETTINGS for name in setting.all_variables), "PET_MAX_RESTARTS")
 _GLOO = """
@@ -96,6 +97,36 @@ DEPRECATED_VARIABLES = {
 KNOWN = frozenset([*_LAUNCH, *f"{_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 """By which torch is told how it is to take memory of a GPU (c10/core/AllocatorConfig.h)."""
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+ALLOWED = frozenset(
+    (KNOWN - {RDZV_CONF.pet})
+    | {
+        "ROLE_RANK",
+        "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        "OMP_PROC_BIND",
+        "OMP_PLACES",
+        "GOMP_CPU_AFFINITY",
+        "KMP_AFFINITY",
+        "SLURMD_NODENAME",
+    }
+    | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
+    | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
+    | {"HOST_IP", "NODE_IP", "POD_IP"}
+    | {*ALLOCATOR}
+    | {*LIBRARY_PATHS}
+    | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
+    | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
+)
+"""Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
+and may hold secrets."""
+_SECRET = re.compile(
+    r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|KEYS?(?:_|$)|(?:^|_)(?:PASS|PWD|AUTH|COOKIE)(?:_|$)"
+)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OF_BACKENDS = KNOWN - {*_LAUNCH}
 """Those that say how a backend is to work, not who a process is."""
 SIMILAR = 0.86
@@ -132,3 +163,8 @@ def near_misses(names: Iterable[str]) -> tuple[str, ...]:
         if likely and variable_meant(name) is not None:
             found.append(name)
     return tuple(sorted(found))
+
+
+def looks_secret(name: str) -> bool:
+    """Return whether the value of a variable of this name is probably a secret. Such a value is never collected."""
+    return name not in ALLOWED and name not in ("PWD", "OLDPWD") and _SECRET.search(name.upper()) is not None

@@ -7,48 +7,24 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from distdoctor import __version__
-from distdoctor.knowledge.variables import ALLOCATOR, KNOWN
+from distdoctor.knowledge.variables import ALLOWED, LIBRARY_PATHS
 from distdoctor.model.facts import Identity
-from distdoctor.model.launch_settings import RDZV_CONF
 
-LIBRARY_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
-ALLOWED = frozenset(
-    (KNOWN - {RDZV_CONF.pet})
-    | {
-        "ROLE_RANK",
-        "CUDA_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "ROCR_VISIBLE_DEVICES",
-        "OMP_NUM_THREADS",
-        "OMP_PROC_BIND",
-        "OMP_PLACES",
-        "GOMP_CPU_AFFINITY",
-        "KMP_AFFINITY",
-        "SLURMD_NODENAME",
-    }
-    | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
-    | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
-    | {"HOST_IP", "NODE_IP", "POD_IP"}
-    | {*ALLOCATOR}
-    | {*LIBRARY_PATHS}
-    | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
-    | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
-)
-"""Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
-and may hold secrets."""
 LONGEST = 500
 LONGEST_PATH = 4_000
 """Characters; a fix sets the list of folders anew, without one of them."""
 
 
-def variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH."""
+def variables(env: Mapping[str, str], more: Collection[str] = ()) -> dict[str, str]:
+    """The variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH.
+
+    ``more``: further names, which the checks of a site declare.
+    """
     longest = dict.fromkeys(LIBRARY_PATHS, LONGEST_PATH)
-    return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED}
+    return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED or name in more}
 
 
 def identity() -> Identity:

@@ -50,10 +50,12 @@ class Recorder:
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
+        self._site_variables = tuple(sorted({name for check in options.checks for name in check.variables}))
         self.facts = NodeFacts(
             identity=encodable(identity.identity()),
             plan=plan,
-            **_settings(nccl.NEWEST),
+            **_settings(nccl.NEWEST, self._site_variables),
+            site_variables=self._site_variables,
             near_misses=variables.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
@@ -142,7 +144,7 @@ class Recorder:
 
     def _follow_nccl(self, version: nccl.Version) -> None:
         """Put into the facts what an NCCL of this version reads and picks, where older ones do it in another way."""
-        self.update(**_settings(version))
+        self.update(**_settings(version, self._site_variables))
         if host := self.facts.host:
             self.update(host=replace(host, nccl=nccl.predict(self.facts.variables, host.interfaces, version)))
 
@@ -189,11 +191,11 @@ def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
     return replace(rank, stages=stages, work=Work(**work) if work else rank.work)
 
 
-def _settings(version: nccl.Version) -> dict[str, Any]:
-    """The variables, those of NCCL's files among them, and the files of these."""
+def _settings(version: nccl.Version, more: Sequence[str]) -> dict[str, Any]:
+    """The variables, those of NCCL's files and ``more`` of the environment among them, and the files of the former."""
     env = environment(os.environ)
     of_files = nccl_files.settings(env, nccl=version)
     return {
-        "variables": identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}),
+        "variables": identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}, more),
         "variable_files": identity.variables({name: path for name, (_, path) in of_files.items()}),
     }

@@ -137,6 +137,9 @@ class NodeFacts:
     """
     variable_files: dict[str, str] = field(default_factory=dict)
     """Of the latter: the file each came from."""
+    site_variables: tuple[str, ...] = ()
+    """Names outside the allow-list that checks of a site declare (``VARIABLES``). They were collected here: one that is
+    not in ``variables`` was not set."""
     near_misses: tuple[str, ...] = ()
     """Names (never values) of variables that look like a known one misspelled."""
     node_rank: int | None = None
