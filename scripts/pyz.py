@@ -27,6 +27,8 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SHEBANG = b"#!/usr/bin/env python3\n"
 WHEN = (2020, 1, 1, 0, 0, 0)
 """The time of all that is in it: the same contents are the same file."""
+SCRIPT = "py-spy"
+"""The only program that is taken along; of the other packages their modules are."""
 Files = dict[str, bytes]
 
 
@@ -94,8 +96,8 @@ def installed() -> Files:
     for one in closure(re.findall(r'"(.+)"', block)):
         for file in one.files or ():
             path = Path(str(file.locate()))
-            if not str(file).startswith("..") and path.is_file():
-                found[str(file)] = path.read_bytes()
+            if path.is_file() and (path.name == SCRIPT or not str(file).startswith("..")):
+                found[f"bin/{SCRIPT}" if path.name == SCRIPT else str(file)] = path.read_bytes()
     return found
 
 
@@ -112,7 +114,8 @@ def closure(needs: Iterable[str]) -> list[Distribution]:
 
 def unzipped(wheel: Path) -> Files:
     with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+        files = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    return {f"bin/{SCRIPT}" if name.endswith(f".data/scripts/{SCRIPT}") else name: files[name] for name in files}
 
 
 def merge(contents: Files, more: Files) -> None:

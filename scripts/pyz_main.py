@@ -78,6 +78,9 @@ def extract(archive, folder):
     """What this Python can use of it."""
     names = [name for name in archive.namelist() if name.startswith("site/")]
     archive.extractall(folder, [name for name in names if TAG in name or ".cpython-" not in name])
+    program = os.path.join(folder, "site", "bin", "py-spy")
+    if os.path.exists(program):
+        os.chmod(program, 0o755)  # an archive keeps no modes
 
 
 def remove(folder, pid):

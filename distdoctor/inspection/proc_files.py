@@ -58,6 +58,11 @@ def stat(pid: int | str) -> Stat | None:
     return Stat(fields[0], int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, int(fields[19]) / TICKS)
 
 
+def owner(pid: int) -> int | None:
+    """The user as whom a process runs (proc_pid_status(5)); None where it is gone."""
+    return numbers(pid, "status").get("Uid")
+
+
 def frozen(pid: int) -> str:
     """The control group with which a process is frozen (cgroups(7)); empty where it is not, or it cannot be seen."""
     for line in (text(pid, "cgroup", 65536) or "").splitlines():

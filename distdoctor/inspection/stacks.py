@@ -7,23 +7,22 @@ run is known to the kernel alone.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
+import sysconfig
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from distdoctor.inspection import proc_files
+import distdoctor
+from distdoctor.inspection import proc_files, ptrace
 from distdoctor.inspection.candidates import DISTRIBUTED
 from distdoctor.model.facts import Frame, Given
 from distdoctor.model.sanitize import clean, encodable
@@ -43,49 +42,29 @@ _FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
 _AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix|TCP)Store) at "
 """What py-spy tells of a variable that may be waited for; other libraries have classes for stores, too."""
 _MOST_BYTES = 4 << 20
-_PTRACE_SEIZE = 0x4206
 Stack = dict[int, tuple[Frame, ...]]
 """Thread id -> its frames, the innermost first."""
 
 
 def program() -> str | None:
-    """py-spy's path: beside this Python, else on PATH; None where it is not installed."""
-    beside = Path(sys.executable).parent / "py-spy"
-    return str(beside) if beside.exists() else shutil.which("py-spy")
+    """py-spy's path: beside this Python, or beside this package where that was installed apart; else on PATH."""
+    folders = [
+        Path(sys.executable).parent,
+        Path(sysconfig.get_path("scripts")),
+        Path(distdoctor.__file__).parents[1] / "bin",  # pip install --target, and distdoctor.pyz
+        Path(sysconfig.get_path("scripts", f"{os.name}_user")),
+    ]
+    paths = (folder / "py-spy" for folder in folders)
+    return next((str(path) for path in paths if os.access(path, os.X_OK)), None) or shutil.which("py-spy")
 
 
-def why_not() -> str:
-    """Why there can be no stacks, and what to do about it; empty where there can."""
+def why_not(pids: Collection[int] = ()) -> str:
+    """Why there can be no stacks of these processes, and what to do about it; empty where there can."""
     if program() is None:
-        return "no Python stacks: py-spy is not installed here (pip install 'distdoctor[hang]', or py-spy)"
-    if not may_trace():
-        return (
-            "no Python stacks: the kernel lets this user trace no process (kernel.yama.ptrace_scope, or a container "
-            "without CAP_SYS_PTRACE); run this as root, or start the container with --cap-add SYS_PTRACE"
-        )
-    return ""
-
-
-def may_trace() -> bool:
-    """Whether this process may trace another of the same user that is no child of it, tried on one of our own."""
-    # Its parent ends at once: kernel.yama.ptrace_scope = 1 lets everyone trace their own children.
-    command = [sys.executable, "-S", "-c", "import os,time\nif os.fork(): os._exit(0)\nprint(os.getpid(), flush=True)\n"
-               "time.sleep(20)"]  # fmt: skip
-    try:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
-            pid = int((started.stdout.readline() if started.stdout else "") or 0)
-            started.wait(SECONDS)
-            if pid <= 0:
-                return False
-            allowed = bool(ctypes.CDLL(None).ptrace(_PTRACE_SEIZE, pid, None, None) == 0)
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-            if allowed:
-                with contextlib.suppress(OSError):
-                    os.waitpid(pid, getattr(os, "__WALL", 0x40000000))
-            return allowed
-    except (OSError, ValueError, AttributeError, subprocess.SubprocessError):
-        return False
+        return f"no Python stacks: py-spy is missing here: {sys.executable} -m pip install py-spy"
+    pid = next(iter(pids), os.getpid())
+    lacks = ptrace.missing(pid)
+    return f"no Python stacks, so code lines are unknown: {lacks}" if lacks else ""
 
 
 def read(pids: Iterable[int], native: bool = False, given: bool = False) -> dict[int, tuple[Stack, str]]:

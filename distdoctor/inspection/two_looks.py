@@ -127,7 +127,7 @@ def _traced(found: Found, wanted: str) -> tuple[Sequence[int], str]:
     pids += [pid for pid, (one, role) in found.members.items() if role == "child" and one.command][:MOST_CHILDREN]
     if wanted == "off":
         return [], ""
-    reason = stacks.why_not() if pids else ""
+    reason = stacks.why_not(pids) if pids else ""
     # What is frozen does not stop for a debugger, which would wait for it.
     frozen = {one.pid for one in found.ranks if proc_files.frozen(one.pid)}
     return [] if reason else [pid for pid in pids if pid not in frozen], reason

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from distdoctor.inspection import looks, proc_files, stacks
+from distdoctor.inspection import looks, proc_files, ptrace, stacks
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
@@ -119,7 +119,7 @@ def test_whether_tracing_is_allowed_is_tried_and_nothing_is_left() -> None:
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
     yama = Path("/proc/sys/kernel/yama/ptrace_scope")
     scope, capable = int(yama.read_text()) if yama.exists() else 0, int(status["CapEff"], 16) >> CAP_SYS_PTRACE & 1
-    found, expected = stacks.may_trace(), scope == 0 or (scope < 3 and capable == 1)
+    found, expected = ptrace.may_trace(), scope == 0 or (scope < 3 and capable == 1)
     seen = [one for one in psutil.process_iter(["cmdline"]) if FORKS in " ".join(one.info["cmdline"] or ())]
     assert not psutil.wait_procs(seen, timeout=5)[1], "one that others try it on ends at once, one of ours in 20 s"
     if found is not expected and status["Seccomp"] != "0":

@@ -48,6 +48,7 @@ def test_it_does_what_the_installed_one_does(file: Path, tmp_path: Path) -> None
     cache = tmp_path / ".cache" / "distdoctor"
     (folder,) = cache.iterdir()
     assert cache.stat().st_mode & 0o777 == 0o700 and [one.name for one in folder.iterdir()] == ["site"]
+    assert os.access(folder / "site/bin/py-spy", os.X_OK)  # hang reads stacks with it
 
 
 def test_of_several_that_start_at_once_each_finds_it_whole(file: Path, tmp_path: Path) -> None:
