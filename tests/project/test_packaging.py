@@ -130,7 +130,7 @@ def test_installing_it_brings_no_torch(tmp_path: Path) -> None:
     (one,) = json.loads(report.read_text())["install"]
     assert one["metadata"]["name"] == "distdoctor"
     assert {re.split(r"[<>=! ;]", need)[0] for need in one["metadata"]["requires_dist"] if "extra ==" not in need} == {
-        "typer", "rich", "psutil", "msgspec", "clustershell", "ahocorasick-rs", "jinja2",
+        "typer", "rich", "psutil", "msgspec", "clustershell", "ahocorasick-rs", "jinja2", "py-spy",
     }  # fmt: skip
 
 
