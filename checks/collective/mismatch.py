@@ -89,6 +89,11 @@ LOG = (
 
 ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
+SAME_ORDER = "Make all ranks call the same collectives of the same groups in the same order."
+OWN_GROUP = (
+    "Give the collectives of the other thread, as of an asynchronous checkpoint, a group of their own: "
+    "dist.new_group(backend='gloo'), made once by all ranks."
+)
 IN_ONE_ORDER = "Make all ranks call the collectives of several groups in the same order."
 IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
 BOTH_HALVES = (
@@ -115,6 +120,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             other_calls,
             crossed_messages,
             further_calls,
+            crossed_threads,
         ):
             if (finding := look(met)) is not None:
                 yield finding
@@ -201,6 +207,28 @@ def further_calls(met: live.calls.Met) -> Finding | None:
     return other_number(odd, met.inside) if odd else None
 
 
+def crossed_threads(met: live.calls.Met) -> Finding | None:
+    """In all, a thread is in a collective beside the main one, both run, and neither ends: they do not begin in the
+    same order everywhere. Those of groups of their own would end."""
+    both = all(live.waits.under_way(rank) > 1 and [*in_threads([rank])] for rank in met.inside)
+    if not met.whole or not both or live.waits.in_several_groups(met.inside):
+        return None
+    summary = (
+        "The main thread of each rank waits in one collective and another thread in a further one: ranks do not begin "
+        "the two in the same order. Which of them is wrong cannot be known from here."
+    )
+    return found(met.inside, summary, met.inside, unsure=True, text=OWN_GROUP)
+
+
+def in_threads(ranks: list[live.LiveRank]) -> Iterator[str]:
+    """In which collectives threads beside the main ones are."""
+    for rank in ranks:
+        for thread in rank.process.threads[1:]:
+            if call := live.stacks.call_of(thread):
+                frame = live.stacks.own_frame(thread)
+                yield f"another thread of {rank.called} is in {call}{f' at {frame.file}:{frame.line}' if frame else ''}"
+
+
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
     """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
     for one in live.recorded.differing(job.servers):
@@ -263,18 +291,12 @@ def other_messages(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
 def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Finding:
     """Ranks in the same call, of which some have made a further one: in another thread, or without waiting for it."""
     most = max(inside, key=live.waits.under_way)
-    threads = (
-        f"another thread of {rank.called} is in {call}"
-        for rank in inside
-        for thread in rank.process.threads[1:]
-        if (call := live.stacks.call_of(thread))
-    )
     unsure = len(odd) == len(inside)
     summary = (
         f"{live.called(odd)} {_do(odd)} not make the same collectives{'' if unsure else ' as the others'}: all wait in "
         f"the same call, and {most.called} has {live.waits.under_way(most)} collectives under way."
     )
-    return found(odd, summary, inside, unsure=unsure, why=tuple(threads))
+    return found(odd, summary, inside, unsure=unsure)
 
 
 def _do(ranks: list[live.LiveRank]) -> str:
@@ -291,8 +313,10 @@ def found(
     inside: list[live.LiveRank],
     *,
     unsure: bool = False,
-    text: str = "Make all ranks call the same collectives of the same groups in the same order.",
+    text: str = "",
     why: tuple[str, ...] = (),
 ) -> Finding:
-    evidence = (*why[:8], *live.where_ranks_are(inside))
+    threads = [*in_threads(inside)]
+    text = text or (OWN_GROUP if threads else SAME_ORDER)
+    evidence = (*why[:8], *threads[:8], *live.where_ranks_are(inside))
     return live.rank_finding(odd, summary, evidence=evidence, fixes=(Fix(text),), unsure=unsure)

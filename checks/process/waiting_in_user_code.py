@@ -56,19 +56,25 @@ LOG = (
 )
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
-OPENING = ("wait_for_partner", "fifo_open")
-"""Where the kernel waits for the other end of a named pipe to be opened (fs/pipe.c)."""
+SHOWN = 3
+_TIMEOUT = "when the timeout of their call ends (unless it is set: 30 min with gloo, 10 min with NCCL)"
+MATTERS = f"the rank may come yet; else the other ranks fail {_TIMEOUT}"
+OUTSIDE = f"its peer is not of this job, and may answer; else the other ranks fail {_TIMEOUT}"
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    if job is not None and (locked := [*behind_locks(job)]):
+    if job is None:
+        return
+    if locked := [*behind_locks(job)]:
         yield from locked
         return
-    held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
-    if not job or not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
+    held = [rank for rank in job.ranks if is_held(rank, job)] or key_of_nobody(job)
+    if not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
+        if (found := live.awaited(job)) is not None and job.world != 1:
+            yield others_wait_for(job, found)
         return
-    alone = [rank for rank in held if not (awaits_rank(rank) or at_other_end(rank) or job.answered(rank))]
+    alone = [rank for rank in held if not (live.awaits_rank(rank) or live.at_other_end(rank) or job.answered(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
@@ -92,6 +98,41 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             *live.others_wait(job, held),
         ),
         fixes=(Fix.on(nodes, remedy(first, held[0])),),
+    )
+
+
+def others_wait_for(job: live.LiveJob, found: live.Awaited) -> Finding:
+    """The ranks for which the others wait, and which move, or wait for something outside the job."""
+    ranks, waiting = [*found.ranks], [*found.waiting]
+    nodes = list(dict.fromkeys(rank.node for rank in ranks))
+    verb = ("wait" if len(waiting) > 1 else "waits") if found.sure else "may wait"
+    whom = "; ".join(f"{rank.called}, which {live.does(job, rank)}" for rank in ranks[:SHOWN])
+    more = f"; and for {len(ranks) - SHOWN} more" if ranks[SHOWN:] else ""
+    waited = job.waited or 0.0
+    since = f" The wait has lasted {age_said(waited)} at least." if waited >= 1.0 else ""
+    peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
+    return live.rank_finding(
+        ranks,
+        f"{live.called(waiting)} {verb} {live.where(waiting)} for {whom}{more}.{since}",
+        evidence=(*live.where_ranks_are([*ranks, *waiting]), *asleep(ranks), *asked(ranks), *below(ranks)),
+        fixes=(Fix.on(nodes, remedy_of_moving(ranks[0], peer)),),
+        severity="warn",
+        matters=OUTSIDE if peer else MATTERS,
+    )
+
+
+def remedy_of_moving(rank: live.LiveRank, peer: str) -> str:
+    frame = rank.place.frame
+    line = f" at {frame.file}:{frame.line}" if frame else ""
+    if peer:
+        return f"See whether {peer} answers, and give the request{line} a time limit."
+    if rank.lock is not None and rank.lock.age is not None:
+        return f"Delete {rank.lock.path} where the process that made it has ended; the rank then goes on."
+    if rank.lock is not None:
+        return remedy(rank.place, rank)
+    return (
+        f"Look again in a minute (distdoctor hang --watch 60): where {rank.called} is still{line or ' there'}, it "
+        "needs what it waits for, or its loop an end."
     )
 
 
@@ -119,13 +160,14 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
         )
 
 
-def is_held(rank: live.LiveRank) -> bool:
-    """Whether the rank is in its own code and nothing moves there, as far as that is sure."""
+def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
+    """Whether the rank is in its own code and nothing moves there, as far as that is sure. A peer outside of the job
+    may answer yet, however long it takes."""
     place = rank.place
     if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
     moved = rank.process.moved
-    return moved is not None and moved.seconds > 0
+    return moved is not None and moved.seconds > 0 and not live.outside_peer(job, rank)
 
 
 def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
@@ -136,18 +178,6 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
 
 
-def awaits_rank(rank: live.LiveRank) -> bool:
-    """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing, and so
-    in any lock where no stack tells which; at a socket of which no other side is seen, as one of Unix; or until
-    somebody opens the other end of a named pipe."""
-    main = rank.process.main
-    if main is None:
-        return False
-    lock = not main.frames and main.call == "futex"
-    unseen = lock or main.waits_in in OPENING or (main.reads.startswith("socket:") and " to " not in main.reads)
-    return rank.place.kind == live.places.CODE and (unseen or live.stacks.awaits_process(main))
-
-
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     """Whether all of these may wait for a rank of their host that works: while it has a lock, or before it sends."""
     busy = [rank for rank in job.ranks if rank.works and not rank.waits]
@@ -155,17 +185,11 @@ def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
     return all(
         job.answered(rank)
-        or (rank.node in nodes and awaits_rank(rank))
+        or (rank.node in nodes and live.awaits_rank(rank))
         or (rank.node, asks(rank)) in ports
-        or any((rank.node, pid) in pids for pid in at_other_end(rank))
+        or any((rank.node, pid) in pids for pid in live.at_other_end(rank))
         for rank in held
     )
-
-
-def at_other_end(rank: live.LiveRank) -> tuple[int, ...]:
-    """The processes that have the other end of the pipe at which it waits."""
-    main = rank.process.main
-    return main.other_ends if main is not None else ()
 
 
 def asks(rank: live.LiveRank) -> int | None:
@@ -185,7 +209,7 @@ def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
 def asleep(held: list[live.LiveRank]) -> Iterator[str]:
     """For how long those sleep yet of which that is known."""
     for rank in held:
-        if rank.asleep is not None:
+        if rank.asleep is not None and rank.asleep >= 1.0:
             main = rank.process.main
             who = rank.called if main and main.left is not None else f"what {rank.called} waits for"
             yield f"{rank.node.name}: {who} sleeps for {age_said(rank.asleep)} yet"

@@ -1,6 +1,7 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
+from distdoctor.check_api.live_activity import does, where
 from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, other_ids, perhaps_late
 from distdoctor.check_api.live_master import (
     before_store,
@@ -21,6 +22,7 @@ from distdoctor.knowledge import live_waits as waits
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import is_stopped, looks_for_a_file
 from distdoctor.knowledge.job_threads import awaits_orders, dialling
+from distdoctor.knowledge.live_awaited import Awaited, at_other_end, awaited, awaits_rank, outside_peer
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
 from distdoctor.knowledge.live_rank import LiveRank
@@ -28,18 +30,23 @@ from distdoctor.model.facts import Member, RendezvousView, StoreView
 
 __all__ = [
     "STARTED_NOW",
+    "Awaited",
     "LiveJob",
     "LiveRank",
     "Member",
     "RendezvousView",
     "StoreView",
     "agents_missing",
+    "at_other_end",
+    "awaited",
     "awaits_orders",
+    "awaits_rank",
     "before_store",
     "called",
     "calls",
     "dialling",
     "dialling_store",
+    "does",
     "groups",
     "is_stopped",
     "job_of",
@@ -48,6 +55,7 @@ __all__ = [
     "messages",
     "other_ids",
     "others_wait",
+    "outside_peer",
     "overwritten",
     "perhaps_late",
     "places",
@@ -59,5 +67,6 @@ __all__ = [
     "store_contact",
     "store_finding",
     "waits",
+    "where",
     "where_ranks_are",
 ]

@@ -41,11 +41,11 @@ def before_store(job: LiveJob) -> bool:
     """Whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where it is, and
     whether it gets on there, is why nobody listens."""
     first = job.numbers.get(0)
-    if (
-        first is None
-        or job.first.launcher == "torchrun"
-        or first.place.kind in (*job_places.TOGETHER, job_places.ENDED)
-    ):
+    on_way = (*job_places.TOGETHER, job_places.ENDED)
+    if first is None:  # any whose number is not known may be the one, as where one script starts them all
+        return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
+    by_agent = first.process.variables.get("TORCHELASTIC_USE_AGENT_STORE") != "False"
+    if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
         return False
     return not hosts_store(first.process) and not threads_of(first.process, "gloo_tcp_loop")
 

@@ -45,12 +45,20 @@ def rank_finding(
     fixes: Iterable[Fix] = (),
     severity: Severity | None = None,
     unsure: bool = False,
+    matters: str = "",
 ) -> Finding:
     """The finding that blames these ranks and the nodes they are on; ``unsure``: one of them."""
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
     numbers = sorted(rank.number for rank in ranks if rank.number is not None)
     return Finding.about(
-        nodes, summary, ranks=numbers, evidence=evidence, fixes=fixes, severity=severity, unsure=unsure
+        nodes,
+        summary,
+        ranks=numbers,
+        evidence=evidence,
+        fixes=fixes,
+        severity=severity,
+        unsure=unsure,
+        matters=matters,
     )
 
 

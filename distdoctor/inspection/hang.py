@@ -148,6 +148,10 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         asked = pool.submit(job_stores.ask, found, wanted.store)
         seen = two_looks.at(found, scan, wanted.apart, wanted.stacks, meanwhile)
         views, found_notes = asked.result()
+    if any(view.contact is not None and view.contact.outcome in ("refused", "reset") for view in views):
+        views, found_notes = job_stores.ask(
+            found, wanted.store
+        )  # it may have opened meanwhile, as in a job that starts
     notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
     if hidden := _of_others(scan):
         pids = ", ".join(str(one.pid) for one in hidden[:8])

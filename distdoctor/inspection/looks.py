@@ -46,6 +46,8 @@ _POLL = ("TP_", "NCCL")
 in 2.13), and of NCCL (src/proxy.cc: ``NCCL Progress``)."""
 _SERVES = EVENTS | {"poll", "ppoll", "accept"}
 """Calls in which a server waits for its clients."""
+_POLLS = ("poll", "ppoll")
+"""Calls in which a client waits for an answer where it has set a time limit (CPython's Modules/socketmodule.c)."""
 _OUTPUT = {"0x1": "its standard output", "0x2": "its standard error"}
 
 
@@ -212,6 +214,9 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
     if tid == pid and call in _SERVES and (port := thread_names.port_served(pid, (call, *words[1:]), tables)):
         reads = f"{SERVES}{port}"
+    if call in _POLLS and not reads and not name.startswith(DISTRIBUTED):
+        asked = thread_names.asked_by(pid, (call, *words[1:]), tables)
+        reads = f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
     # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
     main = tid == pid
     asleep = left(pid, words, idle(pid) if main else None) if call == SLEEP or (call in EVENTS and main) else None

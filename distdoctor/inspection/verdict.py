@@ -10,12 +10,10 @@ from distdoctor.knowledge.job_movement import awaits_thread, gets_about, polls
 from distdoctor.knowledge.job_places import ENDED, UNSEEN
 from distdoctor.knowledge.job_stacks import awaits_process
 from distdoctor.knowledge.job_threads import serves
+from distdoctor.knowledge.live_awaited import awaited
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.report import Verdict
-
-PATIENCE = 60.0
-"""Seconds that the others may wait for a rank that only computes before it is not called healthy any more."""
 
 
 def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
@@ -33,7 +31,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *ask(job)]
     warned = any(finding.severity == "warn" for finding in judgement.findings)
-    if warned and (job.young or not lost):
+    if warned and (job.young or not lost or awaited(job) is not None):
         return "moves" if busy and not still and not lost else "waits", "warn", []
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
@@ -41,9 +39,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
         ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
         return "unknown", "incomplete", [f"{ended}: what was written last says why", *ask(job)]
-    if lost and all(rank.pauses for rank in lost):
-        together = not still and not busy and len(job.numbers) >= (job.world or 0)
-        return _pauses(lost, job.waited, busy, "no rank waits for another" if together else "the others wait")
+    if lost and not busy and not still and all(rank.pauses for rank in lost):
+        return _pauses(lost)
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
@@ -107,35 +104,14 @@ def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
 
 
 def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
-    """The same, where some work and the others wait for them."""
+    """The same, where some work and others wait, though not for them as far as is known."""
     if all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
-    since, longest = job.waited, max((rank.process.age for rank in job.ranks), default=0.0)
-    said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
-    if since is None and 0 < longest < PATIENCE:
-        since, said = longest, f"for {longest:.0f} s at most"
-    if not all(rank.computes for rank in busy):
-        return (
-            "moves",
-            "pass",
-            [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait for it"],
-        )
-    if since is not None and since < PATIENCE:
-        told = f"it is slow so far: {places_of(busy)}, and computes there; the others wait, {said}"
-        return "moves", "pass", [f"{told}. An endless loop looks the same: look again in a minute (--watch 60)"]
-    pids = " ".join(str(rank.process.pid) for rank in busy[:4])
-    return "computes", "incomplete", [
-        f"{places_of(busy)}: all that moves there is the processor; the others wait, {said}",
-        "whether that is a long step or a loop without an end cannot be known from outside: see whether it leaves that "
-        f"place (--watch 60, or py-spy top --pid {pids})",
-    ]  # fmt: skip
+    return "moves", "pass", [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait"]
 
 
-def _pauses(
-    lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveRank], rest: str
-) -> tuple[str, Verdict, list[str]]:
-    """The same, where these stand still for a moment and the others wait for them, and for those that are ``busy``."""
-    others = _beside(busy)
+def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+    """The same, where these stand still for a moment, and none is seen to wait for another."""
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
     now = f", and nothing moves there for {still:.0f} s at most"
     if None not in asleep:
@@ -144,17 +120,9 @@ def _pauses(
         now = f"{'' if itself else ', and what it waits for sleeps'} for {yet:.0f} s yet"
     if all(rank.gets_data for rank in lost):
         now = ", and a thread or a process of it gets some data now and then"
-    if waited is not None and waited >= PATIENCE:
-        return "again", "incomplete", [
-            f"{places_of(lost)}{now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
-            "and again",
-            "whether what it waits for will come cannot be known from outside: see at that line what it is",
-            *others,
-        ]  # fmt: skip
     return "pauses", "warn", [
-        f"it is slow so far: {places_of(lost)}{now}; {rest}",
+        f"it is slow so far: {places_of(lost)}{now}; no rank here waits for another",
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
-        *others,
     ]  # fmt: skip
 
 

@@ -105,13 +105,13 @@ class LiveRank:
         """For how many seconds it has stood still where it is; None where that is not known. Who waits for processes of
         its own is as still as the one that ran last."""
         mine = job_movement.still_for(self.process)
-        told = [seconds for one in self._watched if (seconds := job_movement.still_for(one)) is not None]
+        told = [seconds for one in self.watched if (seconds := job_movement.still_for(one)) is not None]
         if told and (self.place.kind == job_places.LOADER or self.place.child is not None):
             return min(told)
         return min([mine, *told]) if mine is not None else None
 
     @property
-    def _watched(self) -> list[JobProcess]:
+    def watched(self) -> list[JobProcess]:
         """The processes below it for which it waits, as far as that is seen."""
         if self.place.child is not None:
             return [one for one in self.below if one.pid == self.place.child]
@@ -128,20 +128,20 @@ class LiveRank:
     @property
     def lock(self) -> FileLock | None:
         """The lock on a file that it waits for, or that a program of its own does, for which it waits."""
-        waiting = (self.process, *self._watched)
+        waiting = (self.process, *self.watched)
         return next((one.main.lock for one in waiting if one.main is not None and one.main.lock is not None), None)
 
     @property
     def answerer(self) -> Answerer | None:
         """Who of its host is to answer it, or a process below it for which it waits."""
         ends = self.process.main.other_ends if self.process.main is not None else ()
-        waiting = (self.process, *self._watched, *(one for one in self.below if one.pid in ends))
+        waiting = (self.process, *self.watched, *(one for one in self.below if one.pid in ends))
         return next((one.main.asks for one in waiting if one.main is not None and one.main.asks is not None), None)
 
     @property
     def asleep(self) -> float | None:
         """For how many seconds it sleeps yet, or what it waits for does; None where none does, or it is not known."""
-        told = [one.main.left for one in (self.process, *self._watched) if one.main and one.main.left is not None]
+        told = [one.main.left for one in (self.process, *self.watched) if one.main and one.main.left is not None]
         return min(told, default=None)
 
     @property
@@ -154,6 +154,7 @@ class LiveRank:
         return any(job_movement.gets_data(one) for one in (self.process, *self.below)) or any(
             one.main is not None
             and one.main.reads.startswith("socket:")
+            and one.main.call not in ("poll", "ppoll")
             and one.moved is not None
             and one.moved.switches > 0
             for one in self.below

@@ -102,6 +102,23 @@ def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[L
     return left > 0
 
 
+def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
+    """The ranks for which these wait in the end: members of the groups in whose collectives these are, that are in no
+    collective; None where the groups are not known of all of these."""
+    members = _members(job)
+    found = {rank: path for path, those in _inside(members, ranks).items() for rank in those}
+    if len(found) < len(ranks):
+        return None
+    reached: set[LiveRank] = set()
+    left, seen = {*found.values()}, set[str]()
+    while left:
+        seen.add(path := left.pop())
+        absent = [rank for rank in members[path] if found.get(rank) != path]
+        reached.update(rank for rank in absent if rank not in found)
+        left |= {found[rank] for rank in absent if rank in found} - seen
+    return reached
+
+
 def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
     """The ranks of each group of which all are in a collective of it, as far as that is known."""
     members = _members(job)
@@ -123,6 +140,11 @@ def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]
 def under_way(rank: LiveRank) -> int:
     """How many collectives run in a rank: each has a thread of its own (a group has two)."""
     return sum(_runs(thread) for thread in rank.process.threads)
+
+
+def in_several_groups(ranks: Iterable[LiveRank]) -> bool:
+    """Whether collectives of more than one group run in one of these, as the order of its threads tells."""
+    return any(len(_numbers(rank.process)[1]) > 1 for rank in ranks)
 
 
 def with_other_number(ranks: Sequence[LiveRank]) -> list[LiveRank]:

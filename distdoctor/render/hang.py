@@ -19,9 +19,8 @@ _SAID = {
     "hangs": "the job hangs",
     "moves": "the job moves",
     "waits": "the job waits, and may go on",
-    "pauses": "a rank pauses, and the others wait for it: look again in some seconds",
-    "again": "a rank stands still again and again, and whether that ends cannot be known from here",
-    "computes": "the others wait for what computes, and whether that ends cannot be known from here",
+    "pauses": "its ranks pause: look again in some seconds",
+    "computes": "the ranks compute, or wait for their GPUs, and whether that ends cannot be known from here",
     "starts": "the job is starting",
     "outside": "only its store was looked at: who is there, not what they do",
     "unknown": "nothing moves here, and why cannot be known from here",
@@ -31,7 +30,6 @@ _WORDS = {
     "moves": "MOVES",
     "waits": "WAITS",
     "pauses": "WAITS",
-    "again": "CANNOT TELL",
     "computes": "CANNOT TELL",
     "starts": "STARTS",
     "outside": "CANNOT TELL",
@@ -67,7 +65,7 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     page.prose((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"), since, hang=2)
 
 
-_HELD = ("hangs", "again", "computes", "unknown")
+_HELD = ("hangs", "waits", "computes", "unknown")
 """States of which one asks since when."""
 _LAUNCHERS = {"env": "by variables", "fork": "forked"}
 
@@ -126,7 +124,7 @@ def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         return "do what is said above; the job goes on, or has to be started again", []
     if state == "outside":
         return "look on its nodes", [again]
-    if state == "again" or (state == "unknown" and _all_seen(report)):
+    if state == "unknown" and _all_seen(report):
         return "see the stack of each rank, and what it waits for at its line", [f"{again} -v"]
     if state == "unknown":
         text = "look on the other nodes, too; save each (--save DIR/) and diagnose them together"

@@ -84,6 +84,11 @@ def roots(report: Report) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
     return [(f.check, f.ranks, f.nodes) for f in report.findings if f.because_of is None and f.severity == "fail"]
 
 
+def warned(report: Report) -> list[tuple[str, tuple[int, ...]]]:
+    """The checks that warn, with the ranks that they name."""
+    return [(f.check, f.ranks) for f in report.findings if f.because_of is None and f.severity == "warn"]
+
+
 def local(*ranks: Any, workers: Sequence[float] = (), children: Sequence[float] = (), **more: Any) -> NodeFacts:
     """A whole job of four on one host, rank by rank: its stack, or its process. ``workers`` of a data loader of rank 0,
     and other ``children`` of it: for how many seconds each was idle."""

@@ -13,7 +13,7 @@ from distdoctor.inspection.answerers import with_answerers
 from distdoctor.inspection.looks import threads
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import Answerer, JobProcess
-from tests.inspection.job_cases import CODE, REDUCE, judged, local, roots
+from tests.inspection.job_cases import CODE, REDUCE, judged, local, roots, warned
 from tests.inspection.live_facts import process
 
 USER_CODE = "process/waiting-in-user-code"
@@ -75,21 +75,21 @@ RECEIVES = {"call": "recvfrom", "reads": "socket:[17] to 127.0.0.1:8000", "idle"
 
 def test_a_program_beside_the_job_that_works_may_be_about_its_answer() -> None:
     report = judged(local(asks(process(0, CODE, **RECEIVES), 0.9), REDUCE, REDUCE, REDUCE))
-    assert (roots(report), report.verdict) == ([], "incomplete")
-    assert any("for an answer of pid 7 (vllm) on its host, which works" in note for note in report.notes)
+    assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
+    assert "waits for a peer outside this job at train.py:8 (127.0.0.1:8000, pid 7 (vllm)" in report.findings[0].summary
 
 
 def test_a_program_of_a_rank_may_ask_one_that_works() -> None:
     program = asks(process(None, (), role="child", pid=901, parent=100, threads=(), **RECEIVES), 0.9)
     report = judged(local(process(0, CODE, call="wait4", idle=30.0), REDUCE, REDUCE, REDUCE, program))
-    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
 
 
 def test_one_that_does_nothing_is_named() -> None:
     (found,) = judged(local(asks(process(0, CODE, **RECEIVES), 0.0), REDUCE, REDUCE, REDUCE)).findings
     assert (found.check, found.ranks) == (USER_CODE, (0,))
     assert "host0: rank 0 waits for an answer of pid 7 (vllm)" in found.evidence
-    assert found.fixes[0].text.startswith("Look what pid 7 does")
+    assert found.severity == "warn" and found.fixes[0].text.startswith("See whether 127.0.0.1:8000 answers")
 
 
 def test_one_that_does_nothing_is_named_also_where_all_ranks_wait_for_it() -> None:

@@ -18,7 +18,7 @@ from distdoctor.inspection import file_locks, looks, stacks
 from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import FileLock, Frame, Given, JobProcess, JobThread
-from tests.inspection.job_cases import CODE, FILE_LOCK, REDUCE, judged, local, roots
+from tests.inspection.job_cases import CODE, FILE_LOCK, REDUCE, judged, local, roots, warned
 from tests.inspection.live_facts import call, process
 
 BLOCKS = "import fcntl, sys; file = open(sys.argv[1]); print(1, flush=True); fcntl.{}(file, fcntl.LOCK_EX)"
@@ -159,14 +159,15 @@ def test_who_has_the_lock_and_works_is_waited_for() -> None:
     waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]
     works = process(0, CODE, moved=replace(process(0, CODE).moved, cpu=1.2, stack=True, read=1 << 20))  # type: ignore[type-var]
     report = judged(local(works, *waits))
-    assert (roots(report), report.verdict) == ([], "pass")
-    assert any("it is slow, not stuck: rank 0" in note for note in report.notes)
+    assert (roots(report), warned(report), report.verdict) == ([], [("process/waiting-in-user-code", (0,))], "warn")
 
 
 def test_who_has_the_lock_and_is_held_is_the_one_that_is_named() -> None:
-    """It downloads below the lock, and the server does not answer."""
+    """It reads below the lock, and nothing comes; a server that does not answer may do so yet."""
     waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]
-    loads = process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0)
+    asks = process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0)
+    assert warned(judged(local(asks, *waits))) == [("process/waiting-in-user-code", (0,))]
+    loads = process(0, CODE, call="read", reads="/data/x", idle=90.0)
     report = judged(local(loads, *waits))
     assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
     assert any("waiting for a lock that another rank has" in line for line in report.findings[0].evidence)
@@ -179,11 +180,12 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     assert "flock on /c/x.lock, which pid 7 (rsync) has, and does not move" in finding.summary
     assert finding.fixes[0].text == "Look what pid 7 (rsync) does: the job goes on as soon as it lets go of /c/x.lock."
     report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), other), REDUCE, REDUCE))
-    assert report.verdict == "incomplete"
-    assert any("(/c/x.lock, which pid 7 (rsync) has): it looks again and again" in note for note in report.notes)
+    assert (roots(report), report.verdict) == ([], "warn")
+    assert "waits for a lock at train.py:8 (/c/x.lock, which pid 7 (rsync) has)" in report.findings[0].summary
     left = FileLock("/c/x.lock", age=300.0)
     report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))
-    assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
+    assert "(/c/x.lock, a file that was made 5 minutes ago)" in report.findings[0].summary
+    assert report.findings[0].fixes[0].text.startswith("Delete /c/x.lock where the process that made it has ended")
 
 
 @pytest.mark.parametrize("each", [18, 1800], ids=["3", "4"])
@@ -193,7 +195,6 @@ def test_who_reads_who_has_the_lock_does_not_get_on(each: int) -> None:
     moved = replace(process(0, CODE).moved, switches=40, read=40 * each, cpu=0.02, seconds=2.0)  # type: ignore[type-var]
     waits = with_lock(process(1, FILE_LOCK, call="clock_nanosleep", moved=moved), left)
     report = judged(local(REDUCE, waits, REDUCE, REDUCE))
-    assert (roots(report), report.verdict) == ([], "incomplete")
-    assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
+    assert (roots(report), warned(report), report.verdict) == ([], [("process/waiting-in-user-code", (1,))], "warn")
     loads = replace(waits, moved=replace(moved, read=1 << 20))  # type: ignore[type-var]
-    assert judged(local(REDUCE, loads, REDUCE, REDUCE)).verdict == "pass"
+    assert judged(local(REDUCE, loads, REDUCE, REDUCE)).verdict == "warn"

@@ -13,7 +13,7 @@ from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import AgentView, Frame, JobProcess, Moved, RendezvousView, Socket
-from tests.inspection.job_cases import ALL, CODE, REDUCE, RUNS, WHOLE, judged, local, roots
+from tests.inspection.job_cases import ALL, CODE, REDUCE, RUNS, WHOLE, judged, local, roots, warned
 from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
 ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
@@ -26,9 +26,8 @@ SERVES: dict[str, Any] = {"call": "epoll_wait", "reads": "connections to port 80
 
 def test_a_server_that_the_others_wait_for_may_be_without_clients() -> None:
     report = judged(local(process(0, CODE, **SERVES), REDUCE, REDUCE, REDUCE))
-    assert (roots(report), report.verdict) == ([], "incomplete")
-    assert "rank 0 is in its own code at train.py:8 (waits for connections to port 8000)" in report.notes[0]
-    assert "a server waits so for its clients" in report.notes[0]
+    assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
+    assert "for rank 0, which waits at train.py:8 (for connections to port 8000;" in report.findings[0].summary
 
 
 def test_workers_that_all_wait_for_orders_do_not_hang() -> None:
@@ -42,9 +41,8 @@ def test_who_looks_again_and_again_may_wait_for_one_that_works() -> None:
     looks_again = Moved(1.5, main_cpu=0.01, switches=3, stack=False)
     polls = (process(rank, CODE, call="clock_nanosleep", moved=looks_again) for rank in (1, 2, 3))
     report = judged(local(process(0, frames(line=3), moved=WORKS), *polls))
-    assert (roots(report), report.verdict) == ([], "incomplete")
-    assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
-    assert not any("so look workers" in note for note in report.notes)
+    assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
+    assert "may wait in their own code at train.py:8 (sleeps) for rank 0, which computes" in report.findings[0].summary
 
 
 SHARED = [frames(f"multiprocessing/{name}") for name in ("synchronize.py:SemLock.__enter__", "connection.py:wait")]
@@ -57,9 +55,8 @@ def test_a_rank_that_works_may_have_the_lock_for_which_others_wait(stack: tuple[
     works = process(0, frames(line=3), moved=WORKS)
     for last in (REDUCE, process(3, stack, idle=90.0)):
         report = judged(local(works, *waits, last))
-        assert (roots(report), report.verdict) == ([], "incomplete")
-        assert any("it waits there for another process" in note for note in report.notes)
-        assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
+        assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
+        assert "for rank 0, which computes at train.py:3" in report.findings[0].summary
 
 
 def test_a_socket_of_unix_may_be_one_to_a_rank_that_works() -> None:
@@ -84,10 +81,12 @@ def test_who_asks_a_rank_that_works_may_be_answered() -> None:
     at = (Socket("ESTABLISHED", "127.0.0.1", 8000, "127.0.0.1", 40000),)
     works, reduces = process(0, frames(line=3), moved=WORKS, sockets=at), process(0, REDUCE, idle=90.0, sockets=at)
     report = judged(local(works, process(1, CODE, **asks), REDUCE, REDUCE))
-    assert (roots(report), report.verdict) == ([], "incomplete")
-    for other in (reduces, process(0, frames(line=3), moved=WORKS)):
-        report = judged(local(other, process(1, CODE, **asks), REDUCE, REDUCE))
-        assert roots(report) == [(USER_CODE, (1,), ("host0",))]
+    assert (roots(report), report.verdict) == ([], "warn")
+    report = judged(local(reduces, process(1, CODE, **asks), REDUCE, REDUCE))
+    assert roots(report) == [(USER_CODE, (1,), ("host0",))]
+    # Whoever is no rank of the job may answer yet.
+    report = judged(local(process(0, frames(line=3), moved=WORKS), process(1, CODE, **asks), REDUCE, REDUCE))
+    assert (roots(report), warned(report)) == ([], [(USER_CODE, (0, 1))])
 
 
 @pytest.mark.parametrize("stack", SHARED, ids=["a lock", "a queue"])

@@ -71,9 +71,9 @@ FOUND = {
         node(process(0, REDUCE), process(1, CODE, **FIFO), stores=(ALL,)),
         ("process/waiting-in-user-code", (1,), ("host0",)),
     ),
-    "a server that gives no answer, without a stack": (
+    "a file that gives nothing, without a stack": (
         node(
-            process(0, (), threads=WHOLE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", sockets=(AT_STORE,)),
+            process(0, (), threads=WHOLE, call="read", reads="/data/x", sockets=(AT_STORE,)),
             process(1, (), threads=RUNS, sockets=(AT_STORE,)),
             stores=(ALL,),
         ),

@@ -15,7 +15,7 @@ from distdoctor.inspection.looks import threads
 from distdoctor.inspection.pipe_ends import with_other_ends
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import JobProcess, Moved
-from tests.inspection.job_cases import CODE, REDUCE, judged, local, roots
+from tests.inspection.job_cases import CODE, REDUCE, judged, local, roots, warned
 from tests.inspection.live_facts import STILL, WORKS, process
 
 READS = "import os, sys; os.read(int(sys.argv[1]), 1)"
@@ -89,7 +89,7 @@ def test_who_waits_at_a_pipe_for_a_rank_that_works_is_not_stuck() -> None:
     works = process(1, CODE, moved=WORKS)
     report = judged(local(at_pipe(0, 101), works, REDUCE, REDUCE))
     assert not roots(report)
-    assert any("a pipe of which another process of the job has the other end" in note for note in report.notes)
+    assert warned(report) == [("process/waiting-in-user-code", (1,))]
 
 
 def test_who_waits_at_a_pipe_of_nobody_is_whatever_the_others_do() -> None:
