@@ -91,8 +91,7 @@ ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
 SAME_ORDER = "Make all ranks call the same collectives of the same groups in the same order."
 OWN_GROUP = (
-    "Give the collectives of the other thread, as of an asynchronous checkpoint, a group of their own: "
-    "dist.new_group(backend='gloo'), made once by all ranks."
+    "Give the other thread, as of an asynchronous checkpoint, a group of its own: dist.new_group(), on all ranks."
 )
 IN_ONE_ORDER = "Make all ranks call the collectives of several groups in the same order."
 IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
@@ -112,19 +111,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if (blame := live.groups.to_blame(job)) is not None:
         yield other_groups(job, blame)
     elif (met := live.calls.met_in(job)) is not None:
-        for look in (
-            crossed_groups,
-            same_halves,
-            messages_alone,
-            lone_halves,
-            other_calls,
-            crossed_messages,
-            further_calls,
-            crossed_threads,
-        ):
-            if (finding := look(met)) is not None:
-                yield finding
-                return
+        yield from [finding for look in LOOKS if (finding := look(met)) is not None][:1]
 
 
 def crossed_groups(met: live.calls.Met) -> Finding | None:
@@ -202,31 +189,20 @@ def crossed_messages(met: live.calls.Met) -> Finding | None:
 
 
 def further_calls(met: live.calls.Met) -> Finding | None:
-    """All are in the same call, and some have made a further one."""
-    odd = live.waits.with_other_number(met.inside) if met.whole else None
-    return other_number(odd, met.inside) if odd else None
-
-
-def crossed_threads(met: live.calls.Met) -> Finding | None:
-    """In all, a thread is in a collective beside the main one, both run, and neither ends: they do not begin in the
-    same order everywhere. Those of groups of their own would end."""
-    both = all(live.waits.under_way(rank) > 1 and [*in_threads([rank])] for rank in met.inside)
-    if not met.whole or not both or live.waits.in_several_groups(met.inside):
+    """All are in the same call, and some have made a further one; or each has, in another thread, and none ends."""
+    if odd := live.waits.with_other_number(met.inside) if met.whole else None:
+        return other_number(odd, met.inside)
+    if not met.whole or not live.calls.threads_cross(met.inside):
         return None
     summary = (
-        "The main thread of each rank waits in one collective and another thread in a further one: ranks do not begin "
-        "the two in the same order. Which of them is wrong cannot be known from here."
+        "On each rank the main thread waits in one collective and another thread in a further one of the same group: "
+        "not all ranks begin them in the same order. Which of them is wrong cannot be known from here."
     )
-    return found(met.inside, summary, met.inside, unsure=True, text=OWN_GROUP)
+    return found(met.inside, summary, met.inside, unsure=True)
 
 
-def in_threads(ranks: list[live.LiveRank]) -> Iterator[str]:
-    """In which collectives threads beside the main ones are."""
-    for rank in ranks:
-        for thread in rank.process.threads[1:]:
-            if call := live.stacks.call_of(thread):
-                frame = live.stacks.own_frame(thread)
-                yield f"another thread of {rank.called} is in {call}{f' at {frame.file}:{frame.line}' if frame else ''}"
+# In this order: what stands further right is also seen where what stands left of it is the reason.
+LOOKS = (crossed_groups, same_halves, messages_alone, lone_halves, other_calls, crossed_messages, further_calls)
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
@@ -316,7 +292,7 @@ def found(
     text: str = "",
     why: tuple[str, ...] = (),
 ) -> Finding:
-    threads = [*in_threads(inside)]
-    text = text or (OWN_GROUP if threads else SAME_ORDER)
+    threads = [*live.other_threads(inside)]
+    fix = Fix(text or (OWN_GROUP if threads else SAME_ORDER))
     evidence = (*why[:8], *threads[:8], *live.where_ranks_are(inside))
-    return live.rank_finding(odd, summary, evidence=evidence, fixes=(Fix(text),), unsure=unsure)
+    return live.rank_finding(odd, summary, evidence=evidence, fixes=(fix,), unsure=unsure)

@@ -57,9 +57,9 @@ LOG = (
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
 SHOWN = 3
-_TIMEOUT = "when the timeout of their call ends (unless it is set: 30 min with gloo, 10 min with NCCL)"
-MATTERS = f"the rank may come yet; else the other ranks fail {_TIMEOUT}"
-OUTSIDE = f"its peer is not of this job, and may answer; else the other ranks fail {_TIMEOUT}"
+_LATER = "else the others fail at their timeout (default: 30 min with gloo, 10 min with NCCL)"
+MATTERS = f"it may come yet; {_LATER}"
+OUTSIDE = f"its peer may answer yet; {_LATER}"
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -218,7 +218,7 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
 def asked(held: list[live.LiveRank]) -> Iterator[str]:
     """Who is to answer those that wait for an answer, where that is a process of their host."""
     for rank in held:
-        if (one := rank.answerer) is not None:
+        if (one := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
 
 
@@ -251,7 +251,7 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
         return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
-    if rank.answerer is not None:
+    if rank.answerer is not None and place.kind != live.places.KEY:
         return f"Look what pid {rank.answerer.pid} does: the job goes on as soon as it answers{line}, or ends."
     if live.stacks.awaits_process(rank.process.main) and place.kind == live.places.CODE:
         return (

@@ -12,7 +12,14 @@ from distdoctor.check_api.live_master import (
     store_contact,
     store_finding,
 )
-from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
+from distdoctor.check_api.live_ranks import (
+    called,
+    other_threads,
+    others_wait,
+    overwritten,
+    rank_finding,
+    where_ranks_are,
+)
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_calls as calls
@@ -54,6 +61,7 @@ __all__ = [
     "master_of",
     "messages",
     "other_ids",
+    "other_threads",
     "others_wait",
     "outside_peer",
     "overwritten",

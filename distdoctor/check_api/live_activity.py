@@ -38,7 +38,7 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         who = f", pid {asks.pid} ({asks.name})" if asks is not None else ""
         still = f", without an answer for {age_said(rank.still)} so far" if rank.still else ""
         return "waits for a peer outside this job", f"{peer}{who}{still}"
-    if rank.asleep is not None and not polls(one):
+    if rank.asleep is not None and rank.asleep >= 1.0 and not polls(one):
         return "sleeps", f"for {age_said(rank.asleep)} more"
     if polls(one):
         # What it looks for is in its own code; only a lock or a build is seen.
@@ -47,8 +47,10 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         return "polls", "for the lock file of an extension build" if builds else again
     if rank.place.kind in (job_places.SAVING, job_places.COMPILING, job_places.STARTING, job_places.LOADER):
         return f"is {rank.place.kind}", _moves(rank)
+    wakes = f"it wakes up {switches_of(one):.1f} times a second; for what is unknown"
     if rank.works:
-        return _works(rank), _moves(rank)
+        idle = one.moved is not None and one.moved.cpu < 0.1 * one.moved.seconds and not _moves(rank)
+        return ("polls", wakes) if idle and switches_of(one) > 1 else (_works(rank), _moves(rank) or _stays(rank))
     if rank.gets_data:
         return "waits for data", "a thread or process of it gets some now and then"
     if awaits_thread(one):
@@ -59,7 +61,10 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         return "waits", f"for {one.main.reads}; whether a client is to come is unknown"
     if rank.answerer is not None:
         return "waits for an answer", f"of pid {rank.answerer.pid} ({rank.answerer.name})"
-    still = f"has not moved for {age_said(rank.still)}" if rank.still else "does not move"
+    if switches_of(one) > 1:
+        return "polls", wakes
+    seconds = rank.still or 0.0
+    still = f"has not moved for {age_said(seconds)}" if seconds >= 1.0 else "does not move"
     return "is in its own code", f"{rank.place.why}; {still}" if rank.place.why else still
 
 
@@ -79,5 +84,11 @@ def _moves(rank: LiveRank) -> str:
         return f"it reads and writes {(moved.read + moved.written) / 1e6 / max(moved.seconds, 0.1):.1f} MB/s"
     if gets_about(rank.process):
         return f"its stack was seen on {moved.paths} different paths"
-    seen = f"for the {moved.seconds:.1f} s of the look"
-    return f"{seen} it stayed in this function" if moved.stack is False or moved.paths else ""
+    return ""
+
+
+def _stays(rank: LiveRank) -> str:
+    moved = rank.process.moved
+    if moved is None or not (moved.stack is False or moved.paths):
+        return ""
+    return f"for the {moved.seconds:.1f} s of the look it stayed in this function"

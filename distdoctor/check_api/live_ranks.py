@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.check_api.text import ranks_said, together
+from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import job_threads as threads
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
@@ -35,6 +36,16 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
         pids = " ".join(str(rank.process.pid) for rank in those[:SHOWN])
         said = called(those)
         yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"
+
+
+def other_threads(ranks: Iterable[LiveRank]) -> Iterator[str]:
+    """Evidence of the threads beside the main ones that are in a collective."""
+    for rank in ranks:
+        for thread in rank.process.threads[1:]:
+            if call := stacks.call_of(thread):
+                frame = stacks.own_frame(thread)
+                at = f" at {frame.file}:{frame.line}" if frame else ""
+                yield f"{rank.node.name}: another thread of {rank.called} is in {call}{at}"
 
 
 def rank_finding(

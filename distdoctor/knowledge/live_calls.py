@@ -87,3 +87,12 @@ def either_may_be_wrong(met: Met, knot: live_waits.Knot | None, odd: list[LiveRa
     roots = {root for rank in others if (root := job_stacks.root_of(rank.process.main)) is not None}
     calls = Counter(rank.place.call for rank in odd)
     return len(roots) > 1 or max(calls.values()) >= len(others)
+
+
+def threads_cross(ranks: list[LiveRank]) -> bool:
+    """Whether in each rank a thread is in a collective beside the main one, and both run: those of groups of their own,
+    and those that all begin in one order, would end."""
+    both = all(
+        live_waits.under_way(rank) > 1 and any(map(job_stacks.call_of, rank.process.threads[1:])) for rank in ranks
+    )
+    return both and not live_waits.in_several_groups(ranks)

@@ -167,4 +167,4 @@ def test_what_its_other_thread_is_in_is_told() -> None:
     ranks = [process(number, EARLIER, threads=RUNS) for number in range(3)]
     last = process(3, EARLIER, threads=TWICE)
     finding = judged(local(*ranks, replace(last, threads=(*last.threads, thread)))).findings[0]
-    assert finding.evidence[0] == "another thread of rank 3 is in barrier"
+    assert finding.evidence[0] == "host0: another thread of rank 3 is in barrier at train.py:30"
