@@ -62,7 +62,7 @@ OWN = diagnose(healthy(2), CHECKS)
 
 def told(report: Report) -> None:
     """All that a joiner does with it."""
-    for one in (report, with_unconfirmed(OWN, report, CHECKS)):
+    for one in (report, with_unconfirmed(OWN, report, CHECKS, proven=True)):
         exit_status(one, "warn")
         for render in FORMATS.values():
             text = render(one, Style(verbose=2))
