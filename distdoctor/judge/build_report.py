@@ -11,6 +11,7 @@ from distdoctor.judge.coverage import coverage
 from distdoctor.judge.engine import Judgement, only_probed
 from distdoctor.judge.gpu_details import gpu_details
 from distdoctor.judge.link_matrix import link_matrix
+from distdoctor.judge.one_host import on_one_host
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
@@ -62,28 +63,10 @@ def assemble(
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
-        notes=(*dict.fromkeys((*notes, *_twice(cluster), *(() if told else unexplained), *crashed)),),
+        notes=(*dict.fromkeys((*notes, *on_one_host(cluster), *(() if told else unexplained), *crashed)),),
         details=_details(cluster),
         checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )
-
-
-def _twice(cluster: Cluster) -> Iterator[str]:
-    """A note for each host that is several of the nodes where others are one: nobody has numbered them, and one may be
-    left over from another run."""
-    of_host: dict[tuple[str, str, str], list[Node]] = {}
-    for node in cluster.nodes:
-        if node.plan.started == "node" and node.plan.node_rank is None:
-            of_host.setdefault(node.host, []).append(node)
-    if len(cluster.hosts) == 1 or len({len(nodes) for nodes in of_host.values()}) < 2:
-        return
-    for nodes in of_host.values():
-        if len(nodes) > 1:
-            pids = ", ".join(str(node.identity.pid) for node in nodes)
-            yield (
-                f"{nodes[0].identity.hostname} is {len(nodes)} of the {len(cluster.nodes)} nodes (pids {pids}): where "
-                "that is not meant, one of these was started twice or is left over from an earlier run"
-            )
 
 
 def plan_summary(cluster: Cluster) -> dict[str, Any]:
@@ -155,11 +138,23 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
         if own in ("pass", "skip") and status in ("warn", "fail"):
             # It ran through or was not reached, and what it says of that is no reason.
             reason = ", ".join(f.id for f in _of_stage(node, stage, findings) if f.severity in ("warn", "fail"))
+        if status == "pass":
+            reason = _without_the_missing(cluster) if BY_NAME[stage].opened else ""
         if status == "skip" and not reason:
             reason = f"not run: needs {blocked_by}" if blocked_by else "not run"
         elif status == "skip" and reason.startswith("needs "):
             reason = f"not run: {reason}"
         yield ReportStage(stage, node.name, status, round(facts.seconds, 3), reason, blocked_by)
+
+
+def _without_the_missing(cluster: Cluster) -> str:
+    """Who alone took part in the stages that node 0 opens; empty where all were there, or where that is not known."""
+    meeting = cluster.meeting
+    if meeting is None or not 0 < len(meeting.arrived) < meeting.expected:
+        return ""
+    if meeting.counts == "ranks":
+        return f"{len(meeting.arrived)} of {meeting.expected} ranks only"
+    return "this node only" if len(meeting.arrived) == 1 else f"these {len(meeting.arrived)} nodes only"
 
 
 def _all_slices(cluster: Cluster) -> tuple[NodeFacts, ...]:

@@ -25,6 +25,10 @@ class ReportNode:
     distdoctor: str | None = None
 
 
+ONE_HOST = " nodes on one host: "
+"""What the note on nodes that share a host has in it; it stands in the first lines of a report."""
+
+
 @dataclass(frozen=True)
 class ReportStage:
     """How one stage ended on one node: pass, warn, fail, skip or error."""
@@ -34,7 +38,13 @@ class ReportStage:
     status: str
     seconds: float
     reason: str = ""
+    """With ``pass``: who alone took part in a stage between nodes where some are missing (``this node only``)."""
     blocked_by: str | None = None
+
+    @property
+    def partial(self) -> bool:
+        """Return whether it passed without the nodes that are missing: that is no pass of the job's."""
+        return self.status == "pass" and bool(self.reason)
 
 
 @dataclass(frozen=True)

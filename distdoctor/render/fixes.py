@@ -52,7 +52,7 @@ class Remedy:
     """A fix as a page shows it: the same for several nodes is one."""
 
     word: str
-    """``Fix``, or ``Or`` for another way."""
+    """``Fix``; ``And`` for what belongs to the one before it; ``Or`` for another way."""
     on: str
     """For which nodes; empty for all."""
     text: str
@@ -64,7 +64,7 @@ def remedies(finding: Finding) -> list[Remedy]:
     """The fixes of ``finding``, the best first."""
     found: list[Remedy] = []
     for option in sorted({fix.option for fix in finding.fixes}):
-        word = "Or" if found else "Fix"
+        word = "Or" if found else "Fix"  # the fixes of one option are one remedy
         for text, fixes in _by_text([fix for fix in finding.fixes if fix.option == option]).items():
             same: dict[tuple[tuple[str, ...], bool | None], list[str]] = {}
             for fix in fixes:
@@ -72,6 +72,7 @@ def remedies(finding: Finding) -> list[Remedy]:
             for (pasted, tried), nodes in same.items():
                 said = clean(with_names(text, list(dict.fromkeys(nodes))))
                 found.append(Remedy(word, fold(nodes), said[:1].upper() + said[1:], pasted, tried))
+                word = "And"
     return found
 
 

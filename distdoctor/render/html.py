@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import Report
+from distdoctor.model.report import Report, ReportStage
 from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES
 from distdoctor.render import hang, json, logs
@@ -107,7 +107,7 @@ def _ladder(report: Report) -> Table:
         of_node.setdefault(entry.node, {})[entry.stage] = entry
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for node, entries in of_node.items():
-        ended = tuple((entries[s].status, entries[s].reason) if s in entries else ("", "") for s in stages)
+        ended = tuple(_ended(entries[s]) if s in entries else ("", "") for s in stages)
         groups.setdefault(ended, []).append(node)
     rows = []
     for ended, names in groups.items():
@@ -116,6 +116,11 @@ def _ladder(report: Report) -> Table:
             {"names": fold(names), "cells": [(*cell, f"{t:.2f} s") for cell, t in zip(ended, seconds, strict=True)]}
         )
     return {"stages": stages, "rows": rows}
+
+
+def _ended(entry: ReportStage) -> tuple[str, str]:
+    """Status and reason; a stage that passed without the nodes that are missing is not shown as passed."""
+    return ("partial", entry.reason) if entry.partial else (entry.status, entry.reason)
 
 
 def _nodes(report: Report) -> list[Table]:

@@ -14,6 +14,8 @@ from distdoctor.render.words import fold
 
 REASON_SHOWN = 100
 """Characters of the text of a failure, without ``-v``: the findings say it better."""
+PARTIAL = "partial"
+"""How a stage is shown that passed without the nodes that are missing: it has no tick."""
 _WIDE, _TIME = 12, 9
 Line = tuple[str, str, float, str, str]
 """Title, status, seconds, where, why."""
@@ -22,10 +24,10 @@ Line = tuple[str, str, float, str, str]
 def write_ladder(page: Page, report: Report, marks: dict[str, str], *, whole: bool) -> None:
     """Every stage. Those left out for one reason, one after the other, share a line. ``whole``: reasons uncut."""
     for title, status, seconds, where, why in _merged(_lines(report, whole)):
-        mark = marks[status]
+        mark, style = marks["skip" if status == PARTIAL else status], STYLES["skip" if status == PARTIAL else status]
         page.prose(
-            (f"{mark} ", STYLES[status]),
-            (f"{title:<{_WIDE}}", "" if status == "pass" else STYLES[status])
+            (f"{mark} ", style),
+            (f"{title:<{_WIDE}}", "" if status == "pass" else style)
             if status != "skip"
             else f"{title:<{_WIDE + _TIME}}",
             (f"{seconds:7.2f} s" if status != "skip" else "", "dim"),
@@ -43,11 +45,11 @@ def _lines(report: Report, whole: bool) -> Iterable[Line]:
         groups: dict[tuple[str, str], list[ReportStage]] = {}
         for stage in report.stages:
             if stage.stage == name:
-                groups.setdefault((stage.status, stage.reason if stage.status != "pass" else ""), []).append(stage)
+                groups.setdefault((PARTIAL if stage.partial else stage.status, stage.reason), []).append(stage)
         title = name
         for (status, reason), members in groups.items():
             where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
-            why = reason if status in ("skip", "error") or whole else shortened(reason, REASON_SHOWN)
+            why = reason if status in ("skip", "error", PARTIAL) or whole else shortened(reason, REASON_SHOWN)
             yield title, status, max(stage.seconds for stage in members), where, why
             title = ""
 

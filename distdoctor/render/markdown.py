@@ -39,6 +39,8 @@ def render(report: Report, style: Style = PLAIN) -> str:
             worst = max(of, key=lambda entry: ("skip", "pass", "warn", "error", "fail").index(entry.status))
             reason = f" {code(worst.reason)}" if worst.reason and worst.status != "pass" else ""
             result = f"{MARKS.get(worst.status, '')} {worst.status}{reason}"
+            if worst.partial:
+                result = f"{MARKS['skip']} {code(worst.reason)}"
             out.append(f"| {stage} | {result} | {max(entry.seconds for entry in of):.2f} |")
         out += ["", "</details>"]
     return "\n".join(out).rstrip("\n") + "\n"

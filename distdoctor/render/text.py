@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import Report
+from distdoctor.model.report import ONE_HOST, Report
 from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES, needs_torch
 from distdoctor.render import hang, logs
@@ -62,6 +62,9 @@ class _Writer:
         elif not quiet:
             self._header()
             self._verdict()
+            for note in self.report.notes:
+                if ONE_HOST in note:
+                    self.page.prose(f"note: {clean(note)}", hang=2)
         for root in self.roots:
             if not quiet or root.severity != "info":
                 self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
@@ -203,7 +206,8 @@ class _Writer:
         for finding in self.report.ignored:
             self.page.prose((f"ignored: {clean(finding.check)}: {clean(finding.summary)}", "dim"), hang=2)
         for note in self.report.notes:
-            self.page.prose(f"note: {clean(note)}", hang=2)
+            if ONE_HOST not in note or self.on_logs or self.on_job:
+                self.page.prose(f"note: {clean(note)}", hang=2)
 
     def _tally(self) -> None:
         report = self.report

@@ -13,11 +13,13 @@ from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts, StageFacts, Trial
 from distdoctor.model.findings import Finding, Severity
 from distdoctor.model.report import Report, Verdict
-from distdoctor.model.stages import LOG_STAGES, STAGES
+from distdoctor.model.stages import BY_NAME, LOG_STAGES, STAGES
+from distdoctor.render import html, json, markdown
+from distdoctor.render.text import render
 from tests.checks.network import test_no_route as no_route
 from tests.checks.network import test_wrong_interface as wrong_interface
 from tests.checks.row import Facts
-from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_plan
+from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_meeting, with_plan
 
 
 def made(*facts: NodeFacts, findings: tuple[Finding, ...] = (), verdict: Verdict = "pass", **more: Any) -> Report:
@@ -218,7 +220,50 @@ def test_a_host_that_is_two_nodes_where_others_are_one_is_noted() -> None:
     (note,) = made(a, b, again).notes
     assert note.startswith("host1 is 2 of the 3 nodes (pids 1001, 4711)")
     assert made(a, b, c).notes == ()
-    # two on each host, all on one host, or numbered by who started them: that is meant
+    # two on each host, or numbered by who started them: that is meant
     also = replace(a, identity=replace(a.identity, pid=4712), node_rank=3)
-    for meant in ((a, also, b, again), (b, again), (a, with_plan(b, node_rank=1), with_plan(again, node_rank=2))):
+    for meant in ((a, also, b, again), (a, with_plan(b, node_rank=1), with_plan(again, node_rank=2))):
         assert made(*meant).notes == ()
+
+
+def test_nodes_that_all_run_on_one_host_are_noted_and_no_failure() -> None:
+    _, one, _ = healthy(3)
+    again = replace(one, identity=replace(one.identity, pid=4711), node_rank=0)
+    third = replace(one, identity=replace(one.identity, pid=4712), node_rank=2)
+    report = made(one, again)
+    assert report.notes == ("2 nodes on one host: host1 runs both. No link between hosts was checked.",)
+    assert made(one, again, third).notes[0].startswith("3 nodes on one host: host1 runs all 3.")
+    assert "host1 runs both" in "".join(render(report).splitlines()[2:4])
+    assert made(one).notes == ()
+    # a container with a network of its own is a host of its own, whatever its name
+    apart = replace(again, identity=replace(again.identity, netns="net:[4]"))
+    assert made(one, apart).notes == ()
+
+
+def partial(*facts: NodeFacts, expected: int, **meeting: Any) -> Report:
+    """A report of a job from which nodes are missing."""
+    first, *others = facts
+    arrived = tuple(one.key for one in facts)
+    return made(with_meeting(first, arrived=arrived, expected=expected, hosted=True, ended=True, **meeting), *others)
+
+
+def test_a_stage_without_all_nodes_has_no_tick() -> None:
+    a, b, _ = healthy(3)
+    for report, told in (
+        (partial(a, expected=3), "this node only"),
+        (partial(a, b, expected=3), "these 2 nodes only"),
+        (partial(a, b, expected=4, counts="ranks"), "2 of 4 ranks only"),
+    ):
+        between = [stage for stage in report.stages if BY_NAME[stage.stage].opened and stage.status == "pass"]
+        assert {stage.reason for stage in between} == {told}
+        assert {"store", "barrier", "collective"} <= {stage.stage for stage in between}
+        assert {s.reason for s in report.stages if not BY_NAME[s.stage].opened and s.status == "pass"} == {""}
+        line = next(line for line in render(report).splitlines() if " store " in line)
+        assert line.startswith("- store") and line.endswith(told)
+        row = next(line for line in markdown.render(report).splitlines() if line.startswith("| store"))
+        assert told in row and markdown.MARKS["pass"] not in row
+        assert f'title="{told}">{told}<br>' in html.render(report)
+        assert {"stage": "store", "status": "pass", "reason": told}.items() <= next(
+            stage.items() for stage in json.document(report)["stages"] if stage["stage"] == "store"
+        )
+    assert {stage.reason for stage in made(*healthy(2)).stages if stage.status == "pass"} == {""}

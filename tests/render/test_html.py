@@ -15,9 +15,10 @@ import pytest
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
-from distdoctor.model.findings import Finding
+from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
 from distdoctor.render import html
+from distdoctor.render.fixes import remedies
 from tests.clusters.link_rows import usual, with_rows
 from tests.facts_builder import CHECKS
 from tests.render import reports
@@ -135,3 +136,28 @@ def test_many_nodes_stay_small(count: int, most: int) -> None:
     assert len(page.encode()) < most
     assert ("of 1024 nodes those that" in page) == (count > 64)
     assert page.count('class="b"') >= min(count // 5, 12)
+
+
+def test_fixes_of_one_option_are_one_remedy_and_others_are_alternatives() -> None:
+    finding = Finding(
+        "It.",
+        check="gloo/loopback-address",
+        severity="fail",
+        fixes=(
+            Fix("Set it.", ("host0",), 1, env={"A": "1"}),
+            Fix("Set it.", ("host1",), 1, env={"A": "2"}),
+            Fix("Start it.", ("host0",), 2, commands=("start",)),
+            Fix("Start it.", ("host1",), 2, commands=("start",)),
+            Fix("Stop it.", ("host1",), 2),
+        ),
+    )
+    told = [(one.word, one.on, one.lines) for one in remedies(finding)]
+    assert told == [
+        ("Fix", "host0", ("export A=1",)),
+        ("And", "host1", ("export A=2",)),
+        ("Or", "host[0-1]", ("start",)),
+        ("And", "host1", ()),
+    ]
+    page = html.render(reports.report(2, "fail", (finding,)))
+    assert [page.index(said) for said in ("<b>Fix on host0:", "<b>And on host1:", "<b>Or on host[0-1]:")]
+    assert "Or on host1" not in page
