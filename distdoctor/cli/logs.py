@@ -95,7 +95,8 @@ class LogCommand:
             return time_of(text)
         if any(str(path) == "-" for path in self._paths):
             raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
-        end = last_time(archive.unpacked(self._found(), Budget())[0])
+        budget = Budget()
+        end = last_time(archive.unpacked(self._found(), budget)[0], budget)
         return None if end is None else end - span
 
     def _found(self) -> Sequence[reader.Source]:

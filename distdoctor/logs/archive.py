@@ -12,9 +12,9 @@ from distdoctor.logs.budget import Budget, Part
 from distdoctor.logs.reader import HEAD, MAX_FILES, Source, Unreadable, uncompressed
 
 HELD = 256 << 20
-"""Bytes of memory that the files of all archives may take together, the larger of them compressed."""
-SMALL = 64 << 10
-"""Bytes of a file that is kept as it is."""
+"""Bytes of memory that the files of all archives may take together."""
+PLAIN = 128 << 20
+"""Bytes of them that are kept as they are; what comes then is compressed to be kept."""
 OBJECT = 4096
 """Bytes that are counted for each file beside what is in it."""
 PACKED = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|tar(?:\.\w{2,4})?)$", re.I)
@@ -83,7 +83,9 @@ def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Ite
 
 def _data(member: tar.Member, held: _Held, part: Part) -> tuple[bytes, bool, Exception | None]:
     """The file, whether it was compressed to be kept, and why it is not whole where it is not."""
-    pack, kept, why = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16) if member.left > SMALL else None, BytesIO(), None
+    pack, kept, why = None, BytesIO(), None
+    if held.size + member.left > PLAIN:
+        pack = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16)
     try:
         for piece in member.pieces():
             kept.write(pack.compress(piece) if pack is not None else piece)

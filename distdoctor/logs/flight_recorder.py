@@ -16,7 +16,7 @@ from distdoctor.logs.plain_pickle import BadPickle, load_plain
 MAX_BYTES = 64 << 20
 """Twenty thousand calls, each with a stack of its own, have some forty million."""
 MAX_ENTRIES = 100_000
-MOST_VALUES = 4_000_000
+MOST_VALUES, MOST_OPERATIONS = 4_000_000, 6_000_000
 """Ten thousand calls have some two million; an empty list of one byte becomes fifty in memory."""
 MOST_PARTS = 256
 """Of one value of a dump that are told, however they are nested."""
@@ -124,7 +124,7 @@ def _json(data: bytes) -> Any:
 
 def _pickle(data: bytes) -> Any:
     try:
-        return load_plain(data, MOST_VALUES)
+        return load_plain(data, MOST_OPERATIONS)
     except BadPickle as err:
         raise BadDump(f"no pickle of plain data: {err}") from None
 

@@ -7,24 +7,26 @@ import os
 from collections.abc import Iterable
 
 from distdoctor.logs import attribution, ending, reader
+from distdoctor.logs.budget import Budget
 
 LINES = 400
 """Lines from the end that are looked at."""
 
 
-def last_time(sources: Iterable[reader.Source]) -> float | None:
+def last_time(sources: Iterable[reader.Source], budget: Budget) -> float | None:
     """The latest of the last times of these logs; None where none has one. What cannot be read is left out."""
     found: float | None = None
     for source in sources:
-        time = _of(source)
+        with budget.running():
+            time = _of(source, budget)
         if time is not None and (found is None or attribution.earlier(found, time)):
             found = time
     return found
 
 
-def _of(source: reader.Source) -> float | None:
+def _of(source: reader.Source, budget: Budget) -> float | None:
     try:
-        kind, raw = reader.opened(source)
+        kind, raw = reader.opened(source, budget)
     except reader.Unreadable:
         return None
     with raw:

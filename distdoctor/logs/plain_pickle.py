@@ -111,7 +111,7 @@ def _bounded(value: Any, most: int) -> Any:
         elif id(one) not in sizes:
             sizes[id(one)] = 0
             stack.append((one, True))
-            stack.extend((each, False) for each in inner if type(each) in _CONTAINERS)
+            stack.extend((each, False) for each in inner if type(each) in _CONTAINERS and each)
         elif sizes[id(one)] == 0:
             raise BadPickle("a container that holds itself")
     return value

@@ -11,6 +11,7 @@ import re
 
 from distdoctor.model.facts import BadFacts, Interface, LinkRow, NodeFacts
 from distdoctor.model.plan import Plan
+from distdoctor.model.sanitize import clean
 
 MAX_NODES = 1_000_000
 MAX_WORLD = 10_000_000
@@ -60,7 +61,7 @@ def check_facts(facts: NodeFacts) -> None:
     host, mesh = facts.host, facts.mesh
     for route in facts.network.routes or () if facts.network is not None else ():
         if not _NETWORK.fullmatch(route.network):
-            raise BadFacts(f"a route to {_short(route.network)}, which is no network")
+            raise BadFacts(f"a route to {clean(_short(route.network))}, which is no network")
     lists = [facts.stages, facts.trials, facts.groups, facts.near_misses, facts.variables]
     if host is not None:
         lists += [host.interfaces, host.hosts_lines, host.leftovers, *(i.addresses for i in host.interfaces)]
