@@ -68,7 +68,21 @@ EVERYDAY = (
     once("rank 0 of two gathers figures", "evaluate@0", Look(0, MISMATCH, (0, 1), ("host0",)), ranks=2),
     once("a rank has ended, and left a fork", "leaves-fork@1", Look(0, "process/gone", (1,), ("host0",)), gone=(1,)),
     once("ranks of hundreds of threads", "among-threads@2", Look(0, USER_CODE, (2,), ("host0",)), seconds=8.0),
-    may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "so for its clients"),
+    Job(
+        "everyday: rank 0 serves, and nobody asks",
+        (
+            "init",
+            Row(
+                "everyday: rank 0 serves, and nobody asks",
+                "serves@0",
+                (Look(0, waits_for=(0,)),),
+                before=late(8.0),
+                last=True,
+            ),
+        ),
+        hosts=1,
+        nproc=3,
+    ),
     may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
     may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),

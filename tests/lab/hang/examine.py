@@ -15,7 +15,7 @@ from tests.helpers.report_schema import report_in
 from tests.lab.hang.acts import LATE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.running import Running
-from tests.lab.hang.table_words import MISSING
+from tests.lab.hang.table_words import MISSING, USER_CODE
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import Host
 from tests.lab.harness.launch import DISTDOCTOR, Launch
@@ -238,6 +238,10 @@ def differences(look: Look, report: JSON, status: int) -> list[str]:
         if look.hosts and sorted(finding["nodes"]) != sorted(look.hosts):
             wrong.append(f"blames {finding['nodes']}, not {list(look.hosts)}")
     verdict = report["verdict"]
+    if look.waits_for:
+        warned = [sorted(f["ranks"]) for f in roots(report) if (f["severity"], f["check"]) == ("warn", USER_CODE)]
+        if warned != [sorted(look.waits_for)] or verdict != "warn":
+            wrong.append(f"verdict {verdict}, and says that {warned or 'nobody'} are waited for, not {look.waits_for}")
     if status != {"pass": 0, "warn": 0, "fail": 1, "incomplete": 3}[verdict]:
         wrong.append(f"verdict {verdict} with status {status}")
     if look.ask:

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from tests.lab.hang.alone import ALONE
+from tests.lab.hang.elsewhere import ELSEWHERE, ELSEWHERE_HOLDS, ELSEWHERE_STEPS
 from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_HOLDS, EVERYDAY_STEPS
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
@@ -29,15 +30,16 @@ from tests.lab.hang.slow_trainers import LONG, LONG_STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
 from tests.lab.hang.trainers import TRAINERS
 
-EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EVERYDAY}
+EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EVERYDAY, **ELSEWHERE}
 """What all ranks call, with whether they are named."""
 HOLD, IN_STEPS = (
-    {**HOLDS, **LONG, **EVERYDAY_HOLDS, "slow-server": slow_server},
+    {**HOLDS, **LONG, **EVERYDAY_HOLDS, **ELSEWHERE_HOLDS, "slow-server": slow_server},
     {
         **STEPS,
         **LONG_STEPS,
         **LIBRARY_STEPS,
         **EVERYDAY_STEPS,
+        **ELSEWHERE_STEPS,
     },
 )
 """What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""

@@ -73,7 +73,7 @@ REPORTED = (
     ),
     Job(
         "srama2512/PONI#18",
-        ("init", Row("reported: rank 1 looks for a path without end", "path@1", (Look(0, ask=("rank 1",)),), before=late(65.0), busy=True, last=True)),
+        ("init", Row("reported: rank 1 looks for a path without end", "path@1", (Look(0, waits_for=(1,)),), before=late(65.0), busy=True, last=True)),
         hosts=1,
     ),
     Job(

@@ -65,14 +65,18 @@ FURTHER = (
     ),
     held("a pool that was forked with a lock held", "pool@1", 1),
     held("a breakpoint that was left", "pdb@1", 1),
-    held("a server that says nothing", "upload@0", 0),
+    Job(
+        "reported: a server that says nothing",
+        ("init", Row("reported: a server that says nothing", "upload@0", (Look(0, waits_for=(0,)), Look(1, ask=("host0",))), together=Look(0, waits_for=(0,)), last=True)),
+        nproc=1,
+    ),
     held("a pipe that is full", "full@1", 1),
     held("a pool that waits for itself", "futures@1", 1),
     held("an exit handler that waits", "atexit@1", 1),
     held("a program of its own that is stopped", "child-stopped@1", 1),
     Job(
         "reported: a data set's lock file",
-        ("init", Row("reported: a data set's lock file", "dataset@1", (Look(1, ask=("rank 1", "lock")), Look(0, ask=("host1",))), together=Look(0, ask=("rank 1", "lock")), last=True)),
+        ("init", Row("reported: a data set's lock file", "dataset@1", (Look(1, waits_for=(1,)), Look(0, ask=("host1",))), together=Look(0, waits_for=(1,)), last=True)),
         nproc=1,
     ),
     Job(

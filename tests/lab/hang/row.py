@@ -32,6 +32,8 @@ class Look:
     """The hosts it must blame."""
     ask: Sequence[str] = ()
     """It cannot be known from here: the hosts to ask. The report is then neither a pass nor a failure."""
+    waits_for: Sequence[int] = ()
+    """The ranks for which it must warn that the others wait: they move, or wait for a peer outside the job."""
     flags: Sequence[str] = ()
     nothing: bool = False
     """There is no job on that host."""

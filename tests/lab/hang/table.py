@@ -7,6 +7,7 @@ from __future__ import annotations
 from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import master_port, only_master_port
 from tests.lab.hang.acts import back, go_on, kill, late, link, start, stop, unfiltered
+from tests.lab.hang.elsewhere_table import ELSEWHERE
 from tests.lab.hang.everyday_table import EVERYDAY
 from tests.lab.hang.libraries_table import LIBRARIES
 from tests.lab.hang.reported import REPORTED
@@ -30,7 +31,7 @@ JOBS = (
             Row("env: it trains", "train:t1", healthy(0, 1), moves=True),
             Row("env: rank 3 sleeps", "sleep@3:s", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, ask=("host1",)))),
             Row("env: rank 1 is stopped", "train:t2", (Look(0, STOPPED, (1,), ("host0",)), Look(1, ask=("host0",))), before=stop(1), after=go_on(1)),
-            Row("env: rank 2 looks for a file again and again", "poll@2:p", (Look(1, ask=("rank 2",)), Look(0, ask=("host1",)))),
+            Row("env: rank 2 looks for a file again and again", "poll@2:p", (Look(1, waits_for=(2,)), Look(0, ask=("host1",)))),
             Row("env: rank 2 loads data", "shard@2:d", (Look(1), Look(0, ask=("host1",))), moves=True),
             Row("env: rank 0 waits for a program of its own", "child@0:c", (Look(0, USER_CODE, (0,), ("host0",)), Look(1, ask=("host0",)))),
         ),
@@ -204,7 +205,7 @@ JOBS = (
     ),
 )  # fmt: skip
 """All of them. Each row is looked at 20 times before its job goes on."""
-ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES, *EVERYDAY)
+ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES, *EVERYDAY, *ELSEWHERE)
 """These, those that people reported, and what trainers do."""
 ROWS = [row for job in ALL_JOBS for row in job.rows if isinstance(row, Row)]
 """The rows of all of them."""
