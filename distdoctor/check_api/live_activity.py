@@ -36,8 +36,8 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if peer := outside_peer(job, rank):
         asks = rank.answerer
         who = f", pid {asks.pid} ({asks.name})" if asks is not None else ""
-        still = f", without an answer for {age_said(rank.still)} so far" if rank.still else ""
-        return "waits for a peer outside this job", f"{peer}{who}{still}"
+        still = f"; none for {age_said(rank.still)} so far" if rank.still else ""
+        return "waits for an answer", f"from {peer}{who}{still}"
     if rank.asleep is not None and rank.asleep >= 1.0 and not polls(one):
         return "sleeps", f"for {age_said(rank.asleep)} more"
     if polls(one):

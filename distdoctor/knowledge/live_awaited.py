@@ -93,11 +93,12 @@ def at_other_end(rank: LiveRank) -> tuple[int, ...]:
 
 
 def outside_peer(job: LiveJob, rank: LiveRank) -> str:
-    """``10.0.0.9:80``: whom a rank waits for by TCP, itself or in what it waits for, that is no rank of this job, nor a
-    process below it that is stopped; empty where it waits for none."""
-    ours = {one.process.pid for one in job.ranks if one.node is rank.node}
+    """``10.0.0.9:80``: whom a rank waits for by TCP, itself or in what it waits for, that is no other rank of this job,
+    nor a process below it that is stopped; empty where it waits for none."""
+    others = [one for one in job.ranks if one is not rank]
+    ours = {one.process.pid for one in others if one.node is rank.node}
     ours |= {one.pid for one in rank.below if is_stopped(one)}
-    ports = {(s.local, s.local_port) for one in job.ranks for s in one.process.sockets or ()}
+    ports = {(s.local, s.local_port) for one in others for s in one.process.sockets or ()}
     for thread in _waiting_threads(rank):
         peer = thread.reads.partition(" to ")[2] if thread.reads.startswith("socket:") else ""
         host, _, port = peer.rpartition(":")

@@ -76,7 +76,7 @@ RECEIVES = {"call": "recvfrom", "reads": "socket:[17] to 127.0.0.1:8000", "idle"
 def test_a_program_beside_the_job_that_works_may_be_about_its_answer() -> None:
     report = judged(local(asks(process(0, CODE, **RECEIVES), 0.9), REDUCE, REDUCE, REDUCE))
     assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
-    assert "waits for a peer outside this job at train.py:8 (127.0.0.1:8000, pid 7 (vllm)" in report.findings[0].summary
+    assert "waits for an answer at train.py:8 (from 127.0.0.1:8000, pid 7 (vllm)" in report.findings[0].summary
 
 
 def test_a_program_of_a_rank_may_ask_one_that_works() -> None:

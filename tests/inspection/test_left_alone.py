@@ -213,7 +213,7 @@ LEFT = {
     "a server that gives no answer": (
         local(process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0), REDUCE, REDUCE, REDUCE),
         "warn",
-        "which waits for a peer outside this job at train.py:8 (10.9.9.9:443, without an answer for 92 s so far)",
+        "which waits for an answer at train.py:8 (from 10.9.9.9:443; none for 92 s so far)",
     ),
     "a server that gives no answer, without a stack": (
         node(
@@ -222,7 +222,7 @@ LEFT = {
             stores=(ALL,),
         ),
         "warn",
-        "which waits for a peer outside this job (10.9.9.9:443",
+        "which waits for an answer (from 10.9.9.9:443",
     ),
     "the other node has it": (
         node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,)),

@@ -76,7 +76,7 @@ FURTHER = (
     held("a program of its own that is stopped", "child-stopped@1", 1),
     Job(
         "reported: a data set's lock file",
-        ("init", Row("reported: a data set's lock file", "dataset@1", (Look(1, waits_for=(1,)), Look(0, ask=("host1",))), together=Look(0, waits_for=(1,)), last=True)),
+        ("init", Row("reported: a data set's lock file", "dataset@1", (Look(1, ask=("rank 1", "lock")), Look(0, ask=("host1",))), together=Look(0, waits_for=(1,)), last=True)),
         nproc=1,
     ),
     Job(

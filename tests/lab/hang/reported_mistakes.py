@@ -51,7 +51,7 @@ ONCE_MORE = (
     held("a worker of its data loader was stopped", "worker-stopped@1", 1),
     Job(
         "reported: rank 1 tries again and again",
-        ("init", Row("reported: rank 1 tries again and again", "retry@1", (Look(1, waits_for=(1,)), Look(0, ask=("host1",))), together=Look(0, waits_for=(1,)), before=late(65.0), last=True)),
+        ("init", Row("reported: rank 1 tries again and again", "retry@1", (Look(1), Look(0, ask=("host1",))), together=Look(0, waits_for=(1,)), before=late(65.0), last=True)),
         nproc=1,
     ),
     slow("processes of rank 0 prepare data", "pool-works@0:k", 0),
