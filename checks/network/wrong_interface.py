@@ -103,6 +103,10 @@ MATTERS = "by luck: gloo connects from the larger address to the smaller, and he
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo", "everyone")
 SHOWN = 6
+OWN_NETWORK = (
+    "Start {node} with the network of its machine ({machine}): `docker run --network=host ...` (podman alike; "
+    "hostNetwork: true in a pod; a bridged card for a virtual machine)."
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -112,6 +116,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = tuple(dict.fromkeys(pick.node for pick in wrong))
     said = together(dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong))
     why = "which other hosts have, too" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
+    if hidden := [p for p in wrong if p.seen_as]:
+        why = f"which only its own machine knows ({together(dict.fromkeys(p.seen_as for p in hidden))})"
     fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
     blamed = cluster.gloo_planned and gloo_errors_name(cluster, {p.address for p in wrong})
     yield Finding.about(
@@ -134,9 +140,12 @@ def evidence(pick: PickedAddress) -> Iterator[str]:
         why = f"the first address of its own name {host.own_name.name}".rstrip()
     else:
         why = "the first interface that NCCL's rules allow"
-    reached = f"; it is reached at {node.reached_at} ({primary_interface(node)})" if node.reached_at else ""
+    known = node.reached_at and not pick.seen_as
+    reached = f"; it is reached at {node.reached_at} ({primary_interface(node)})" if known else ""
     where = f"{pick.address} on {pick.interface or 'no interface of it'}"
     yield f"{node.name}: {pick.backend} takes {where}, {why}{reached}"
+    if pick.seen_as:
+        yield f"{node.name}: other hosts see what {pick.address} sends as coming from {pick.seen_as}, not its own"
     if pick.shared_with:
         yield f"{pick.address} is also an address of {some_of(n.name for n in pick.shared_with)}, on another host"
     for edge in pick.unreached[:SHOWN]:
@@ -154,6 +163,8 @@ def fix(pick: PickedAddress) -> Fix:
         place = f"{pick.address}/{length} dev {interface}"
         return Fix.on(node, text, commands=(f"ip address del {place} && ip address add {place}",))
     if interface is None or interface == pick.interface:
+        if pick.seen_as:
+            return Fix.on(node, OWN_NETWORK.format(node=node.name, machine=pick.seen_as))
         text = (
             f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has; a container "
             "on a bridge of its own machine: start it with --network=host."

@@ -29,6 +29,8 @@ class PickedAddress:
     """Nodes on other hosts that have the same address."""
     unreached: tuple[FailingLink, ...]
     """The links on which it was tried in vain."""
+    seen_as: str
+    """The address at which other hosts see what the node sends from this one, where that is another; else empty."""
     fails: bool
     """Whether the job makes one of the connections that lead nowhere."""
 
@@ -47,21 +49,24 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
             owners.setdefault(parse_address(address), []).append(node)
     missed: dict[tuple[Node, str], list[FailingLink]] = {}
     graph = link_graph(cluster)
-    for edge in (*graph.misled, *graph.doubled):
+    for edge in (*graph.misled, *graph.doubled, *graph.hidden):
         missed.setdefault((edge.target, edge.link.address), []).append(edge)
+    hidden = {(edge.target, edge.link.address) for edge in graph.hidden}
     found = []
     doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
             if is_loopback(address) and backend == "nccl" and _told(node):  # of gloo a check of its own tells
-                found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), True))
+                found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
             if is_loopback(address) or address in doubled:
                 continue
             others = tuple(other for other in owners.get(parse_address(address), ()) if other.host != node.host)
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
-            if others or (edges and _odd(node, address)):
+            if others or (edges and (_odd(node, address) or (node, address) in hidden)):
                 fails = _fails(backend, node, address, others, edges)
-                found.append(PickedAddress(node, backend, address, node.interface_of(address), others, edges, fails))
+                seen = next((one.seen for one in node.mesh.translated if one.own == address), "")
+                interface = node.interface_of(address)
+                found.append(PickedAddress(node, backend, address, interface, others, edges, seen, fails))
     return tuple(found)
 
 

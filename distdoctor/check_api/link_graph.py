@@ -27,7 +27,7 @@ WITHOUT_ZONE = 22
 NO_FAULT_OF_LINKS = (*OWN_SHORTAGE, WITHOUT_ZONE)
 MAX_COMPONENTS = 8
 """Beyond it, scattered bad links are one failure of the network and not each one of its own."""
-Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled"]
+Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled", "hidden"]
 _GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
 
 
@@ -64,6 +64,8 @@ class LinkGraph:
     """Links that worked at first, and were dead after some bytes."""
     misled: tuple[FailingLink, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
+    hidden: tuple[FailingLink, ...] = ()
+    """Links to an address behind translation (NAT), at which no other host reaches its node."""
     by_chance: tuple[FailingLink, ...] = ()
     """Links of nodes that lose so many packets that nothing else need be wrong with these."""
     doubled: tuple[FailingLink, ...] = ()
@@ -105,6 +107,29 @@ def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
     return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host) != node.host}
 
 
+def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
+    """Return the addresses of each node that no node of another host reaches, and from which its own connections arrive
+    under an address that it does not have."""
+    hidden: dict[Node, set[str]] = {}
+    for node in nodes:
+        behind = {one.own: one.seen for one in node.mesh.translated if one.seen not in node.addresses}
+        if not behind:
+            continue
+        neighbours = {one.seen for one in node.mesh.translated}
+        others = [
+            other
+            for other in nodes
+            if other.host != node.host and not neighbours & {one.seen for one in other.mesh.translated}
+        ]
+        for address in behind:
+            missed = {
+                other for other in others for link in other.mesh.bad if link.to in node.keys and link.address == address
+            }
+            if others and len(missed) == len(others):
+                hidden.setdefault(node, set()).add(address)
+    return hidden
+
+
 def link_graph(cluster: Cluster) -> LinkGraph:
     """Which links between the nodes fail, and what explains them. Built once for each cluster."""
     if (graph := _GRAPHS.get(cluster)) is None:
@@ -116,6 +141,7 @@ def _built(cluster: Cluster) -> LinkGraph:
     nodes = tuple(node for node in cluster.nodes if node.saw("mesh"))
     number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
     losing, several = losing_nodes(nodes, number_of), _addresses_of_several(nodes)
+    hidden = _hidden_addresses(nodes)
     shown: defaultdict[Shows, list[FailingLink]] = defaultdict(list)
     bad: dict[int, dict[int, Link]] = {}
     for number, node in enumerate(nodes):
@@ -128,6 +154,8 @@ def _built(cluster: Cluster) -> LinkGraph:
                 continue
             other = nodes[target]
             kind = _shows(node, other, link, losing, taken or link.address in several, link.to in lost)
+            if kind in ("blocked", "no_route", "misled") and link.address in hidden.get(other, ()):
+                kind = "hidden"
             if kind == "blocked":
                 if target not in mine:
                     mine[target] = link
@@ -143,6 +171,7 @@ def _built(cluster: Cluster) -> LinkGraph:
         stalled=tuple(shown["stalled"]),
         cut=tuple(shown["cut"]),
         misled=tuple(shown["misled"]),
+        hidden=tuple(shown["hidden"]),
         doubled=tuple(shown["doubled"]),
         by_chance=tuple(shown["by_chance"]),
     )

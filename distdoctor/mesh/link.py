@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, packed, unpacked
 from distdoctor.mesh.replies import Silent, owed, read
 from distdoctor.mesh.samples import SILENT_SECONDS
 from distdoctor.mesh.target import Target
@@ -51,6 +51,8 @@ class Tried:
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
     """(the other's clock minus ours, how far off that may be), in seconds."""
+    translated: tuple[str, str] | None = None
+    """(the own address of the connection, the other one at which the target sees it)."""
     first: asyncio.Future[Opened] | None = None
     """The first attempt to connect, where another one was quicker."""
 
@@ -147,7 +149,10 @@ async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
         hung_up = not reply and time.monotonic() - started < HANGS_UP_SECONDS
         tried.outcome = "reset" if hung_up else "wrong-node"
         return
-    member, clock = HELLO.unpack(reply)
+    member, clock, seen = HELLO.unpack(reply)
+    own = opened.getsockname()[0]
+    if seen != packed(own):
+        tried.translated = (unpacked(packed(own)), unpacked(seen))
     trip = time.monotonic() - started
     tried.seconds = trip
     tried.outcome = "open" if member == tried.target.member else "wrong-node"

@@ -1,6 +1,7 @@
 """The listener: every node has one on an ephemeral port, and every other node connects to it.
 
-A connection begins with the run's token and is told who answered, and that host's clock. Whoever shows no token is
+A connection begins with the run's token; the answer says who answers, that host's clock, and at which address it sees
+the caller. Whoever shows no token is
 told nothing. After that each request is one byte and a length:
 
     P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import socket
 import struct
 import time
@@ -20,10 +22,11 @@ from collections.abc import Callable
 
 from distdoctor.mesh.target import TOKEN_BYTES
 
-MAGIC = b"distdoctor mesh 2\n"
+MAGIC = b"distdoctor mesh 3\n"
 REQUEST = len(MAGIC) + TOKEN_BYTES
-HELLO = struct.Struct("=Id")
-"""The listener's answer: its number and its clock, in seconds since the epoch."""
+HELLO = struct.Struct("=Id16s")
+"""The listener's answer: its number, its clock in seconds since the epoch, and the address that it sees the caller at
+(as IPv6; IPv4 mapped into it)."""
 ASK = struct.Struct("=cI")
 TOTAL = struct.Struct("=Q")
 MAX_PAYLOAD = 64 * 1024
@@ -70,7 +73,8 @@ class Listener:
             if hmac.compare_digest(shown, self._expected):
                 self._strangers.pop(task, None)
                 self._friends.add(task)
-                writer.write(HELLO.pack(self._number, time.time()))
+                seen = packed(writer.get_extra_info("peername")[0])
+                writer.write(HELLO.pack(self._number, time.time(), seen))
                 await self._answer(reader, writer)
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass
@@ -108,6 +112,18 @@ class Listener:
             self._server.close()
         for task in [*self._strangers, *self._friends]:
             task.cancel()
+
+
+def packed(address: str) -> bytes:
+    """Return an address as 16 bytes, IPv4 mapped into IPv6."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return found.packed if found.version == 6 else bytes(10) + b"\xff\xff" + found.packed
+
+
+def unpacked(data: bytes) -> str:
+    """Return the address that ``packed`` made these bytes of."""
+    found = ipaddress.IPv6Address(data)
+    return str(found.ipv4_mapped or found)
 
 
 def _bound() -> socket.socket:

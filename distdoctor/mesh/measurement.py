@@ -18,7 +18,7 @@ from distdoctor.mesh.samples import MOST, Samples
 from distdoctor.mesh.schedule import rounds
 from distdoctor.mesh.target import Target
 from distdoctor.mesh.throughput import CutOff, measure_rate
-from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts
+from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts, Translated
 
 PARALLEL = 64
 RATE_SECONDS = 0.3
@@ -173,6 +173,9 @@ class Measurement:
             clock_offset=round(clock[0], 4) if clock else None,
             clock_error=round(clock[1], 4) if clock else None,
             row=row(self.me, self.targets, self._in_order()),
+            translated=tuple(Translated(t.target.key, *t.translated) for t in good if t.translated is not None)[
+                :MAX_RATES
+            ],
         )
 
 

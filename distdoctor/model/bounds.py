@@ -69,7 +69,7 @@ def check_facts(facts: NodeFacts) -> None:
         for interface in host.interfaces:
             _check_prefixes(interface)
     if mesh is not None:
-        lists += [mesh.bad, mesh.rates]
+        lists += [mesh.bad, mesh.rates, mesh.translated]
         _check_row(mesh.row)
     for one in lists:
         within("number of entries", len(one), 0, MAX_LIST)

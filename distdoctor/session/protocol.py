@@ -19,8 +19,9 @@ from distdoctor.model.bounds import FIRST_LISTENING_PORT, MAX_ROUNDS, check_fact
 from distdoctor.model.facts import NodeFacts, decode
 from distdoctor.model.plan import Plan
 
-PROTOCOL = 2
-"""Raised with each change that a process of the one before does not understand. 2: the report is packed."""
+PROTOCOL = 3
+"""Raised with each change that a process of the one before does not understand. 2: the report is packed; 3: a listener
+says at which address it sees the caller."""
 EVENT_BYTES = 2 * 1024 * 1024
 VERSION_LENGTH = 64
 RANK_BYTES = 16 * 1024

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, packed, unpacked
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import TOKEN_BYTES, Target
 from distdoctor.model.facts import MeshFacts
@@ -103,8 +103,9 @@ def rest(opened: socket.socket, seconds: float = 10.0) -> bytes:
 
 def test_a_friend_is_told_who_answers(listener: Running) -> None:
     with listener.connect(RIGHT) as opened:
-        member, clock = HELLO.unpack(opened.recv(HELLO.size, socket.MSG_WAITALL))
+        member, clock, seen = HELLO.unpack(opened.recv(HELLO.size, socket.MSG_WAITALL))
         assert member == 7 and abs(clock - time.time()) < 5
+        assert unpacked(seen) == opened.getsockname()[0], "the address at which the caller is seen"
         opened.sendall(ASK.pack(b"P", 0))
         assert opened.recv(1) == b"P"
 
@@ -219,3 +220,9 @@ def test_a_burst_at_once_does_not_drop_the_friend_among_them(listener: Running, 
         os.kill(listener.process.pid, signal.SIGCONT)
         for opened in held:
             opened.close()
+
+
+@pytest.mark.parametrize("address", ["10.77.0.10", "fd77::a", "::1", "127.0.0.1"])
+def test_an_address_is_packed_and_unpacked(address: str) -> None:
+    assert unpacked(packed(address)) == address and len(packed(address)) == 16
+    assert packed("fe80::1%eth0") == packed("fe80::1") and packed("::ffff:10.0.0.1") == packed("10.0.0.1")

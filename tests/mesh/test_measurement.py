@@ -166,7 +166,7 @@ def test_who_takes_nothing_more_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def take_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(REQUEST)
-        writer.write(HELLO.pack(2, 0.0))
+        writer.write(HELLO.pack(2, 0.0, bytes(16)))
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         await asyncio.sleep(30)
 
@@ -274,7 +274,7 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(REQUEST)
-        writer.write(HELLO.pack(3, 0.0))
+        writer.write(HELLO.pack(3, 0.0, bytes(16)))
         try:
             while True:
                 kind, length = ASK.unpack(await reader.readexactly(ASK.size))

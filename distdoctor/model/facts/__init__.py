@@ -50,7 +50,16 @@ from distdoctor.model.facts.job_debug import RasCount, RasRank, RasView, Recorde
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
 from distdoctor.model.facts.limits import Limits, SharedMemory
-from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, SAMPLED_PORTS, Link, LinkRate, LinkRow, MeshFacts
+from distdoctor.model.facts.mesh import (
+    MAX_RATES,
+    ROW_MOST,
+    SAMPLED_PORTS,
+    Link,
+    LinkRate,
+    LinkRow,
+    MeshFacts,
+    Translated,
+)
 from distdoctor.model.facts.network import (
     Answer,
     AnswerKind,
@@ -170,6 +179,7 @@ __all__ = [
     "TemporaryFolder",
     "TopologyFile",
     "TorchFailure",
+    "Translated",
     "Trial",
     "Way",
     "Work",

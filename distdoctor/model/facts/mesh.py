@@ -114,6 +114,19 @@ class LinkRow:
 
 
 @dataclass(frozen=True)
+class Translated:
+    """A connection of this node that arrived from another address than it was sent from: something on the way puts its
+    own address on it (NAT), as the machine of a container does."""
+
+    to: str
+    """The key of the process that says so."""
+    own: str
+    """The address that this node's end of the connection has."""
+    seen: str
+    """The address from which it arrived."""
+
+
+@dataclass(frozen=True)
 class MeshFacts:
     """The connections this node made to every other on ephemeral ports."""
 
@@ -133,3 +146,5 @@ class MeshFacts:
     """How far off ``clock_offset`` may be: half the round trip it was measured with."""
     row: LinkRow | None = None
     """The figures of all links of this node; None in facts of before."""
+    translated: tuple[Translated, ...] = ()
+    """At most MAX_RATES of those connections."""

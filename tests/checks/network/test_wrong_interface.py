@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import AddressChoice, Interface, Link, MeshFacts, NodeFacts
+from distdoctor.model.facts import AddressChoice, Interface, Link, MeshFacts, NodeFacts, Translated
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each
-from tests.facts_builder import failing, healthy, met, node, with_gpus, with_host, with_plan
+from tests.facts_builder import failing, healthy, met, node, with_gpus, with_host, with_network, with_plan
 
 CHECK = "network/wrong-interface"
 
@@ -110,7 +110,36 @@ def nccl_without_gloo_at_docker() -> Facts:
     return tuple(facts)
 
 
+def contained(at: str = "172.17.0.2", outcome: str = "unreachable", seen: str = "10.77.0.99", of: int = 2) -> Facts:
+    """The last node is a container at this address: its machine, ``seen``, puts its own address on what it sends. The
+    others find no way to it."""
+    *others, last = healthy(of)
+    last = picks(with_network(last, primary=AddressChoice(at, "eth1", "route")), "eth1", at)
+    translated = tuple(Translated(one.key, at, seen) for one in others)
+    last = replace(last, mesh=MeshFacts(good=of - 1, translated=translated))
+    bad = (Link(last.key, at, 40001, ("gloo", "primary"), outcome, 101 if outcome == "unreachable" else None),)  # type: ignore[arg-type]
+    return (*(replace(one, mesh=MeshFacts(good=of - 2, bad=bad)) for one in others), last)
+
+
+def routed_pod() -> Facts:
+    """What a pod sends is translated, and the others have a route to it all the same: every link works."""
+    a, b = contained()
+    return replace(a, mesh=MeshFacts(good=1)), b
+
+
+def only_one_has_no_route() -> Facts:
+    """Of three, one node has no route to a node behind translation, which the other reaches: the route is missing."""
+    a, b, c = contained(of=3)
+    return a, replace(b, mesh=MeshFacts(good=2)), c
+
+
 ROWS = [
+    Row("a container, and no route to it", contained, ("host1",), "warn", together=True),
+    Row("a container, dialled", lambda: contained("10.5.0.2"), ("host1",), together=True),
+    Row(
+        "a container, and a silent way to it", lambda: contained(outcome="no-answer"), ("host1",), "warn", together=True
+    ),
+    Row("a container among three", lambda: contained("10.5.0.2", of=3), ("host2",), together=True),
     Row("docker0 on both", docker0, BOTH, together=True),
     Row("docker0 on one", docker0_on_one, ("host1",), "warn", together=True),
     Row("tun0 that is dialled", lambda: vpn_on_one("10.8.0.6"), ("host1",), together=True),
@@ -125,6 +154,8 @@ LOOK_ALIKES = [
     LookAlike("VPN that all nodes are in", vpn_everywhere),
     LookAlike("containers with routed 172.17 addresses", routed_containers),
     LookAlike("nccl beside docker0", nccl_without_gloo_at_docker),
+    LookAlike("a pod whose connections are translated, with a route to it", routed_pod),
+    LookAlike("one of two others has no route to a node behind translation", only_one_has_no_route, "network/no-route"),
 ]
 
 CURES = [

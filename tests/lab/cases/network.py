@@ -15,6 +15,7 @@ from tests.lab.faults.links import (
     docker0,
     half_routed,
     narrow_mask,
+    network_of_its_machine,
     other_card,
     other_subnet,
     plugged,
@@ -45,7 +46,7 @@ from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import NOBODY_UID
 
 NOBODY, FLOATING = "10.77.0.200", "10.77.0.50"
-UNREACHABLE = "network/master-unreachable"
+UNREACHABLE, WRONG = "network/master-unreachable", "network/wrong-interface"
 STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
@@ -147,8 +148,10 @@ CASES = [
         Case("the cable of node 2 of 3 is out", cable(2, "down"), UNREACHABLE, ["host2"], hosts=3, curable=True, by_hand=cable(2, "up")),
         Case("node 1's route to the master is a blackhole", inside(1, "ip route add blackhole {host0}/32"), "network/no-route", ["host1"], curable=True),
         Case("the interface to the master is down", DOWN, "network/no-route", ["host1"], master="10.99.0.10", curable=True),
-        Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), "network/no-route", ["host0"], "warn", hosts=3, by_hand=inside(0, "ip route add 172.28.0.0/24 via {host2}"), torch="never (trains)"),
-        Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), "network/no-route", ["host0"], hosts=3, by_hand=inside(0, "ip route add 10.5.0.0/24 via {host2}")),
+        Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), WRONG, ["host1"], "warn", hosts=3, by_hand=network_of_its_machine, torch="never (trains)"),
+        Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), WRONG, ["host1"], hosts=3, by_hand=network_of_its_machine),
+        Case("node 1 is a container behind docker0, which node 0 has, too", together(behind_nat("172.17.0"), docker0(0)), WRONG, ["host1"], hosts=3, subnets=["192.168.7.0/24"], by_hand=network_of_its_machine),
+        Case("node 1 is a container, and node 0 has a default route that leads nowhere", together(behind_nat("172.17.0"), inside(0, "ip route add default via 192.168.7.99")), WRONG, ["host1"], hosts=3, subnets=["192.168.7.0/24"], by_hand=network_of_its_machine),
         Case("node 0 is a container that does not reach its own published port", published, "network/master-not-node0", ["host0"], hosts=3, alone=["store/node-lost"], torch="refused, one side"),
         Case("node 0 lets in 4 connections of a host", iptables(0, "-A INPUT ! -i lo -p tcp --syn -m connlimit --connlimit-above 4 --connlimit-mask 32 -j REJECT --reject-with tcp-reset"), "network/connection-limit", ["host0"], torch="refused, one side"),
         Case("node 0 lets in 4 connections, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 4 drop"), "network/connection-limit", ["host0"], within=40, torch="never"),

@@ -182,6 +182,16 @@ def behind_nat(network: str) -> Fault:
     return inject
 
 
+def network_of_its_machine(launch: Launch) -> None:
+    """Host 1 is in the network of the others, as a container is with the network of its machine."""
+    inner = launch.cluster[1]
+    inner.inside(
+        "ip link set eth1 down && ip address flush dev eth1 && ip link set eth0 up && "
+        f"ip address add {inner.address}/24 dev eth0"
+    )
+    own_name_at(inner.address, 1)(launch)
+
+
 def narrow_mask(launch: Launch) -> None:
     """Host 1 has a netmask of 25 bits in a network of 24, and a default gateway, host 2, which takes no part in the job
     and forwards nothing."""
