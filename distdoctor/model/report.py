@@ -25,6 +25,8 @@ class ReportNode:
     distdoctor: str | None = None
 
 
+INTERRUPTED = "interrupted"
+"""The entry of ``details`` that a signal leaves: the first line of the report, in words."""
 ONE_HOST = " nodes on one host: "
 """What the note on nodes that share a host has in it; it stands in the first lines of a report."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import Report
+from distdoctor.model.report import INTERRUPTED, Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.fixes import remedies
 from distdoctor.render.style import PLAIN, Style
@@ -29,6 +29,8 @@ def render(report: Report, style: Style = PLAIN) -> str:
     facts += [f"torch {code(report.torch)}"] if report.torch else []
     facts += [f"{nodes} of {len(report.nodes)} nodes"] if report.nodes else []
     out += [" · ".join([*facts, f"{report.seconds:.1f} s"]), ""]
+    if told := report.details.get(INTERRUPTED):
+        out += [code(told), ""]
     for root in roots:
         out += _root(root, [finding for finding in report.findings if finding.because_of == root.id])
     out += [f"- {code(note)}" for note in report.notes]

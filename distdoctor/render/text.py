@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import ONE_HOST, Report
+from distdoctor.model.report import INTERRUPTED, ONE_HOST, Report
 from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES, needs_torch
 from distdoctor.render import hang, logs
@@ -55,6 +55,9 @@ class _Writer:
         self.on_logs, self.on_job = logs.is_on_logs(report), hang.is_on_job(report)
 
     def write(self, quiet: bool) -> None:
+        if told := self.report.details.get(INTERRUPTED):
+            self._interrupted(clean(told), quiet)
+            return
         if not quiet and self.on_logs:
             logs.write_head(self.page, self.report, self.dot)
         elif not quiet and self.on_job:
@@ -80,6 +83,22 @@ class _Writer:
                 logs.write_lines(self.page, self.report)
         self.page.blank()
         self._tally()
+        self._next()
+
+    def _interrupted(self, told: str, quiet: bool) -> None:
+        """The report on a run that a signal ended: what is certain, what was seen, and how to go on."""
+        self.page.prose((told, STYLES["incomplete"]), hang=2)
+        for root in self.roots:
+            if root.severity == "fail" or (self.verbose and not quiet):
+                self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
+        if not quiet:
+            for note in self.report.notes:
+                if not note.startswith("interrupted by "):
+                    self.page.prose(f"note: {clean(note)}", hang=2)
+        if self.verbose:
+            self.page.blank()
+            write_ladder(self.page, self.report, self.marks, whole=True)
+            write_details(self.page, self.report)
         self._next()
 
     # -- what was checked, and what came of it ------------------------------------------------------------------

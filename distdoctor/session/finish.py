@@ -80,7 +80,7 @@ class Finish:
             except (StoreError, asyncio.TimeoutError, OSError):
                 pass
         if self.report is None:
-            if self._recorder.told_so_far:
+            if self._recorder.told_so_far and self._reports.signal is None:
                 self._recorder.update_meeting(ended=True)
             self.report = self._reports.of_own(self._recorder, unfinished=True)
         self._save_and_tell(meeting)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
+from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.fix_trial import try_fixes
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.group_search import search
 from distdoctor.session.inbox import Inbox
+from distdoctor.session.interruption import pending_failures
 from distdoctor.session.mesh_stage import targets
 from distdoctor.session.participant import OWN, Participant
 from distdoctor.session.protocol import Command
@@ -25,13 +27,14 @@ from distdoctor.session.recorder import Recorder
 from distdoctor.session.roll_call import RollCall
 from distdoctor.session.stage_opener import StageOpener
 
+MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
+"""Of the judged cluster; whether the run is unfinished; what would be found if waiting had ended."""
+
 
 class Leader:
     """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
 
-    def __init__(
-        self, recorder: Recorder, inbox: Inbox, make_report: Callable[[Cluster, Judgement, bool], Report]
-    ) -> None:
+    def __init__(self, recorder: Recorder, inbox: Inbox, make_report: MakeReport) -> None:
         options = recorder.options
         self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
         self._foreseen = Foreseen(options)
@@ -58,13 +61,16 @@ class Leader:
         if self.published:
             return
         self.published, self._left = True, left
-        if interrupted:
+        if interrupted and not left:
             self._roll.break_off()
         await self._inbox.poll()
         await self._inbox.verify()
         cluster = self.cluster()
         judgement = judge(cluster, self._options.checks, self._options.ignore)
-        await self._inbox.publish(self._make_report(cluster, judgement, interrupted or self._timed_out))
+        waits = bool(left) and not self._roll.ended
+        pending = pending_failures(cluster.slices, self._options, judgement) if waits else ()
+        report = self._make_report(cluster, judgement, interrupted or self._timed_out, pending)
+        await self._inbox.publish(report)
 
     async def farewell(self, seconds: float = 2.0) -> None:
         """Wait until everyone has printed; then let them go."""

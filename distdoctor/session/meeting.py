@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, Literal
 
-from distdoctor.judge.engine import Judgement
-from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.follower import Follower
 from distdoctor.session.inbox import Inbox
-from distdoctor.session.leader import Leader
+from distdoctor.session.leader import Leader, MakeReport
 from distdoctor.session.post import OwnPost, StorePost, TooLate, Untrusted
 from distdoctor.session.protocol import Event, Keys
 from distdoctor.session.recorder import Recorder
@@ -37,7 +34,7 @@ class Meeting:
         recorder: Recorder,
         zygote: Zygote,
         store: JoinedStore,
-        make_report: Callable[[Cluster, Judgement, bool], Report],
+        make_report: MakeReport,
     ) -> None:
         options, run = recorder.options, store.marker.run
         self._recorder, self._store, self._keys = recorder, store, Keys(run)

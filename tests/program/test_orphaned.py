@@ -41,17 +41,23 @@ def test_a_reader_of_one_of_the_two_is_enough() -> None:
         assert json.loads(process.stdout.read())["verdict"] in ("fail", "incomplete")
 
 
-def test_what_was_told_so_far_stays_when_it_is_interrupted() -> None:
-    for rank, found in ((0, ["store/nodes-missing"]), (1, ["store/nodes-missing", "network/port-refused"])):
-        port = unused_port()
-        with started(*node(rank, port, "--wait", "60")) as process:
-            if rank == 0:
-                listens(port)
-            waits(process, "so far: ")
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=30)
-            report = json.loads(out)
-            assert process.returncode == 128 + signal.SIGINT
-            failures = [finding["check"] for finding in report["findings"] if finding["severity"] == "fail"]
-            assert failures == found
-            assert "interrupted by SIGINT" in str(report["notes"])
+def test_a_signal_while_others_are_waited_for_is_an_interruption_and_no_failure() -> None:
+    """Who had not joined is named; what waiting may still cure is a note, and no finding."""
+    for number, began in ((signal.SIGINT, "Interrupted after"), (signal.SIGTERM, "Ended by SIGTERM after")):
+        for rank, other, notes in ((0, "node1", 0), (1, "node0", 1)):
+            port = unused_port()
+            with started(*node(rank, port, "--wait", "60")) as process:
+                if rank == 0:
+                    listens(port)
+                waits(process, "so far: ")
+                process.send_signal(number)
+                out, _ = process.communicate(timeout=30)
+                report = json.loads(out)
+                assert process.returncode == 128 + number
+                failures = [finding["check"] for finding in report["findings"] if finding["severity"] == "fail"]
+                assert (report["verdict"], failures) == ("incomplete", [])
+                told = report["details"]["interrupted"]
+                assert told.startswith(began) and told.endswith(f"; {other} had not joined")
+                assert {one["name"] for one in report["nodes"] if not one["arrived"]} == {other}
+                assert f"interrupted by {number.name}" in report["notes"][0]
+                assert sum(note.startswith("so far: ") and "refused" in note for note in report["notes"]) == notes

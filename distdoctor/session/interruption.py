@@ -1,0 +1,111 @@
+"""The first line of a report on a run that a signal ended: who had not joined, or what was running."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import INTERRUPTED, Report
+from distdoctor.model.stages import NETWORK, STAGES, position, spoken
+from distdoctor.render.words import count, fold
+from distdoctor.session.options import Options
+
+
+def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judgement) -> tuple[Finding, ...]:
+    """The further root causes that these facts would show if waiting ended now. None of them is certain yet."""
+    ended = [
+        replace(one, meeting=replace(one.meeting or MeetingFacts(), ended=True))
+        if one.meeting is None or one.meeting.hosted or not one.meeting.joined
+        else one
+        for one in facts
+    ]
+    known = {(finding.check, finding.nodes) for finding in certain.findings}
+    found = judge(build(ended), options.checks, options.ignore).findings
+    return tuple(one for one in found if one.severity == "fail" and (one.check, one.nodes) not in known and _root(one))
+
+
+def without_curable(judgement: Judgement, facts: NodeFacts) -> Judgement:
+    """What is certain of a process that a signal ended.
+
+    One that still waits to join does so because waiting may cure what it sees of the network and of node 0: what
+    waiting cannot cure ends that wait at once. So its failures from the network stage on are not certain.
+    """
+    meeting = facts.meeting
+    if meeting is None or meeting.joined or meeting.ended:
+        return judgement
+    curable = {one.id for one in judgement.findings if one.severity == "fail" and _from_network_on(one)}
+    kept = tuple(one for one in judgement.findings if one.id not in curable and one.because_of not in curable)
+    failing = any(one.severity == "fail" and not one.incomplete for one in kept)
+    return replace(judgement, findings=kept, verdict="fail" if failing else "incomplete")
+
+
+def _from_network_on(finding: Finding) -> bool:
+    stage = finding.check.partition("/")[0]
+    return stage in STAGES and position(stage) >= position(NETWORK.name)
+
+
+def _root(finding: Finding) -> bool:
+    """Return whether it is told: who has not joined always is, whatever that follows from."""
+    return finding.because_of is None or finding.incomplete
+
+
+def not_joined(cluster: Cluster, pending: Sequence[Finding]) -> tuple[str, ...]:
+    """The nodes that had not joined when the run was interrupted."""
+    here = {node.name for node in cluster.nodes}
+    names = (name for finding in pending if finding.incomplete for name in finding.nodes)
+    return tuple(dict.fromkeys(name for name in names if name not in here))
+
+
+def seen_meanwhile(pending: Sequence[Finding]) -> list[str]:
+    """Notes of what was seen while waiting might still cure it."""
+    notes = []
+    for one in pending:
+        last = one.evidence[-1].partition("; ")[2] if one.evidence else ""
+        if not one.incomplete:
+            notes.append(f"so far: {one.check}: {one.summary}")
+        elif last:
+            notes.append(f"so far: {fold(one.nodes)}: {last}")
+    return notes
+
+
+def interruption(number: int, seconds: float, cluster: Cluster, missing: Sequence[str], until: str) -> str:
+    """``Interrupted after 6 s; node1 had not joined``."""
+    began = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
+    return f"{began} after {seconds:.0f} s; {_state(cluster, missing, until)}"
+
+
+def seen_from_another(report: Report) -> Report:
+    """Node 0's report for another node: the signal came to node 0."""
+    told = report.details.get(INTERRUPTED)
+    if not told or not report.nodes:
+        return report
+    told = f"{report.nodes[0].name} was {told[:1].lower()}{told[1:]}"
+    return replace(report, details={**report.details, INTERRUPTED: told})
+
+
+def _state(cluster: Cluster, missing: Sequence[str], until: str) -> str:
+    if missing:
+        return f"{fold(missing)} had not joined"
+    node = cluster.reference
+    planned = cluster.plan.nnodes or 1
+    running = _running(node.facts, until)
+    if planned == 1:
+        return running
+    if node.meeting.joined and len(cluster.nodes) >= planned:
+        return f"all {count(planned, 'node')} had joined, {running}"
+    if node.meeting.joined:
+        return f"{node.name} had joined, {running}"
+    return f"{node.name} had not joined the other nodes, {running}"
+
+
+def _running(facts: NodeFacts, until: str) -> str:
+    if facts.identity.torch_importing:
+        return "torch was being imported"
+    recorded = {entry.stage for entry in facts.stages}
+    stage = next((name for name in STAGES[: position(until) + 1] if name not in recorded), None)
+    return f"stage {spoken(stage)} was running" if stage is not None else "all stages had ended"

@@ -1,0 +1,84 @@
+"""The first line of a report on a run that a signal ended."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.render.style import Style
+from distdoctor.render.text import render
+from distdoctor.session.interruption import pending_failures
+from distdoctor.session.options import Options
+from distdoctor.session.report_maker import ReportMaker
+from tests.facts_builder import CHECKS, healthy, judged, loopback_name
+
+
+def told(*facts: NodeFacts, number: int = signal.SIGINT, until: str = "collective") -> tuple[list[str], str]:
+    """The lines of the report, and its verdict, of a run that was interrupted with these facts."""
+    maker = ReportMaker(until)
+    maker.signal = number
+    certain = judged(*facts)
+    pending = pending_failures(facts, Options(facts[0].plan, CHECKS), certain)
+    report = maker.make(build(facts), certain, True, pending)
+    return render(
+        report, Style(width=100, given=(("--nnodes", "2"), ("--master-addr", "host0")))
+    ).splitlines(), report.verdict
+
+
+def waiting(nodes: int) -> NodeFacts:
+    """Node 0 of so many, which waits alone in its store."""
+    first = healthy(nodes)[0]
+    stages = tuple(one for one in first.stages if one.stage in ("environment", "host", "gpu", "network"))
+    ranks = tuple(replace(rank, stages=()) for rank in first.ranks)
+    meeting = MeetingFacts(joined=True, ours=True, hosted=True, waited=6.0, arrived=(first.key,), expected=nodes)
+    return replace(first, stages=stages, mesh=None, ranks=ranks, meeting=meeting)
+
+
+def ended_before(facts: NodeFacts, stage: str) -> NodeFacts:
+    names = [one.stage for one in facts.stages]
+    return replace(facts, stages=facts.stages[: names.index(stage)])
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (signal.SIGINT, "Interrupted after 0 s; node1 had not joined"),
+        (signal.SIGTERM, "Ended by SIGTERM after 0 s; node1 had not joined"),
+        (signal.SIGHUP, "Ended by SIGHUP after 0 s; node1 had not joined"),
+    ],
+)
+def test_who_had_not_joined_is_named_in_the_first_line_and_nothing_failed(number: int, line: str) -> None:
+    lines, verdict = told(waiting(2), number=number)
+    assert (lines[0], verdict) == (line, "incomplete")
+    assert not any("FAIL" in one or "never came" in one for one in lines)
+    assert len(lines) <= 5
+    assert lines[-2].startswith("next: run this on node1, and here again")
+
+
+def test_several_nodes_are_folded() -> None:
+    assert told(waiting(4))[0][0] == "Interrupted after 0 s; node[1-3] had not joined"
+
+
+def test_where_all_had_joined_the_stage_is_named() -> None:
+    facts = [ended_before(one, "mesh") for one in healthy(2)]
+    lines, verdict = told(*facts)
+    assert (lines[0], verdict) == (
+        "Interrupted after 0 s; all 2 nodes had joined, stage mesh was running",
+        "incomplete",
+    )
+    single = told(ended_before(healthy(1)[0], "gloo"))[0][0]
+    assert single == "Interrupted after 0 s; stage gloo init was running"
+    importing = replace(one := healthy(1)[0], identity=replace(one.identity, torch_importing=True))
+    assert told(importing)[0][0] == "Interrupted after 0 s; torch was being imported"
+
+
+def test_what_is_certain_still_follows() -> None:
+    first = loopback_name(waiting(2))
+    lines, verdict = told(first)
+    assert lines[0] == "Interrupted after 0 s; node1 had not joined"
+    certain = [f for f in judged(first).findings if f.severity == "fail"]
+    assert bool(certain) == (verdict == "fail") == any("FAIL" in line for line in lines)
