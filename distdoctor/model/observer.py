@@ -27,6 +27,12 @@ class Observer(Protocol):
     def announce(self, line: str, nnodes: int) -> None:
         """Node 0 without a known master: ``line`` is to be run on each of the other ``nnodes - 1`` nodes."""
 
+    def so_far(self, key: str, text: str, waited: str) -> None:
+        """``text`` would be found if waiting ended now. Called about every second; ``key`` changes with what is known.
+
+        ``waited`` is the time in words (``3 s of 600 s``).
+        """
+
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
         """The meeting waits: who is here (names), how many ``what`` (nodes or ranks) are expected, seconds left."""
 
@@ -54,6 +60,14 @@ class Silent:
 
     def announce(self, line: str, nnodes: int) -> None:
         """Nothing."""
+
+    _known: frozenset[str] = frozenset()
+
+    def so_far(self, key: str, text: str, waited: str) -> None:
+        """A note of what is new."""
+        if key not in self._known:
+            self._known |= {key}
+            self.note(f"{text} ({waited})")
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
         """Nothing."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 10.0
 """Seconds of silence after which a line says what is being waited for."""
+AGAIN = 30.0
+"""Seconds after which what is known so far is told again, with the time."""
 CALL_SECONDS = 3.0
 """The roll is called every second while nodes are waited for."""
 
@@ -72,6 +74,8 @@ class Plain:
         self._lock = threading.Lock()
         self._last = time.monotonic()
         self._under_way = UnderWay()
+        self._so_far: dict[str, float] = {}
+        """What is known so far -> when it was told last."""
         self._present: tuple[str, ...] | None = None
         self._called = 0.0
         """When the roll was called last: as long as it is, its lines tell what is waited for."""
@@ -104,6 +108,13 @@ class Plain:
         """Say it at once, also when quiet."""
         for line in text.splitlines():
             self._say(line)
+
+    def so_far(self, key: str, text: str, waited: str) -> None:
+        """Say it when it is new, also when quiet; and every AGAIN seconds."""
+        now, before = time.monotonic(), self._so_far.get(key)
+        if before is None or (not self._quiet and now - before >= AGAIN):
+            self._so_far[key] = now
+            self._say(f"{text} ({waited})")
 
     def announce(self, line: str, nnodes: int) -> None:
         """Say what to run on the other nodes, also when quiet."""
@@ -149,7 +160,8 @@ class Terminal:
         self._frames = "|/-\\" if ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
         self._colour = colour
         self._lock = threading.Lock()
-        self._roll_call = ""
+        self._roll_call = self._waited = ""
+        self._known: set[str] = set()
         self._under_way = UnderWay()
         self._drawn = False
         self._closed = threading.Event()
@@ -162,12 +174,13 @@ class Terminal:
     def waits(self, what: str, most: float | None = None) -> None:
         """Show what is waited for now."""
         with self._lock:
-            self._roll_call = ""
+            self._roll_call = self._waited = ""
             self._under_way.begin(what, most)
 
     def waited(self, what: str) -> None:
         """Show what is still waited for."""
         with self._lock:
+            self._waited = ""
             self._under_way.end(what)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
@@ -179,6 +192,14 @@ class Terminal:
     def note(self, text: str) -> None:
         """A line that stays."""
         self._above("".join(f"{clean(line)}\n" for line in text.splitlines()))
+
+    def so_far(self, key: str, text: str, waited: str) -> None:
+        """A line that stays, without the time, when it is new; the time is in the line that lives."""
+        with self._lock:
+            self._waited = f"still waiting ({waited})"
+        if key not in self._known:
+            self._known.add(key)
+            self.note(text)
 
     def announce(self, line: str, nnodes: int) -> None:
         """The block for the other nodes, which stays."""
@@ -198,8 +219,8 @@ class Terminal:
     def _line(self) -> str:
         """What is waited for and for how long at most; empty where it is nothing."""
         latest = self._under_way.latest()
-        if self._roll_call or latest is None:
-            return clean(self._roll_call)
+        if self._roll_call or self._waited or latest is None:
+            return clean(self._roll_call or self._waited)
         what, took, most = latest
         return clean(what) + (f" {took:.0f} s{most}" if took >= 1 else "")
 

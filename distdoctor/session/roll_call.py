@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 
 from distdoctor.model.cluster import Cluster
+from distdoctor.model.findings import Finding
 from distdoctor.model.shared_token import VARIABLE
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.options import Options
 from distdoctor.session.participant import Participant
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.so_far import judge_facts, news_at, so_far, waiting_since
+from distdoctor.session.so_far import TELL_AGAIN_SECONDS, judge_facts, news_at, tell_so_far, waiting_since
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 """How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
@@ -37,6 +38,7 @@ class RollCall:
         self._told = False
         self._named = 0
         """How many of those that were not let in have been named."""
+        self._missing: tuple[Finding, ...] = ()
         self.ended = False
         self.cut_short = False
         self.waited = 0.0
@@ -49,6 +51,7 @@ class RollCall:
         deadline, conflict, told = self._options.waits_until(self._started), None, 0.0
         self.expected = planned(self._options)
         what = "ranks" if plan.started == "rank" else "nodes"
+        again = 0.0
         news = news_at(self._waiting_since, time.monotonic())
         while True:
             changed = await self._inbox.poll()
@@ -63,8 +66,9 @@ class RollCall:
                 break
             if now > deadline:
                 break
-            if now > news and not self._told:
-                self._tell_so_far(deadline - now)
+            if now > news and (changed or now > again):
+                again = now + TELL_AGAIN_SECONDS
+                self._tell_so_far(deadline - now, changed)
             if (changed or now - told > 1.0) and self.expected > 1:
                 told = now
                 names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
@@ -121,16 +125,16 @@ class RollCall:
             CONFLICT_SECONDS if self._all_here() else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._started))
         )
 
-    def _tell_so_far(self, left: float) -> None:
-        """Once, who would be missing if waiting ended now."""
-        self._told = True
+    def _tell_so_far(self, left: float, changed: bool) -> None:
+        """Who would be missing if waiting ended now. It is judged again where somebody came."""
+        first, self._told = not self._told, True
         if self.expected == 1 or left < 1.0:
             return
-        self.ended = True
-        findings = judge_facts(self._cluster().slices, self._options)
-        self.ended = False
-        for finding in findings:
-            self._observer.note(so_far(finding, left, self._options.wait))
+        if changed or first:
+            self.ended = True
+            self._missing = judge_facts(self._cluster().slices, self._options)
+            self.ended = False
+        tell_so_far(self._observer, self._missing, left, self._options.wait)
 
 
 def planned(options: Options) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
 from distdoctor.model.findings import Finding
+from distdoctor.model.observer import Observer
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.render.words import fold
 from distdoctor.session.options import Options
@@ -27,6 +29,7 @@ PATIENT_SECONDS = 20.0
 LAST_CHANCE = 2.0
 """Seconds before waiting ends in which it is told in any case."""
 TELL_AGAIN_SECONDS = 1.0
+_NUMBER = r"\d+(?:\.\d+)?"
 UNANSWERED_SECONDS = 2.0
 """How long an attempt to connect goes on before what it looks like may be told."""
 
@@ -50,43 +53,54 @@ def news_at(waiting: float, ready: float) -> float:
     return max(waiting + SO_FAR_AFTER, ready + settled)
 
 
-def so_far(finding: Finding, left: float, limit: float) -> str:
-    """The line that tells what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
+def tell_so_far(observer: Observer, findings: Sequence[Finding], left: float, limit: float) -> None:
+    """Tell what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
     waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
+    for finding in findings:
+        text = so_far(finding)
+        key = f"{finding.check} {finding.nodes} {re.sub(_NUMBER, '0', text)}"  # seconds that pass are no news
+        observer.so_far(key, text, waited)
+
+
+def so_far(finding: Finding) -> str:
+    """The line on one finding, without the time."""
     if not finding.incomplete:
-        return f"so far: {finding.check}: {finding.summary} Still waiting ({waited})."
+        return f"so far: {finding.check}: {finding.summary} Still waiting"
     # As a finding it says that they never came, which is not known yet. What was seen last stands behind its evidence.
     last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""
-    said = f"still waiting for {fold(finding.nodes)} ({waited})"
-    return f"so far: {finding.check}: {said}{f'; {last}' if last else ''}"
+    return f"so far: {finding.check}: still waiting for {fold(finding.nodes)}{f'; {last}' if last else ''}"
 
 
 class Teller:
-    """Tells, once, what keeps one process out of the meeting."""
+    """Tells what keeps one process out of the meeting."""
 
     def __init__(self, recorder: Recorder, zygote: Zygote | None = None) -> None:
         self.recorder, self.zygote = recorder, zygote
         self.trying: tuple[str, float] | None = None
         """The address that is being connected to, and since when."""
+        self._next = 0.0
+        """When it is told again, of the monotonic clock."""
 
     def tell(self, left: float) -> None:
         """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
         recorder = self.recorder
-        if recorder.told_so_far or time.monotonic() < self._from() or left < 1.0:
+        now = time.monotonic()
+        if now < self._next or now < self._from() or left < 1.0:
             return
         if self.node0_may_be_late() and left > LAST_CHANCE:
             return
         facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
-        for finding in judge_facts([facts], recorder.options):
-            recorder.told_so_far = True
-            recorder.observer.note(so_far(finding, left, recorder.options.wait))
+        self._next = now + TELL_AGAIN_SECONDS
+        findings = judge_facts([facts], recorder.options)
+        recorder.told_so_far |= bool(findings)
+        tell_so_far(recorder.observer, findings, left, recorder.options.wait)
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
         await asyncio.sleep(max(0.0, self._from() - time.monotonic()))
-        while not self.recorder.told_so_far:
+        while True:
             contact = self._contact() or self._unanswered()
             if contact is not None and contact.outcome != "open":
                 self.tell(deadline - time.monotonic())

@@ -187,3 +187,36 @@ def test_while_the_roll_is_called_its_lines_are_the_heartbeat(monkeypatch: pytes
     plain.close()
     assert len(said) >= 2
     assert all(line.startswith("distdoctor: waiting for nodes, 1 of 2 here: host0") for line in said)
+
+
+class TestSoFar:
+    def test_it_is_told_again_when_it_changes_and_after_a_while_with_the_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said: list[str] = []
+        plain = Plain(said.append)
+        for seconds in range(4, 7):
+            plain.so_far("node1", "so far: node1", f"{seconds} s of 600 s")
+        plain.so_far("node2", "so far: node2", "7 s of 600 s")
+        assert said == ["distdoctor: so far: node1 (4 s of 600 s)\n", "distdoctor: so far: node2 (7 s of 600 s)\n"]
+        monkeypatch.setattr(progress, "AGAIN", 0.0)
+        plain.so_far("node2", "so far: node2", "37 s of 600 s")
+        plain.close()
+        assert said[2:] == ["distdoctor: so far: node2 (37 s of 600 s)\n"]
+
+    def test_on_a_terminal_the_time_lives_below_it(self) -> None:
+        said: list[str] = []
+        terminal = Terminal(said.append, ascii_only=True, colour=False)
+        terminal.stage_started("network", 600.0)
+        terminal.so_far("node0", "so far: node0", "4 s of 600 s")
+        time.sleep(0.35)
+        terminal.so_far("node0", "so far: node0", "5 s of 600 s")
+        time.sleep(0.35)
+        assert said.count("so far: node0\n") == 1
+        assert any("(4 s of 600 s)" in text for text in said) and "(5 s of 600 s)" in said[-1]
+        assert all(text.startswith("\r") for text in said if "s of 600 s" in text)
+        terminal.stage_ended("network", "ok", 5.0, "")
+        said.clear()
+        time.sleep(0.25)
+        terminal.close()
+        assert not any("of 600 s" in text for text in said)

@@ -49,7 +49,7 @@ def roll_of(inbox: Inbox, nnodes: int, started: float) -> RollCall:
     plan = SimpleNamespace(started="node", nnodes=nnodes, world_size=2 * nnodes)
     now = time.monotonic()
     options = cast(Any, SimpleNamespace(plan=plan, wait=60.0, waits_until=lambda began: now + 30))
-    observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None))
+    observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None, so_far=lambda *_: None))
     foreseen = cast(Any, SimpleNamespace(conflicts=lambda _: len(inbox.participants) > 1))
     recorder = SimpleNamespace(options=options, observer=observer, started=now - started, launched=now - started)
     return RollCall(cast(Any, recorder), cast(Any, inbox), cast(Any, lambda: None), foreseen)
