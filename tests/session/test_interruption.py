@@ -9,6 +9,7 @@ import pytest
 
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.render import html, markdown
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 from distdoctor.session.interruption import pending_failures
@@ -82,3 +83,14 @@ def test_what_is_certain_still_follows() -> None:
     assert lines[0] == "Interrupted after 0 s; node1 had not joined"
     certain = [f for f in judged(first).findings if f.severity == "fail"]
     assert bool(certain) == (verdict == "fail") == any("FAIL" in line for line in lines)
+
+
+def test_the_page_and_markdown_say_it_first() -> None:
+    maker = ReportMaker("collective")
+    maker.signal = signal.SIGINT
+    facts = [waiting(2)]
+    certain = judged(*facts)
+    report = maker.make(build(facts), certain, True, pending_failures(facts, Options(facts[0].plan, CHECKS), certain))
+    line = "Interrupted after 0 s; node1 had not joined"
+    assert f"<p><b>{line}</b></p>" in html.render(report)
+    assert f"`{line}`" in markdown.render(report)
