@@ -21,7 +21,7 @@ from distdoctor.model.launch_settings import (
     SETTINGS,
     STANDALONE,
 )
-from distdoctor.model.report import Report
+from distdoctor.model.report import INTERRUPTED, Report
 from distdoctor.model.shared_token import TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
@@ -83,6 +83,8 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
     again = _check(report, program, flags, roots, here)
     if from_here and roots:
         return f"{_above(roots)}, then check again", again
+    if INTERRUPTED in report.details:
+        return f"check again{_everywhere(report, flags)}{_left_open(again)}", again
     seen = "notes" if report.notes else "stages"
     return f"see the {seen} above, then check again{_everywhere(report, flags)}{_left_open(again)}", again
 

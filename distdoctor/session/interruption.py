@@ -105,7 +105,7 @@ def _state(cluster: Cluster, missing: Sequence[str], until: str) -> str:
 
 def _running(facts: NodeFacts, until: str) -> str:
     if facts.identity.torch_importing:
-        return "torch was being imported"
+        return "torch still being imported"
     recorded = {entry.stage for entry in facts.stages}
     stage = next((name for name in STAGES[: position(until) + 1] if name not in recorded), None)
     return f"stage {spoken(stage)} was running" if stage is not None else "all stages had ended"

@@ -71,10 +71,11 @@ def test_where_all_had_joined_the_stage_is_named() -> None:
         "Interrupted after 0 s; all 2 nodes had joined, stage mesh was running",
         "incomplete",
     )
+    assert lines[-2].startswith("next: check again")
     single = told(ended_before(healthy(1)[0], "gloo"))[0][0]
     assert single == "Interrupted after 0 s; stage gloo init was running"
     importing = replace(one := healthy(1)[0], identity=replace(one.identity, torch_importing=True))
-    assert told(importing)[0][0] == "Interrupted after 0 s; torch was being imported"
+    assert told(importing)[0][0] == "Interrupted after 0 s; torch still being imported"
 
 
 def test_what_is_certain_still_follows() -> None:
