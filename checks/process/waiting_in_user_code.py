@@ -111,9 +111,10 @@ def others_wait_for(job: live.LiveJob, found: live.Awaited) -> Finding:
     waited = job.waited or 0.0
     since = f" The wait has lasted {age_said(waited)} at least." if waited >= 1.0 else ""
     peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
+    who = f"{live.called(waiting)} {verb} {live.where(waiting)}" if waiting else "The ranks of other nodes may wait"
     return live.rank_finding(
         ranks,
-        f"{live.called(waiting)} {verb} {live.where(waiting)} for {whom}{more}.{since}",
+        f"{who} for {whom}{more}.{since}",
         evidence=(*live.where_ranks_are([*ranks, *waiting]), *asleep(ranks), *asked(ranks), *below(ranks)),
         fixes=(Fix.on(nodes, remedy_of_moving(ranks[0], peer)),),
         severity="warn",

@@ -49,8 +49,11 @@ def awaited(job: LiveJob) -> Awaited | None:
     asks = [rank for rank in apart if awaits_rank(rank) or at_other_end(rank) or polls(rank.process)]
     if not inside:
         others = [rank for rank in apart if rank not in asks]
-        works = bool(asks) and bool(others) and all(rank.works for rank in others)
-        return Awaited(tuple(others), tuple(asks), sure=False) if works else None
+        if asks and others and all(rank.works for rank in others):
+            return Awaited(tuple(others), tuple(asks), sure=False)
+        # The others are on nodes that are not seen here, and may wait.
+        asking = [rank for rank in apart if len(job.numbers) < (job.world or 0) and outside_peer(job, rank)]
+        return Awaited(tuple(asking), (), sure=False) if asking and not any(rank.works for rank in apart) else None
     reached = live_waits.waited_for(job, inside)
     named = [rank for rank in apart if reached is None or rank in reached]
     first = [rank for rank in named if not (awaits_rank(rank) or at_other_end(rank))]

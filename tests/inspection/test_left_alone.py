@@ -224,6 +224,11 @@ LEFT = {
         "warn",
         "which waits for an answer (from 10.9.9.9:443",
     ),
+    "a server that gives no answer, and the others are elsewhere": (
+        node(process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0), stores=(ALL,)),
+        "warn",
+        "The ranks of other nodes may wait for rank 0, which waits for an answer at train.py:8 (from 10.9.9.9:443",
+    ),
     "the other node has it": (
         node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,)),
         "incomplete",
