@@ -96,9 +96,9 @@ def at_other_end(rank: LiveRank) -> tuple[int, ...]:
 
 
 def outside_peer(job: LiveJob, rank: LiveRank) -> str:
-    """``10.0.0.9:80``: whom a rank waits for by TCP, itself or in what it waits for, that is no other rank of this job,
-    nor a process below it that is stopped; empty where it waits for none."""
-    others = [one for one in job.ranks if one is not rank]
+    """``10.0.0.9:80``: whom a rank waits for by TCP, itself or in what it waits for, that may answer yet: no other rank
+    of this job that has one thread alone, nor a process below it that is stopped; empty where it waits for none."""
+    others = [one for one in job.ranks if one is not rank and not _has_threads(one)]
     ours = {one.process.pid for one in others if one.node is rank.node}
     ours |= {one.pid for one in rank.below if is_stopped(one)}
     ports = {(s.local, s.local_port) for one in others for s in one.process.sockets or ()}
@@ -110,6 +110,11 @@ def outside_peer(job: LiveJob, rank: LiveRank) -> str:
         if thread.asks is None or thread.asks.pid not in ours:
             return peer
     return ""
+
+
+def _has_threads(rank: LiveRank) -> bool:
+    """Whether threads of it beside the main one are in Python, and may serve others while that waits."""
+    return any(thread.frames for thread in rank.process.threads[1:])
 
 
 def _waiting_threads(rank: LiveRank) -> Sequence[JobThread]:

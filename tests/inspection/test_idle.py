@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
-from distdoctor.model.facts import AgentView, Frame, JobProcess, Moved, RendezvousView, Socket
+from distdoctor.model.facts import AgentView, Frame, JobProcess, JobThread, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, RUNS, WHOLE, judged, local, roots, warned
 from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
@@ -84,6 +85,12 @@ def test_who_asks_a_rank_that_works_may_be_answered() -> None:
     assert (roots(report), report.verdict) == ([], "warn")
     report = judged(local(reduces, process(1, CODE, **asks), REDUCE, REDUCE))
     assert roots(report) == [(USER_CODE, (1,), ("host0",))]
+    # A thread of it may answer while its main one waits.
+    serves = JobThread(1700, "python", "S", frames=(Frame("serve_forever", "socketserver.py", 232),))
+    report = judged(
+        local(replace(reduces, threads=(*reduces.threads, serves)), process(1, CODE, **asks), REDUCE, REDUCE)
+    )
+    assert (roots(report), warned(report)) == ([], [(USER_CODE, (1,))])
     # Whoever is no rank of the job may answer yet.
     report = judged(local(process(0, frames(line=3), moved=WORKS), process(1, CODE, **asks), REDUCE, REDUCE))
     assert (roots(report), warned(report)) == ([], [(USER_CODE, (0, 1))])
