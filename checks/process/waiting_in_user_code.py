@@ -2,8 +2,10 @@
 
 What you see
 ------------
-A job that hangs: most ranks are in a collective, or in init_process_group, and one is elsewhere and does not move: it
-sleeps, reads a file or a pipe that gives nothing, waits for a lock, for a program of its own or for a data loader.
+A job that hangs: most ranks are in a collective, or in init_process_group, and one is elsewhere. As a failure it does
+not move: it reads a file or a pipe that gives nothing, waits for a lock, for a program of its own or for a data loader.
+As a warning it moves, and the others wait for it all the same: it polls (for a file, a FileLock, the lock file of an
+extension build), computes in one call, or waits for a server that may answer yet.
 
 Why it happens
 --------------
@@ -18,11 +20,9 @@ the rank does.
 
 When it is harmless
 -------------------
-Where it is known to take long, and ends in its time. Who sleeps for less than a minute yet, or has stood still for less
-than 5 s, is told as pausing, not as this: look again. A server without clients, and workers that all wait for orders
-while none waits for another, may have nothing to do: there it is said that this cannot be known. So it is where all
-wait for a lock, an event or a queue of multiprocessing, for an answer or at a pipe, while a rank of their host works
-that may have it, or send it; and where a program of this host is to answer, and works, perhaps on that.
+As a warning: where the rank is known to take long, as in an evaluation, a download or a compilation, and ends in its
+time. Look again after a minute: a rank that is still at the same line is what to look at. Ranks that all wait for orders
+while none waits for another may have nothing to do: they are not reported.
 
 See also
 --------

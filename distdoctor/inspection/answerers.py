@@ -16,7 +16,7 @@ from distdoctor.model.facts import Answerer, JobProcess
 from distdoctor.model.sanitize import clean
 from distdoctor.probes.proc import inodes, waited
 
-WATCHED = 0.5
+WATCHED = 0.3
 """Seconds for which they are watched."""
 _SEARCHED = 2.0
 """Seconds for which it is looked for who has the other ends."""
