@@ -21,8 +21,8 @@ the rank does.
 When it is harmless
 -------------------
 As a warning: where the rank is known to take long, as in an evaluation, a download or a compilation, and ends in its
-time. Look again after a minute: a rank that is still at the same line is what to look at. Ranks that all wait for orders
-while none waits for another may have nothing to do: they are not reported.
+time. Look again after a minute: a rank that is still at the same line is what to look at. Ranks that all wait for
+orders while none waits for another may have nothing to do: they are not reported.
 
 See also
 --------

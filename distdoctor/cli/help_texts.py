@@ -88,9 +88,9 @@ Examples:
 \b
 Verdict and exit status:
   HANGS        1  a rank, a node or a link was found for which others wait
-  MOVES        0  it is no hang; where it is slow, who holds it up
+  MOVES        0  it is no hang
   STARTS       0  the ranks still meet
-  WAITS        0  it waits, and may go on: look again in a minute
+  WAITS        0  the others wait for a rank that may come yet; it is named
   CANNOT TELL  3  it cannot be known from here; the node to ask is told
 """
 
