@@ -96,7 +96,7 @@ def reserved(node: Node, low: int, high: int) -> Iterator[tuple[int, int]]:
     """The parts of a range in net.ipv4.ip_local_reserved_ports, which the kernel keeps in order and apart."""
     for part in node.limits.reserved_ports.split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (not last or last.isdecimal()):
+        if len(part) < 12 and first.isdecimal() and (not last or last.isdecimal()):
             pair = max(low, int(first)), min(high, int(last or first))
             if pair[0] <= pair[1]:
                 yield pair

@@ -54,7 +54,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def said(one: FailedRank) -> str:
-    kept = float(one.stage.detail.get("starved", 0.0))
+    starved = one.stage.detail.get("starved")
+    kept = float(starved) if isinstance(starved, (int, float)) else 0.0
     return f"{kept:.1f} s of the {max(one.stage.seconds, kept):.1f} s of {one.stage.stage}"
 
 

@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         built, has = node.identity.cuda, gpus.driver(node).cuda
         said = [text for text in gpus.gpu_reasons(node) if "too old" in text or "version is insufficient" in text]
-        older = bool(built and has and major(has) < major(built))
+        older = 0 < major(has) < major(built)
         if not gpus.wants_gpus(node) or gpus.visible_gpus(node) or not (said or older):
             continue
         knows = f", which goes up to CUDA {has}" if has else ""
@@ -88,6 +88,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def major(version: str) -> int:
-    """Within one major version a newer runtime goes with an older driver (CUDA Compatibility, "Minor Version")."""
-    return int(version.partition(".")[0])
+def major(version: str | None) -> int:
+    """The major version, 0 where it is not known. Within one a newer runtime goes with an older driver (CUDA
+    Compatibility, "Minor Version")."""
+    number = (version or "").partition(".")[0]
+    return int(number) if number.isdecimal() and len(number) < 9 else 0

@@ -44,7 +44,10 @@ def _line(line: str, way: Way) -> Step:
     )
     target = options.get("-j", options.get("-g", ""))
     if target in ("MARK", "CONNMARK"):
-        change = _iptables_change(target, options)
+        try:
+            change = _iptables_change(target, options)
+        except ValueError:  # no number where a mark or its mask stands
+            change = None
         return Step(all_of(held), (change,) if change else (), "" if change else "unknown", text=line)
     if target in ("ACCEPT", "DROP", "RETURN"):
         return Step(all_of(held), verdict=target.lower(), text=line)

@@ -46,7 +46,8 @@ def _bases(
 
 
 def _priority(chain: Mapping[str, Any]) -> int:
-    return int(chain.get("prio", 0))
+    priority = chain.get("prio")
+    return priority if isinstance(priority, int) else 0
 
 
 def _nft_steps(table: NftTable, way: Way) -> dict[str, list[Step]]:

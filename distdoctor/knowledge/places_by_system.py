@@ -86,7 +86,7 @@ def _polls_store(main: JobThread, ports: set[int]) -> bool:
     """Whether it waits at a connection which, as far as is seen, is that to the store."""
     if main.call in ("recvfrom", "read") and main.reads.startswith("socket:"):
         _, _, peer = main.reads.partition(" to ")
-        return not peer or int(peer.rpartition(":")[2]) in ports
+        return not peer or peer.rpartition(":")[2] in map(str, ports)
     return main.call in ("poll", "ppoll")
 
 

@@ -59,6 +59,14 @@ TEXTS = (
     "/",
     "[",
     "-",
+    "9" * 5000,
+    "-1",
+    "4294967296",
+    "1/999",
+    "0x",
+    "1.2.3.4/33",
+    "a=b",
+    "\u0663",
 )
 OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], "x", 5)
 SLOW = 5.0
@@ -151,7 +159,8 @@ def told(path: Path) -> list[str]:
 
 def fuzz(folder: Path, turns: int, seed: int) -> list[str]:
     chance = random.Random(seed)
-    files = sorted([*(RECORDED / "cases").glob("*.json.gz"), *(RECORDED / "healthy").glob("*.json.gz")])
+    kept = [path for part in ("cases", "healthy", "gpu") for path in sorted((RECORDED / part).glob("*.json.gz"))]
+    files = [path for path in kept if not path.name.startswith("logs-")]
     path, wrong = folder / "facts.json", []
     for turn in range(turns):
         name = chance.choice(files)
