@@ -51,7 +51,7 @@ class InPieces(io.RawIOBase):
         except Spent:
             raise
         except self._error as err:
-            raise OSError(0, str(err)) from None
+            raise OSError(0, getattr(err, "strerror", None) or str(err)) from None
         buffer[: len(piece)] = piece
         self._part.gave(len(piece))
         return len(piece)

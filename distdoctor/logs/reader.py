@@ -143,8 +143,6 @@ def uncompressed(source: Source, part: Part) -> io.BufferedReader:
         packed = _raw(source, part)
         head = _peek(packed)
         part.compressed = True
-        if head.startswith(b"\x1f\x8b"):
-            return io.BufferedReader(InPieces(gzip.GzipFile(fileobj=packed), part), BLOCK)
         if head.startswith(b"\x28\xb5\x2f\xfd"):
             return _unpacked_zstd(source, packed, part)
         if file := unpacker.unpacked(packed, head):
@@ -156,7 +154,7 @@ def uncompressed(source: Source, part: Part) -> io.BufferedReader:
 
 
 def _unreadable(source: Source, err: Exception) -> Unreadable:
-    return Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}")
+    return Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or str(err) or 'cannot be read'}")
 
 
 def _raw(source: Source, part: Part) -> Counted:

@@ -66,6 +66,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "members.tar.gz": lambda: many_times(header("x", 0, tarfile.DIRTYPE) * 4096, 400),
     "bomb.log.gz": lambda: many_times(LINE * (1 << 20), 512),
     "empty.log.gz": lambda: many_times(b"", 500_000, LINE),
+    "endless.log.gz": lambda: b"\x1f\x8b\x08\x08" + bytes(6) + b"a" * (300 << 20),
     "bomb.log.bz2": lambda: bz2.compress(LINE * (1 << 20)) * 512,
     "bomb.log.xz": lambda: lzma.compress(LINE * (1 << 20)) * 512,
     "trace_rank_0.pickle": lambda: nested(8, 20),
