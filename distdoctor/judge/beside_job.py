@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from distdoctor.judge.log_notes import aside
-from distdoctor.judge.streams import is_only_beside, is_ranks
+from distdoctor.judge.streams import is_ranks, only_beside
 from distdoctor.judge.survived import by_scheduler
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
@@ -35,7 +35,8 @@ def is_of_others(logs: LogFacts, failures: Collection[Match]) -> bool:
 
 def _all_end(logs: LogFacts) -> bool:
     own = [*_own(logs)]
-    return any(source.done for source in own) and all(source.done or is_only_beside(source, own) for source in own)
+    is_only_beside = only_beside(own)
+    return any(source.done for source in own) and all(source.done or is_only_beside(source) for source in own)
 
 
 def _own(logs: LogFacts) -> Iterable[LogSource]:

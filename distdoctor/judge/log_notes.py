@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from distdoctor.judge.streams import is_of_part, is_only_beside, process
+from distdoctor.judge.streams import is_of_part, only_beside, process
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.report import Verdict
 
@@ -35,7 +35,8 @@ def without_failure(
     apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
     doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
     those = {one.source for one in (*raised, *apart, *doubtful)}
-    open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one, last)]
+    is_only_beside = only_beside(last)
+    open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
     said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
     said += [(one, DONE) for one in doubtful[:1]]

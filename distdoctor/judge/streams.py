@@ -4,7 +4,8 @@ one process. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from distdoctor.judge.survived import RAISED, last_line
 from distdoctor.model.facts.logs import LogSource, Match
@@ -20,17 +21,22 @@ def process(name: str) -> str:
     return _STREAM.sub("", name)
 
 
-def is_only_beside(source: LogSource, every: Iterable[LogSource]) -> bool:
-    """Whether ``source``, which tells of no work, needs no end: the other stream of its process ends with the end of
-    the job, or it is no rank's, and all ranks' logs end so."""
-    if source.progress or source.starting:
-        return False
+def only_beside(every: Iterable[LogSource]) -> Callable[[LogSource], bool]:
+    """Tell of each of these whether it needs no end, as it tells of no work: the other stream of its process ends with
+    the end of the job, or it is no rank's, and all ranks' logs end so."""
     logs = [one for one in every if one.kind == "log" and one.lines]
-    if any(one.done for one in logs if one is not source and process(one.name) == process(source.name)):
-        return True
+    done = Counter(process(one.name) for one in logs if one.done)
     ranks = [one for one in logs if is_ranks(one)]
     ended = {process(one.name) for one in ranks if one.done}
-    return not is_ranks(source) and bool(ranks) and all(process(one.name) in ended for one in ranks)
+    all_end = bool(ranks) and all(process(one.name) in ended for one in ranks)
+
+    def is_only_beside(source: LogSource) -> bool:
+        if source.progress or source.starting:
+            return False
+        own = bool(source.done and source.kind == "log" and source.lines)
+        return done[process(source.name)] > own or (not is_ranks(source) and all_end)
+
+    return is_only_beside
 
 
 def is_ranks(source: LogSource) -> bool:

@@ -13,7 +13,7 @@ BLOCK = 512
 PIECE = 1 << 20
 LONGEST_HEADER = 1 << 20
 """Bytes of a long name or a pax header; a path has 4,096 at most."""
-LONGEST_NAME = 1024
+LONGEST_NAME = 320
 """Characters kept of a name: its end."""
 CUT_OFF, DAMAGED = "the archive was cut off", "the archive is damaged"
 _REGULAR, _NO_DATA = b"0\x007", b"123456"
