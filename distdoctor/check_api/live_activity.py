@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_movement import MUCH, awaits_thread, gets_about, polls, ran_programs, switches_of
-from distdoctor.knowledge.job_threads import serves, who_has
-from distdoctor.knowledge.live_awaited import busy_children, outside_peer
+from distdoctor.knowledge.job_stacks import own_frame
+from distdoctor.knowledge.job_threads import serves, waiting, who_has
+from distdoctor.knowledge.live_awaited import busy_children, called_thread, outside_peer
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.durations import age_said
@@ -24,6 +25,8 @@ def does(job: LiveJob, rank: LiveRank) -> str:
     """``polls at job.py:5 (...)``: what the rank does, where, and why, as far as that is known."""
     verb, reason = _activity(job, rank)
     frame = rank.place.frame
+    if rank.waits and (thread := called_thread(rank)) is not None:
+        verb, reason, frame = "has not ended what they called", f"in a thread; {waiting(thread)}", own_frame(thread)
     at = f" at {frame.file}:{frame.line}" if frame is not None else ""
     return f"{verb}{at}{f' ({reason})' if reason else ''}"
 

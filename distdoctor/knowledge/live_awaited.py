@@ -37,6 +37,10 @@ class Awaited:
 def awaited(job: LiveJob) -> Awaited | None:
     """For whom the ranks that are here wait; None where they wait for nobody who is here, or that is not certain."""
     apart = [rank for rank in job.ranks if not rank.waits]
+    if job.ranks and not apart:
+        callers = [rank for rank in job.ranks if rank.place.kind == job_places.REMOTE]
+        called = [rank for rank in job.ranks if rank not in callers and called_thread(rank) is not None]
+        return Awaited(tuple(called), tuple(callers), sure=True) if callers and called else None
     if not apart or any(rank.place.kind not in _ELSEWHERE or may_wait_too(rank) for rank in apart):
         return None
     if all(rank.may_spin for rank in apart):
@@ -66,6 +70,12 @@ def may_wait_too(rank: LiveRank) -> bool:
     if main is None or main.frames or rank.place.sure:
         return main is None
     return in_flight(rank.process) or not sleeps(main)
+
+
+def called_thread(rank: LiveRank) -> JobThread | None:
+    """The thread of it that does what another rank has called, and has not ended."""
+    threads = rank.process.threads[1:]
+    return next((one for one in threads if job_stacks.was_called(one) and not job_stacks.calls_on(one)), None)
 
 
 def _left_locks(job: LiveJob) -> bool:

@@ -57,6 +57,20 @@ def test_who_may_be_in_a_collective_itself_is_not_named() -> None:
     assert (report.findings, report.verdict) == ((), "incomplete")
 
 
+def test_a_call_that_does_not_come_back_though_its_rank_waits_as_well() -> None:
+    called = (
+        Frame("look_up", "server.py", 5, own=True),
+        Frame("_run_function", "torch/distributed/rpc/internal.py", 9),
+    )
+    serves = process(0, call("barrier"))
+    serves = replace(serves, threads=(*serves.threads, JobThread(1500, "python", "S", call="futex", frames=called)))
+    asks = process(1, frames("torch/distributed/rpc/api.py:rpc_sync"))
+    report = judged(local(serves, asks, call("barrier"), call("barrier")))
+    assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
+    assert "for rank 0, which has not ended what they called at server.py:5" in report.findings[0].summary
+    assert warned(judged(local(call("barrier"), asks, call("barrier"), call("barrier")))) == []
+
+
 def saving(number: int, names: tuple[str, ...]) -> JobProcess:
     """A rank that waits in a collective, as does a thread of it."""
     one = process(number, REDUCE, threads=names)
