@@ -166,29 +166,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None:
         return
     yield from not_called(job)
-    store, alone = job.store, not job.ranks
-    if alone and (job.agents_meet or not (store is not None and store.joined)):
-        yield from live.agents_missing(job)
+    if not live.ranks_meet(job):
         return
-    if store is None or not (alone or (job.waiting and job.in_rendezvous)):
-        return
-    absent = [rank for rank in store.missing if rank not in job.numbers]
+    absent, _ = live.absent_ranks(job)
     if absent:
         yield missing(job, absent)
-    elif not store.tells_missing and job.world and store.arrived is not None and store.arrived < job.world:
-        count = job.world - store.arrived
-        yield Finding.about(
-            (),
-            f"{count} of {job.world} ranks {'has' if count == 1 else 'have'} not come to the store, which does not "
-            "tell which.",
-            evidence=(
-                f"{store.arrived} clients came to the store at {store.host} port {store.port}",
-                *live.others_wait(job, []),
-            ),
-            fixes=(Fix("Look on the other nodes whether their ranks run (distdoctor hang there)."),),
-            severity="warn" if live.perhaps_late(job) else None,
-            matters=live.perhaps_late(job),
-        )
 
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 What you see
 ------------
 Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
-RendezvousTimeoutError.
+RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`.
 
 Why it happens
 --------------
@@ -16,7 +16,8 @@ Run the same line on the nodes that are missing, and look at what it says there;
 
 When it is harmless
 -------------------
-When they only come later than --wait: the job itself waits up to 30 minutes. Where those that came show why the job
+When they only come later than --wait: torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`), 10
+with c10d (`join_timeout=`); ranks without torchrun wait up to 30 minutes. Where those that came show why the job
 fails, the others are not waited for. A job of `--nnodes MIN:MAX` with the c10d rendezvous starts without them
 once MIN nodes are there (last_call_timeout, 30 s, later).
 
@@ -36,6 +37,7 @@ from distdoctor.check_api import (
     Node,
     absent_nodes,
     claims_node0,
+    live,
     node0_name,
     some_of,
 )
@@ -145,6 +147,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         own = {*names}
         numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in own)
         yield finding(cluster, zero, its, names, numbers, roll, TOKEN if names == turned_away else None)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None:
+        return
+    if not live.ranks_meet(job):
+        yield from () if job.ranks else live.agents_missing(job)
+        return
+    of_joined, absent = live.absent_ranks(job)
+    store = job.store
+    if absent:
+        yield live.nodes_not_joined(job, absent)
+    elif not of_joined and store and not store.tells_missing and 0 <= (store.arrived or 0) < (job.world or 0):
+        yield live.nodes_not_joined(job, ())
 
 
 def finding(

@@ -1,6 +1,7 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
+from distdoctor.check_api.live_absent import absent_ranks, nodes_not_joined, ranks_meet
 from distdoctor.check_api.live_activity import does, where
 from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, other_ids, perhaps_late
 from distdoctor.check_api.live_master import (
@@ -43,6 +44,7 @@ __all__ = [
     "Member",
     "RendezvousView",
     "StoreView",
+    "absent_ranks",
     "agents_missing",
     "at_other_end",
     "awaited",
@@ -60,6 +62,7 @@ __all__ = [
     "looks_for_a_file",
     "master_of",
     "messages",
+    "nodes_not_joined",
     "other_ids",
     "other_threads",
     "others_wait",
@@ -68,6 +71,7 @@ __all__ = [
     "perhaps_late",
     "places",
     "rank_finding",
+    "ranks_meet",
     "recorded",
     "silent_links",
     "sockets_to_store",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from distdoctor.check_api.text import together
 from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.facts import AgentView, RendezvousView, StoreView
 from distdoctor.model.findings import Finding, Fix
 
 FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
 STARTED_NOW = "the job was started only now: they may still come"
+NOT_JOINED = "Some nodes have not joined the job"
 SHOWN = 8
 SILENT = 7.0
 """Seconds from which an agent counts as silent: it says every 5 s that it lives."""
@@ -49,22 +53,71 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
     came = len(rendezvous.agents) if rendezvous else view.clients if not view.rendezvous else None
     if came is None or came >= planned or (rendezvous is None and view.groups):
         return
-    limit = job.first.join_timeout
-    restarted = rendezvous is not None and bool(rendezvous.round)  # since when it waits is not known then
-    late = rendezvous is not None and limit is not None and (restarted or job.age < limit)
-    hosts = ", ".join(agent.host for agent in rendezvous.agents if agent.host) if rendezvous else ""
-    yield Finding.about(
-        not_back(job, came) if restarted else (),
-        f"{came} of {planned} nodes came {'back ' if restarted else ''}to torchrun's rendezvous"
-        f"{f' ({hosts})' if hosts else ''}; it waits for {planned - came} more"
-        f"{f', for {limit - job.age:.0f} s yet' if late and limit and not restarted else ''}.",
+    yield not_joined(job, view, rendezvous, came)
+
+
+def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None, came: int) -> Finding:
+    """Fewer nodes joined the rendezvous than it waits for."""
+    planned, limit = job.first.nnodes or 0, job.first.join_timeout
+    again = "re" if rendezvous is not None and rendezvous.round else ""  # since when it waits is not known then
+    absent = absent_numbers(job, came)
+    who = f"node{'s' if absent[1:] else ''} {together(map(str, absent[:SHOWN]))}" if absent else ""
+    who = who or f"{planned - came} node{'s' if planned - came > 1 else ''}"
+    waited = max((one.age for _, one in job.agents), default=0.0)
+    left = limit - waited if limit is not None and not again else 0.0
+    hosts = [agent.host for agent in rendezvous.agents if agent.host] if rendezvous else []
+    hosts = hosts or ([node.name for node, _ in job.agents] if absent else [])
+    meets = endpoint(job.first.master_addr or view.host, view.port)
+    late = job.young or bool(again)
+    return Finding.about(
+        not_back(job, came) if again else (),
+        f"{came} of {planned} nodes {again}joined {meets}{f' ({together(hosts[:SHOWN])})' if hosts else ''}; {who} "
+        f"{'has' if planned - came == 1 else 'have'} not {again}joined"
+        f"{'' if again else f' after {waited:.0f} s'}{f'; torchrun gives up in {left:.0f} s' if left > 0 else ''}.",
+        title=NOT_JOINED,
         evidence=(
-            f"the store at {view.host} port {view.port} counts {came}; the agent was started {job.age:.0f} s ago",
+            *(
+                f"{node.name}: torchrun (pid {agent.pid}) was started {agent.age:.0f} s ago"
+                for node, agent in job.agents
+            ),
+            f"the store at {view.host} port {view.port} counts {came}",
         ),
-        fixes=(Fix("Start the same torchrun line on the nodes that are missing, and look what it says there."),),
-        severity="warn" if late or job.young else None,
-        matters="they may still come in time" if late or job.young else "",
+        fixes=(start_absent(job, view, absent),),
+        severity="warn" if late else None,
+        matters=STARTED_NOW if job.young else "the nodes that were in it before may still come back" if late else "",
     )
+
+
+def absent_numbers(job: LiveJob, came: int) -> list[int]:
+    """The node ranks of those that did not join a static rendezvous, where all that joined are here; else empty."""
+    facts = [facts for _, facts in job.facts if any(one.role == "agent" for one in facts.processes)]
+    here = {one.node_rank for one in facts if one.node_rank is not None}
+    if job.first.rdzv_backend != "static" or len(here) != came:
+        return []
+    return [number for number in range(min(job.first.nnodes or 0, MOST_ABSENT)) if number not in here]
+
+
+def start_absent(job: LiveJob, view: StoreView, absent: list[int]) -> Fix:
+    """Start torchrun on the nodes that did not join; where it runs there, ``distdoctor check`` says what keeps them."""
+    static = job.first.rdzv_backend == "static"
+    number = str(absent[0]) if len(absent) == 1 else "N" if static else ""
+    line = check_line(job, job.first.nnodes or 0, job.first.nproc_per_node, number, view)
+    where = f"node {number}" if len(absent) == 1 else "each node that has not joined"
+    flag = f" and --node-rank {number}" if static else ""
+    return Fix(
+        f"Start torchrun on {where}, with the same line{flag}. If it runs there already, run this there: `{line}`."
+    )
+
+
+def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreView) -> str:
+    """The ``distdoctor check`` to run on a node that did not join, as its part of this job."""
+    first = job.first
+    line = f"distdoctor check --nnodes {nnodes}" + (f" --nproc-per-node {quote(nproc)}" if nproc else "")
+    if first.rdzv_backend == "c10d":
+        line += f" --rdzv-backend c10d --rdzv-endpoint {quote(endpoint(view.host, view.port))}"
+        return line + (f" --rdzv-id {quote(first.run_id)}" if first.run_id not in ("", "none") else "")
+    line += f" --node-rank {number}" if number else ""
+    return f"{line} --master-addr {quote(first.master_addr or view.host)} --master-port {view.port}"
 
 
 def other_ids(job: LiveJob) -> tuple[RendezvousView, ...]:

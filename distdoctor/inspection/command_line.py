@@ -29,8 +29,9 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.plan import DEFAULT_PORT
 from distdoctor.model.sanitize import without_userinfo
 
-_JOIN_TIMEOUT = 600.0
-"""Seconds that c10d waits for the least number of nodes (dynamic_rendezvous.py, ``RendezvousTimeout``)."""
+_JOIN_TIMEOUTS = {"c10d": ("join_timeout", 600.0), "static": ("timeout", 900.0)}
+"""The setting of --rdzv-conf that says how many seconds the agents wait for each other, and its default
+(dynamic_rendezvous.py, ``RendezvousTimeout``; launcher/api.py, ``LaunchConfig.__post_init__``)."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,19 @@ class AgentOptions:
         return number_of(self.node_rank or "0") if self.rdzv_backend == "static" else None
 
     @property
-    def join_timeout(self) -> float:
-        """Seconds that the agents wait for each other."""
-        match = re.search(r"(?:^|,)(?:join_)?timeout=(\d{1,7})", self.rdzv_conf)
-        return float(match[1]) if match else _JOIN_TIMEOUT
+    def join_timeout(self) -> float | None:
+        """Seconds that the agents wait for each other; None where the rendezvous is neither static nor c10d."""
+        if self.rdzv_backend not in _JOIN_TIMEOUTS:
+            return None
+        name, default = _JOIN_TIMEOUTS[self.rdzv_backend]
+        match = re.search(rf"(?:^|,)\s*{name}\s*=\s*(\d{{1,7}})\s*(?:,|$)", self.rdzv_conf)
+        return float(match[1]) if match else default
+
+    @property
+    def awaited_nodes(self) -> int | None:
+        """The number of nodes that must join before the ranks start: the least of MIN:MAX with c10d, the most with the
+        static rendezvous (static_tcp_rendezvous.py: ``world_size = params.max_nodes``)."""
+        return None if self.nodes is None else self.nodes[self.rdzv_backend == "static"]
 
 
 def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:

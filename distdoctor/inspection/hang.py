@@ -193,7 +193,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
     if not address and options and options.rdzv_backend == "static" and options.endpoint:
         address, port = options.endpoint[0], str(options.endpoint[1])
     number = number_of(port)
-    nodes = options.nodes if options else None
+    nodes = options.awaited_nodes if options else None
     world = next((one.world_size for one in ranks if one.world_size is not None), None)
     local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
     nodes_told = (one.node_rank for one in ranks if one.node_rank is not None)
@@ -205,8 +205,9 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
         master_port=number if number is not None else DEFAULT_PORT if address else None,
         rdzv_backend=options.rdzv_backend if options else "",
         rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
-        join_timeout=options.join_timeout if options and options.rdzv_backend == "c10d" else None,
-        nnodes=nodes[0] if nodes else -(-world // local) if world and local else None,
+        join_timeout=options.join_timeout if options else None,
+        nnodes=nodes if nodes else -(-world // local) if world and local else None,
+        nproc_per_node=options.nproc_per_node if options else str(local or ""),
         node_rank=next(nodes_told, options.static_node_rank if options else None),
         world_size=world,
         netns=found.netns,

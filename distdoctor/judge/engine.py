@@ -93,7 +93,8 @@ def is_on_job(cluster: Cluster) -> bool:
 def _judges(cluster: Cluster, checks: Sequence[Check]) -> list[tuple[Check, Callable[[Cluster], Iterable[Finding]]]]:
     """The checks that can say something of such facts, and by which of their functions."""
     if is_on_job(cluster):
-        of_job = [(check, check.judge_job) for check in checks if check.judge_job is not None]
+        # INCOMPLETE is about a node that ``check`` never saw: of a job that waits, the wait itself is seen.
+        of_job = [(replace(check, incomplete=False), check.judge_job) for check in checks if check.judge_job]
         of_calls = [(check, check.judge) for check in checks if check.stage in OF_CALLS and cluster.calls]
         return [*of_calls, *of_job]
     return [

@@ -170,8 +170,8 @@ def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None
     endpoint = store((), rendezvous=(RendezvousView("job7", 1, agents=(AgentView(host="host0", pid=90),)),))
     report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC))
     (finding,) = report.findings
-    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", ("host1",))
-    assert finding.summary == "1 of 2 nodes came back to torchrun's rendezvous (host0); it waits for 1 more."
+    assert (finding.check, finding.severity, finding.nodes) == ("store/nodes-missing", "warn", ("host1",))
+    assert finding.summary == "1 of 2 nodes rejoined host0:29500 (host0); 1 node has not rejoined."
     assert (report.verdict, report.details["job"]["state"]) == ("warn", "waits")
 
 
@@ -194,8 +194,8 @@ def test_another_job_s_agents_at_the_same_store_are_not_these() -> None:
     agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0)
     told = {"run_id": "job0", "nnodes": 3, **ELASTIC}
     (finding,) = judged(node(agent, stores=(store((), rendezvous=(OTHER, MINE)),), **told)).findings
-    assert finding.check == "collective/rank-missing"
-    assert finding.summary.startswith("1 of 3 nodes came to torchrun's rendezvous (host0); it waits for 2 more")
+    assert finding.check == "store/nodes-missing"
+    assert finding.summary.startswith("1 of 3 nodes joined host0:29500 (host0); 2 nodes have not joined after 60 s")
 
 
 def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
@@ -204,7 +204,7 @@ def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
     endpoint = store((), rendezvous=(RendezvousView("job7", 1, agents=(AgentView(host="host0", pid=90),)),))
     report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC | {"nnodes": 1}))
     (finding,) = report.findings
-    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", ())
+    assert (finding.check, finding.severity, finding.nodes) == ("store/nodes-missing", "warn", ())
     assert finding.summary == (
         "1 node came back to torchrun's rendezvous (host0), which is enough: it begins once 30 s have passed for "
         "others to come."
@@ -229,7 +229,7 @@ def test_an_agent_that_was_killed_is_still_counted_for_15_s(
     endpoint = store((), rendezvous=(RendezvousView("job7", 0, complete=True, agents=(there,), waiting=(back,)),))
     report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC))
     (finding,) = report.findings
-    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", blamed)
+    assert (finding.check, finding.severity, finding.nodes) == ("store/nodes-missing", "warn", blamed)
     assert finding.summary == (
         "host0 (torchrun, pid 90) waits for the next round of torchrun's rendezvous: the last one still counts "
         f"{host} (torchrun, pid 91)."

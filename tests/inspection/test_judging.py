@@ -130,7 +130,7 @@ FOUND = {
     ),
     "node missing": (
         node(WAITING_HOST, process(1, MAKING, threads=BEGUN, call="poll"), stores=(store((1,), clients=2),)),
-        ("collective/rank-missing", (2, 3), ()),
+        ("store/nodes-missing", (2, 3), ()),
     ),
     "filtered": (
         node(process(2, RENDEZVOUS, threads=(), sockets=(SILENT,)), stores=(NO_ANSWER,), name="host1"),

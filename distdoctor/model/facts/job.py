@@ -218,9 +218,12 @@ class JobFacts:
     """torchrun's ``static`` or ``c10d``; empty without torchrun."""
     rdzv_endpoint: str = ""
     join_timeout: float | None = None
-    """Seconds for which its agents wait for each other; None without the c10d rendezvous."""
+    """Seconds for which its agents wait for each other; None without torchrun. Of a static rendezvous facts of older
+    versions lack it."""
     nnodes: int | None = None
     """How many nodes it is to have, as far as its command lines or variables say."""
+    nproc_per_node: str = ""
+    """Ranks per node as torchrun or the variables say: a number, or ``gpu``, ``cpu`` or ``auto``; empty if unknown."""
     node_rank: int | None = None
     world_size: int | None = None
     netns: str = ""
