@@ -322,10 +322,10 @@ def test_nodes_that_slurm_never_started_are_said_before_the_job_and_last_where_i
     step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NODELIST": "n[0-1]"}
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "3", "--rdzv-backend", "c10d")
     where = ("--rdzv-endpoint", "localhost:29781", "--rdzv-conf", "join_timeout=25", "none.py")
-    hang = ("--hang-after", "2")
-    done = run(*torchrun, *where, options=hang, **task, **step, SLURM_STEP_NUM_NODES="2")
+    env = {**task, **step, "SLURM_STEP_NUM_NODES": "2"}
+    done = run(*torchrun, *where, options=("--hang-after", "2"), **env)
     told = [line for line in done.stderr.decode().splitlines() if "1 node was never started" in line]
     assert len(told) >= 2 and len({*told}) == 1, done.stderr.decode()  # before the job, and where it was looked at
     assert "SLURM started 2 nodes, and the job is planned for 3 (--nnodes 3)" in told[0]
-    short = run(*python("0"), **task, **step, SLURM_STEP_NUM_NODES="2")
+    short = run(*python("0"), **env)  # type: ignore[arg-type]
     assert "never started" not in short.stderr.decode()
