@@ -153,6 +153,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None:
         return
+    if job.first.ray is not None and not job.ranks:
+        yield from live.not_placed(job)
+        return
     if not live.ranks_meet(job):
         yield from () if job.ranks else live.agents_missing(job)
         return

@@ -21,6 +21,7 @@ from distdoctor.check_api.live_ranks import (
     rank_finding,
     where_ranks_are,
 )
+from distdoctor.check_api.live_ray import not_placed
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_calls as calls
@@ -63,6 +64,7 @@ __all__ = [
     "master_of",
     "messages",
     "nodes_not_joined",
+    "not_placed",
     "other_ids",
     "other_threads",
     "others_wait",

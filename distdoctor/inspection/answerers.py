@@ -55,7 +55,7 @@ def _other_end(one: JobProcess, tables: SocketTables) -> str:
     main = one.main
     if main is None or not main.call or (main.frames and main.frames[0].file.startswith("torch/")):
         return ""
-    call = thread_names.call_of(one.pid, one.pid)
+    call = thread_names.call_of(one.pid, one.main.tid if one.main else one.pid)
     mine = thread_names.asked_by(one.pid, call, tables) if call else None
     return tables.other_end(one.pid, mine) if mine is not None else ""
 

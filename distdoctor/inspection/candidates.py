@@ -6,10 +6,10 @@ import os
 import pwd
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from distdoctor.inspection import proc_files, thread_names
+from distdoctor.inspection import proc_files, ray_session, thread_names
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
 from distdoctor.model.sanitize import ADDRESS_VARIABLES, without_userinfo
 
@@ -46,6 +46,10 @@ class Candidate:
     torch: str | None = None
     """As of :class:`~distdoctor.model.facts.JobProcess`."""
     netns: str = ""
+    ray: str = ""
+    """The job of Ray that it belongs to, as driver or as an actor of Ray Train; empty for all others."""
+    ray_group: int = 0
+    """The process that started this worker of Ray Train and all others of its group; 0 where it is none."""
 
     @cached_property
     def thread_names(self) -> tuple[str, ...]:
@@ -84,6 +88,8 @@ class Scan:
     """The parent of every process of this host."""
     unreadable: tuple[Candidate, ...] = ()
     """Those that look like a job and are not ours to see."""
+    ray: tuple[ray_session.Session, ...] = ()
+    """Ray's sessions."""
 
     def above(self, pid: int) -> list[int]:
         """The processes above ``pid``, the nearest first."""
@@ -102,21 +108,22 @@ def scan() -> Scan:
     empty = Scan({}, parents)
     told = {pid: word for pid in stats if (word := _doctors_command(proc_files.command(pid))) is not None}
     doctors = {pid for pid, word in told.items() if word != "run"} | {os.getpid()}
+    ray = tuple(ray_session.sessions(stats))
     ours = {os.getpid(), *empty.above(os.getpid()), *told}
     for pid, one in stats.items():
         if pid in ours or not doctors.isdisjoint(empty.above(pid)):
             continue
-        candidate = _candidate(pid, one)
+        candidate = _candidate(pid, one, ray)
         if candidate is None:
             continue
         if candidate.readable:
             candidates[pid] = candidate
         else:
             unreadable.append(candidate)
-    return Scan(candidates, parents, tuple(unreadable))
+    return Scan(candidates, parents, tuple(unreadable), ray)
 
 
-def _candidate(pid: int, stat: proc_files.Stat) -> Candidate | None:
+def _candidate(pid: int, stat: proc_files.Stat, ray: tuple[ray_session.Session, ...]) -> Candidate | None:
     command = tuple(proc_files.command(pid))
     name = (proc_files.text(pid, "comm", 64) or "").strip()
     if not command[0] and stat.state != "Z":
@@ -133,7 +140,26 @@ def _candidate(pid: int, stat: proc_files.Stat) -> Candidate | None:
     torch = _torch_of(pid)
     netns = proc_files.link(pid, "ns/net") or ""
     one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables, True, torch, netns)
-    return one if torch is not None or one.is_agent or any(word in variables for word in STARTED_BY) else None
+    one = _of_ray(one, ray) if ray else one
+    return (
+        one if one.ray or torch is not None or one.is_agent or any(word in variables for word in STARTED_BY) else None
+    )
+
+
+def _of_ray(one: Candidate, sessions: tuple[ray_session.Session, ...]) -> Candidate:
+    """The process with what Ray's session says of it: a worker of Ray Train gets its numbers, which are only in the
+    worker's memory."""
+    for session in sessions:
+        worker = session.workers.get(one.pid)
+        job = one.variables.get("RAY_JOB_ID", "") if str(session.raylet) == one.variables.get("RAY_RAYLET_PID") else ""
+        if worker is not None and job:
+            variables = one.variables | worker.variables
+            return replace(one, variables=variables, ray=f"{job} of {session.name}", ray_group=worker.group)
+        if job and ray_session.trains(one.command):
+            return replace(one, ray=f"{job} of {session.name}")
+        if not job and (job := ray_session.job_of_driver(one.pid, session)):
+            return replace(one, ray=f"{job} of {session.name}")
+    return one
 
 
 def _is_python(pid: int, command: tuple[str, ...], name: str) -> bool:

@@ -118,3 +118,16 @@ def _together(job: LiveJob) -> str:
     places = {rank.place.said() for rank in job.ranks}
     where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({places_of(job.ranks)})"
     return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"
+
+
+def ray_without_workers(job: LiveJob) -> str:
+    """Ray's driver or controller is here, and no worker of Ray Train: where these are, and how to ask Ray."""
+    view = job.first.ray
+    elsewhere = dict.fromkeys(view.workers.values()) if view is not None else {}
+    if elsewhere:
+        return f"Ray's workers of this job are on other nodes: run distdoctor hang on {', '.join([*elsewhere][:8])}"
+    unread = "" if view is not None and view.status else ", whose status is on the head node"
+    return (
+        f"no worker of Ray Train is on this node, and nothing waits to be placed as far as is seen here{unread}: "
+        "run `ray status` and `ray list actors --filter state=ALIVE`"
+    )

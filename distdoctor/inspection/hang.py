@@ -189,6 +189,8 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
     launcher = "torchrun" if options or found.variable("TORCHELASTIC_RUN_ID") else "env"
     if launcher == "env" and not any(one.rank is not None for one in ranks):
         launcher = "fork"
+    if found.ray is not None:
+        launcher = "ray"
     address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
     if not address and options and options.rdzv_backend == "static" and options.endpoint:
         address, port = options.endpoint[0], str(options.endpoint[1])
@@ -211,6 +213,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
         node_rank=next(nodes_told, options.static_node_rank if options else None),
         world_size=world,
         netns=found.netns,
+        ray=found.ray,
         processes=tuple(sorted(processes, key=_order)),
         seconds=round(apart, 2),
         notes=tuple(notes),

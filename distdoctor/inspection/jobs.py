@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from distdoctor.inspection import proc_files
+from distdoctor.inspection import proc_files, ray_jobs
 from distdoctor.inspection.candidates import DATA_WORKER, Candidate, Scan
 from distdoctor.inspection.command_line import AgentOptions, of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import endpoint
+from distdoctor.model.facts import RayView
 from distdoctor.model.facts.job import Role
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
 
@@ -30,6 +31,8 @@ class Found:
     members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
     options: AgentOptions | None = None
     """torchrun's, where an agent of it is here."""
+    ray: RayView | None = None
+    """What Ray's files say, where Ray started it."""
     beside: str = ""
     """The other jobs of this machine that were passed over, as they are called, with a process of each."""
 
@@ -82,7 +85,8 @@ def find(scan: Scan, wanted: int | None = None) -> list[Found]:
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
     _with_children(found.values(), scan)
-    return of_one_world(joined([job for job in found.values() if job.ranks or job.options]))
+    ray_jobs.add_views(found.values(), scan)
+    return of_one_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
 
 
 def of_one_world(jobs: Iterable[Found]) -> list[Found]:
@@ -160,6 +164,8 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         above = _nearest(scan, pid, roles)
         if one.is_agent and not _is_rank(one):
             roles[pid] = "agent"
+        elif one.ray and not (one.ray_group or one.is_distributed):
+            roles[pid] = "launcher"
         elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
             roles[pid] = "loader" if one.name == DATA_WORKER else "child"
         elif _is_rank(one) or one.is_distributed or (pid == wanted and not _starts_ranks(pid, scan)):
@@ -245,6 +251,8 @@ def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
 
 def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
     """What its job is called: by its agent, else by where the ranks meet, else by the process that started them."""
+    if one.ray:
+        return ray_jobs.name_of(one, scan)
     chain = [one.pid, *(pid for pid in scan.above(one.pid) if pid in roles)]
     agent = next((pid for pid in chain if roles[pid] == "agent"), None)
     if agent is not None:

@@ -69,12 +69,13 @@ class Look:
     """Of its other threads: how often each gave up the processor."""
 
 
-def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
-    """A look at a process; None where it is gone."""
-    whole, main = proc_files.stat(pid), proc_files.stat(f"{pid}/task/{pid}")
+def look(pid: int, at: float, frames: tuple[Frame, ...] = (), main_thread: int | None = None) -> Look | None:
+    """A look at a process; None where it is gone. ``main_thread``: the one that counts as its main one, if another."""
+    thread = f"{pid}/task/{main_thread or pid}"
+    whole, main = proc_files.stat(pid), proc_files.stat(thread)
     if whole is None:
         return None
-    io, status = proc_files.numbers(pid, "io"), proc_files.numbers(f"{pid}/task/{pid}", "status")
+    io, status = proc_files.numbers(pid, "io"), proc_files.numbers(thread, "status")
     spent, read, written, exchanged = _of_torch(pid)
     return Look(
         at,
@@ -83,10 +84,10 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
         io.get("rchar", 0) - read,
         io.get("wchar", 0) - written,
         status.get("voluntary_ctxt_switches", 0),
-        (proc_files.text(pid, "syscall", 400) or "").partition(" 0x7")[0],
+        (proc_files.text(thread, "syscall", 400) or "").partition(" 0x7")[0],
         frames,
         exchanged,
-        feeding.switches(pid),
+        {tid: times for tid, times in feeding.switches(pid).items() if tid != main_thread},
     )
 
 
@@ -107,9 +108,9 @@ def _of_torch(pid: int) -> tuple[float, int, int, int]:
     return spent, read, written, exchanged
 
 
-def idle(pid: int) -> float | None:
-    """For how many seconds its main thread has not run; None where that is not known. To be asked before anything that
-    wakes it, as py-spy does."""
+def idle(pid: int | str) -> float | None:
+    """For how many seconds its main thread, or the thread ``PID/task/TID``, has not run; None where that is not known.
+    To be asked before anything that wakes it, as py-spy does."""
     then, cpu = proc_files.last_run(pid), proc_files.last_cpu(pid)
     if then is None or cpu is None:
         return None
@@ -155,7 +156,7 @@ def moved(before: Look, after: Look) -> Moved:
     )
 
 
-def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
+def process(one: Candidate, role: Role, tables: SocketTables, main_thread: int | None = None) -> JobProcess:
     """What /proc shows of a process now, but for its stack and what moved."""
     env, stat = one.variables, proc_files.stat(one.pid)
     readable = one.readable and (role == "child" or os.access(f"/proc/{one.pid}/environ", os.R_OK))
@@ -176,7 +177,7 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
             restart=number_of(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
             variables=environment(variables(env)) if role in ("rank", "agent") else {},
             torch=one.torch,
-            threads=threads(one.pid, tables) if role != "child" else threads(one.pid, tables)[:1],
+            threads=threads(one.pid, tables, main_thread)[: None if role != "child" else 1],
             sockets=tables.of(one.pid) if role != "child" else None,
             files=_files(one.pid) if role == "rank" else (),
             readable=readable,
@@ -185,18 +186,19 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
     )
 
 
-def threads(pid: int, tables: SocketTables) -> tuple[JobThread, ...]:
-    """Its threads, the main one first. Of too many those of torch.distributed are told, and the first of the others."""
-    names = thread_names.names_of(pid)
-    first = sorted(names, key=lambda tid: (tid != pid, not names[tid].startswith(DISTRIBUTED), tid))[:MOST_THREADS]
+def threads(pid: int, tables: SocketTables, main_thread: int | None = None) -> tuple[JobThread, ...]:
+    """Its threads, the main one first, or what counts as that. Of too many those of torch.distributed are told, and
+    the first of the others."""
+    names, main = thread_names.names_of(pid), main_thread or pid
+    first = sorted(names, key=lambda tid: (tid != main, not names[tid].startswith(DISTRIBUTED), tid))[:MOST_THREADS]
     # In the order in which they were begun, which that of their numbers is only as long as these do not start anew.
     begun = {tid: one.started for tid in first if (one := proc_files.stat(f"{pid}/task/{tid}")) is not None}
-    tids = sorted(first, key=lambda tid: (tid != pid, begun.get(tid, 0.0), tid))
-    return tuple(_thread(pid, tid, names[tid], tables) for tid in tids)
+    tids = sorted(first, key=lambda tid: (tid != main, begun.get(tid, 0.0), tid))
+    return tuple(_thread(pid, tid, names[tid], tables, main) for tid in tids)
 
 
-def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
-    task = f"{pid}/task/{tid}"
+def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: int) -> JobThread:
+    task, main = f"{pid}/task/{tid}", tid == main_thread
     stat = proc_files.stat(task)
     words = (proc_files.text(task, "syscall", 400) or "").split()
     call = name_of(*words[:2]) if words and words[0].lstrip("-").isdecimal() else ""
@@ -212,14 +214,13 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
             reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
         if reads.startswith("pipe:") and words[1] in _OUTPUT:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
-    if tid == pid and call in _SERVES and (port := thread_names.port_served(pid, (call, *words[1:]), tables)):
+    if main and call in _SERVES and (port := thread_names.port_served(pid, (call, *words[1:]), tables)):
         reads = f"{SERVES}{port}"
     if call in _POLLS and not reads and not name.startswith(DISTRIBUTED):
         asked = thread_names.asked_by(pid, (call, *words[1:]), tables)
         reads = f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
     # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
-    main = tid == pid
-    asleep = left(pid, words, idle(pid) if main else None) if call == SLEEP or (call in EVENTS and main) else None
+    asleep = left(pid, words, idle(task) if main else None) if call == SLEEP or (call in EVENTS and main) else None
     state = stat.state if stat else ""
     return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)
 

@@ -4,7 +4,7 @@ function."""
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from distdoctor.inspection import proc_files, stacks
 from distdoctor.knowledge.job_movement import PATHS
@@ -32,42 +32,46 @@ def path_of(frames: Iterable[Frame]) -> Path:
     return tuple((frame.file, frame.function) for frame in frames if frame.file.endswith(".py"))
 
 
-def paths(traced: Collection[int], end: float, alone: bool = True) -> dict[int, set[Path]]:
-    """The paths at which each process that computes was seen until ``end`` (time.monotonic()). None is looked at where
+def paths(
+    traced: Collection[int], end: float, alone: bool = True, mains: Mapping[int, int] | None = None
+) -> dict[int, set[Path]]:
+    """The paths at which each process that computes was seen until ``end`` (time.monotonic()). ``mains``: the threads
+    that count as their main ones. None is looked at where
     all compute, and are ``alone``: nobody waits for them."""
     if end - time.monotonic() < 2 * _WATCHED or (alone and len(traced) < 2):
         return {}
-    before = {pid: _main(pid) for pid in traced}
+    main_of = {pid: (mains or {}).get(pid, pid) for pid in traced}
+    before = {pid: _main(pid, main_of[pid]) for pid in traced}
     time.sleep(_WATCHED)
-    busy = [pid for pid in traced if _computes(before[pid], _main(pid))]
+    busy = [pid for pid in traced if _computes(before[pid], _main(pid, main_of[pid]))]
     everyone = len(busy) == len(traced)
     if not busy or (everyone and alone):
         return {}
     found: dict[int, set[Path]] = {pid: set() for pid in busy[: MOST_OF_ALL if everyone else MOST_PROCESSES]}
-    ran = {pid: _cpu(pid) for pid in found}
+    ran = {pid: _cpu(pid, main_of[pid]) for pid in found}
     taken = dict.fromkeys(found, 0)
     while time.monotonic() <= end + MORE_SECONDS:
         left = [pid for pid in found if taken[pid] < MOST_SAMPLES and len(found[pid]) < PATHS]
         if not left:
             break
         # Who got no processor since the last sample is where it was, which says nothing.
-        moved = {pid: cpu for pid in left if (cpu := _cpu(pid)) > ran[pid] or not taken[pid]}
+        moved = {pid: cpu for pid in left if (cpu := _cpu(pid, main_of[pid])) > ran[pid] or not taken[pid]}
         for pid, (stack, _) in stacks.read(moved).items():
-            if pid in stack:
-                found[pid].add(path_of(stack[pid]))
+            if main_of[pid] in stack:
+                found[pid].add(path_of(stack[main_of[pid]]))
             taken[pid] += 1
             ran[pid] = moved[pid]
         time.sleep(BETWEEN)
     return found
 
 
-def _main(pid: int) -> proc_files.Stat | None:
-    return proc_files.stat(f"{pid}/task/{pid}")
+def _main(pid: int, tid: int) -> proc_files.Stat | None:
+    return proc_files.stat(f"{pid}/task/{tid}")
 
 
-def _cpu(pid: int) -> float:
+def _cpu(pid: int, tid: int) -> float:
     """Processor time of its main thread in seconds; 0.0 where it has ended."""
-    found = _main(pid)
+    found = _main(pid, tid)
     return found.cpu if found is not None else 0.0
 
 

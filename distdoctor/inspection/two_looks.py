@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distdoctor.inspection import answerers, feeding, file_locks, jobs, looks, pipe_ends, proc_files, samples, stacks
-from distdoctor.inspection.candidates import Scan
+from distdoctor.inspection.candidates import Candidate, Scan
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
+from distdoctor.inspection.training_threads import may_have_training_thread, training_thread
 from distdoctor.model.facts import JobProcess
 from distdoctor.model.launch_settings import WORLD_SIZE
 
@@ -40,10 +41,11 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     """Two looks, ``apart`` seconds from each other; ``meanwhile`` is called between them. ``wanted``: which stacks, as
     ``--stacks`` tells."""
     traced, reason = _traced(found, wanted)
-    idle = {pid: looks.idle(pid) for pid in found.members}
+    idle = {pid: _idle(one) for pid, (one, _) in found.members.items()}
     first_stacks = stacks.read(traced)
+    mains = {pid: training_thread(pid, stack) for pid, (stack, _) in first_stacks.items()}
     began = time.monotonic()
-    first = {pid: looks.look(pid, began) for pid in found.members}
+    first = {pid: looks.look(pid, began, main_thread=mains.get(pid)) for pid in found.members}
     meanwhile()
     here = [pid for pid in traced if found.members[pid][1] == "rank"]
     world = found.variable(WORLD_SIZE.variables[0])
@@ -51,16 +53,18 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
     # What was done meanwhile takes most of the time on a busy machine: some is left for the samples all the same.
     until = max(began + apart, time.monotonic() + min(apart, samples.LEAST_SECONDS))
-    paths = samples.paths(here, until, alone=sure and world == str(len(here)))
+    paths = samples.paths(here, until, alone=sure and world == str(len(here)), mains=mains)
     time.sleep(max(0.0, began + apart - time.monotonic()))
-    second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
+    second = {pid: looks.look(pid, time.monotonic(), main_thread=mains.get(pid)) for pid in found.members}
     seconds = time.monotonic() - began
     tables = SocketTables()
     numbers_of_others = jobs.inherited(found, scan)
     last = {
-        pid: looks.process(one, role, tables) for pid, (one, role) in found.members.items() if second[pid] is not None
+        pid: looks.process(one, role, tables, mains.get(pid))
+        for pid, (one, role) in found.members.items()
+        if second[pid] is not None
     }
-    last |= _settled(last, found, tables, {pid: one.main_cpu for pid, one in first.items() if one is not None})
+    last |= _settled(last, found, tables, mains, {pid: one.main_cpu for pid, one in first.items() if one is not None})
     last |= _going_on(last)
     gone = [pid for pid in found.members if pid not in last]
     ended = [above for pid in gone for above in scan.above(pid)]
@@ -73,7 +77,7 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
         awake = feeding.woke(pid, before.others, after.others)
         moved = replace(looks.moved(before, after), fed=feeding.fed(pid, awake, seconds), woke=tuple(sorted(awake)))
         moved = replace(moved, ended=ended.count(pid))
-        seen = replace(seen, moved=moved, idle=idle[pid])
+        seen = replace(seen, moved=moved, idle=idle[pid].get(mains.get(pid, pid)))
         if pid in numbers_of_others:
             seen = replace(seen, rank=None, local_rank=None)
         seen = with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ()))
@@ -86,7 +90,11 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
 
 
 def _settled(
-    seen: Mapping[int, JobProcess], found: Found, tables: SocketTables, before: Mapping[int, float]
+    seen: Mapping[int, JobProcess],
+    found: Found,
+    tables: SocketTables,
+    mains: Mapping[int, int],
+    before: Mapping[int, float],
 ) -> dict[int, JobProcess]:
     """Those that were about to run and have hardly run since the first look, looked at once more: who looks every
     second whether something has come is seen to sleep then. ``before``: the processor time of the main threads."""
@@ -94,9 +102,9 @@ def _settled(
     waking = [pid for pid, one in seen.items() if _about_to_run(one)]
     for _ in range(SETTLES if waking else 0):
         time.sleep(SETTLING)
-        stats = {pid: proc_files.stat(f"{pid}/task/{pid}") for pid in waking}
+        stats = {pid: proc_files.stat(f"{pid}/task/{mains.get(pid, pid)}") for pid in waking}
         waking = [pid for pid, one in stats.items() if one is not None and one.cpu - before.get(pid, one.cpu) < RESTED]
-        later |= {pid: looks.process(*found.members[pid], tables) for pid in waking}
+        later |= {pid: looks.process(*found.members[pid], tables, mains.get(pid)) for pid in waking}
         waking = [pid for pid in waking if _about_to_run(later[pid])]
         if not waking:
             break
@@ -114,6 +122,12 @@ def _going_on(seen: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
         if len(going) == len(stopped):
             break
     return going
+
+
+def _idle(one: Candidate) -> dict[int, float | None]:
+    """For how long its main thread has not run; of a worker of Ray's each thread, of which one may count as that."""
+    tids = map(int, proc_files.names(one.pid, "task")) if may_have_training_thread(one.command) else [one.pid]
+    return {tid: looks.idle(f"{one.pid}/task/{tid}") for tid in tids}
 
 
 def _about_to_run(one: JobProcess) -> bool:
@@ -144,8 +158,9 @@ def with_stacks(
         return one
     frames, error = after
     threads = tuple(replace(thread, frames=frames.get(thread.tid, ())) for thread in one.threads)
-    if before is not None and one.moved is not None and one.pid in before[0] and one.pid in frames:
-        python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
+    main = one.main.tid if one.main is not None else one.pid
+    if before is not None and one.moved is not None and main in before[0] and main in frames:
+        python = [tuple(f for f in stack[main] if f.file.endswith(".py")) for stack in (before[0], frames)]
         ways = {*paths, *map(samples.path_of, python)} if paths else ()
         one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(ways) or None))
     return replace(one, threads=threads, stack_error=error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from distdoctor.inspection.elsewhere import ask, from_outside, meet_apart, places_of
+from distdoctor.inspection.elsewhere import ask, from_outside, meet_apart, places_of, ray_without_workers
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import awaits_thread, gets_about, polls
 from distdoctor.knowledge.job_places import ENDED, UNSEEN
@@ -33,6 +33,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost or awaited(job) is not None):
         return "moves" if busy and not still and not lost else "waits", "warn", []
+    if not job.ranks and job.first.ray is not None:
+        return "unknown", "incomplete", [ray_without_workers(job)]
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
     if lost and all(rank.place.kind == ENDED for rank in lost):

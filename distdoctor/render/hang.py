@@ -67,7 +67,7 @@ def write_head(page: Page, report: Report, dot: str) -> None:
 
 _HELD = ("hangs", "waits", "computes", "unknown")
 """States of which one asks since when."""
-_LAUNCHERS = {"env": "by variables", "fork": "forked"}
+_LAUNCHERS = {"env": "by variables", "fork": "forked", "ray": "Ray"}
 
 
 def write_table(page: Page, report: Report, verbose: int) -> None:

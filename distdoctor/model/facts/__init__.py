@@ -47,6 +47,7 @@ from distdoctor.model.facts.job import (
     Socket,
 )
 from distdoctor.model.facts.job_debug import RasCount, RasRank, RasView, RecordedCall, RecorderView, WorkerServer
+from distdoctor.model.facts.job_ray import RayBundle, RayDemand, RayView
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
 from distdoctor.model.facts.limits import Limits, SharedMemory
@@ -158,6 +159,9 @@ __all__ = [
     "RasCount",
     "RasRank",
     "RasView",
+    "RayBundle",
+    "RayDemand",
+    "RayView",
     "RdmaFacts",
     "RdmaPort",
     "RecordedCall",

@@ -10,6 +10,7 @@ from typing import Literal
 
 from distdoctor.model.facts.host import BuildLock
 from distdoctor.model.facts.job_debug import RasView, WorkerServer
+from distdoctor.model.facts.job_ray import RayView
 from distdoctor.model.facts.job_store import StoreView
 
 Role = Literal["agent", "launcher", "rank", "loader", "child"]
@@ -210,7 +211,8 @@ class JobFacts:
     id: str
     """What tells it from the other jobs of this host: its run id, or where its ranks meet."""
     launcher: str = ""
-    """``torchrun``, ``env`` (the variables were set by hand or by a script), ``fork`` (one script starts the ranks)."""
+    """``torchrun``, ``env`` (the variables were set by hand or by a script), ``fork`` (one script starts the ranks),
+    ``ray`` (Ray Train)."""
     run_id: str = ""
     master_addr: str = ""
     master_port: int | None = None
@@ -235,6 +237,8 @@ class JobFacts:
     """What the servers of torch.distributed.debug told, where the job has them."""
     ras: RasView | None = None
     """What NCCL's RAS told, where it listens here."""
+    ray: RayView | None = None
+    """What Ray's files say, where Ray started the job."""
     locks: tuple[BuildLock, ...] = ()
     """Those where its ranks build extensions."""
     strangers: tuple[int, ...] = ()
