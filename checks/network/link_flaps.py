@@ -15,15 +15,16 @@ Take the node out of use; reseat or replace cable and transceiver, and look at t
 
 When it is harmless
 -------------------
-One loss of the link, as when a cable is plugged in, or its MTU is set, is not reported; nor is one of each part of a
-bond, as when their switch is started anew, or of an interface that the job does not use.
+One loss of the link in the kernel's log, as when a cable is plugged in, or its MTU is set, is not reported; nor is one
+of each part of a bond, as when their switch is started anew, or of an interface that the job does not use. A loss while
+the check runs is reported, and harmless only if somebody switched the card or its switch port just then.
 
 See also
 --------
 mesh/packet-loss, network/no-route
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, data_interface, names_of
 
@@ -64,29 +65,57 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = {node: lines for node in cluster.nodes if len(lines := losses(node)) >= OFTEN}
-    if bad:
-        yield Finding.about(
-            bad,
-            f"The network card of {names_of(list(bad))} lost its link {max(map(len, bad.values()))} times of late.",
-            evidence=(f"{node.name}: the kernel's log: {line}" for node, lines in bad.items() for line in lines[-3:]),
-            fixes=(
-                Fix.on(
-                    node,
-                    "Take the node out of use; look at cable and transceiver, and at the errors that both ends count.",
-                    commands=(f"ethtool -S {data_interface(node)[0]} | grep -i -e err -e crc",),
-                )
-                for node in bad
-            ),
-        )
+    watched = {node: count for node in cluster.nodes if (count := during_check(node))}
+    logged = {node: lines for node in cluster.nodes if len(lines := losses(node)) >= OFTEN}
+    if watched:
+        yield finding(watched, logged, f"{times(max(watched.values()))} while this check ran")
+    elif logged:
+        yield finding(logged, logged, f"{times(max(map(len, logged.values())))} of late")
+
+
+def finding(bad: Iterable[Node], logged: Mapping[Node, list[str]], how_often: str) -> Finding:
+    nodes = list(bad)
+    return Finding.about(
+        nodes,
+        f"The network card of {names_of(nodes)} lost its link {how_often}.",
+        evidence=(line for node in nodes for line in evidence(node, logged.get(node, []))),
+        fixes=(
+            Fix.on(
+                node,
+                "Take the node out of use; look at cable and transceiver, and at the errors that both ends count.",
+                commands=(f"ethtool -S {data_interface(node)[0]} | grep -i -e err -e crc",),
+            )
+            for node in nodes
+        ),
+    )
+
+
+def evidence(node: Node, logged: list[str]) -> Iterator[str]:
+    if count := during_check(node):
+        yield f"{node.name}: {data_interface(node)[0]} went down {times(count)} while this check ran"
+    yield from (f"{node.name}: the kernel's log: {line}" for line in logged[-3:])
+
+
+def times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def during_check(node: Node) -> int:
+    """How often the interface of the job's data, or the one below a VLAN, went down while the check ran."""
+    lost = node.system.link_losses or {}
+    return max((lost.get(name, 0) for name in interfaces_of_data(node)), default=0)
+
+
+def interfaces_of_data(node: Node) -> set[str]:
+    name = data_interface(node)[0] or ""
+    return {name, name.partition(".")[0]} - {""}
 
 
 def losses(node: Node) -> list[str]:
     """The lines about the interface that the data of the job takes, or what that is made of (parts of a bond, the one
     below a VLAN), of that which lost its link most often: where the switch is started anew, each part of a bond does
     once. None where that is not known."""
-    name = data_interface(node)[0] or ""
-    names = {name, name.partition(".")[0]} - {""}
+    names = interfaces_of_data(node)
     lines = [line for line in node.system.kernel_log or () if line.check == "network/link-flaps"]
     lost: dict[str, list[str]] = {}
     for line in lines:

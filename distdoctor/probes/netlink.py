@@ -26,7 +26,7 @@ def dump(request: int, answer: int, family: int = ROUTE) -> Iterator[bytes]:
             while read < _MOST:
                 data = asked.recv(65536)
                 read += len(data)
-                for kind, body in _messages(data):
+                for kind, body in messages(data):
                     if kind in (_DONE, _ERROR):
                         return
                     if kind == answer:
@@ -47,7 +47,7 @@ def attributes(rest: bytes) -> dict[int, bytes]:
     return found
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     while len(data) >= 16:
         length, kind = struct.unpack_from("=IH", data)
         if length < 16:

@@ -25,6 +25,7 @@ from distdoctor.model.facts import (
 from distdoctor.model.observer import Observer
 from distdoctor.model.sanitize import encodable, environment
 from distdoctor.probes import identity, memory, nccl_files
+from distdoctor.probes.link_watch import LinkWatch
 from distdoctor.ranks.supervisor import Child
 from distdoctor.ranks.torch_info import TorchInfo
 from distdoctor.session.options import Options
@@ -44,6 +45,7 @@ class Recorder:
         """What is wrong if waiting ends now has been said: a report before that keeps it."""
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
+        self._links = LinkWatch() if self.leads_node else None
         self._oom_kills = memory.oom_kills()
         self.memory_used = memory.used()
         """Of the container or unit, before torch was imported."""
@@ -111,10 +113,18 @@ class Recorder:
             status, reason = await work
         except Exception as err:
             status, reason = "error", f"{type(err).__name__}: {err}"
+        self._note_link_losses()
         seconds = round(max(0.0, time.monotonic() - started - self._waits.pop(stage, 0.0)), 3)
         self.record(StageFacts(stage, status, seconds, reason))
         self.observer.stage_ended(stage, status, seconds, reason)
         return status
+
+    def _note_link_losses(self) -> None:
+        """Put into the facts how often each interface lost its link so far."""
+        if self._links is not None and (host := self.facts.host) is not None:
+            losses = self._links.losses()
+            if losses != host.link_losses:
+                self.update(host=replace(host, link_losses=losses))
 
     def put_down(self, stage: str, seconds: float) -> None:
         """So much of the time of ``stage`` was waiting for something else."""

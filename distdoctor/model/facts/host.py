@@ -276,5 +276,8 @@ class HostFacts:
     kernel_log: tuple[KernelLine, ...] | None = None
     """Those that checks know which look at it: of the last quarter of an hour, and what tells of a state that lasts
     however old it is; None where it may not be read."""
+    link_losses: dict[str, int] | None = None
+    """How often each interface lost its link or was switched off while the check ran, by rtnetlink's messages; an
+    interface that stayed up lacks. None where nobody watched."""
     interfaces_hidden: str = ""
     """The errno's name where getifaddrs() fails, as in a sandbox; ``interfaces`` is then seen in another way."""

@@ -31,7 +31,14 @@ def each_once(*parts: str) -> Facts:
     return zero, with_host(one, kernel_log=lines)
 
 
+def during_the_check(**losses: int) -> Facts:
+    zero, one = healthy(2)
+    return zero, with_host(one, link_losses=losses)
+
+
 ROWS = [
+    Row("once, during the check", lambda: during_the_check(eth0=1), ("host1",), "warn", together=True),
+    Row("often, during the check", lambda: during_the_check(eth0=4, eth7=9), ("host1",), "warn", together=True),
     Row(
         "one part of a bond, and not the other",
         lambda: each_once("ens1", "ens2", "ens1"),
@@ -50,6 +57,8 @@ LOOK_ALIKES = [
     ),
     LookAlike("once, as a cable is plugged in", lambda: lost(1)),
     LookAlike("each part of a bond once, as their switch is started anew", lambda: each_once("ens1", "ens2")),
+    LookAlike("another card, during the check", lambda: during_the_check(eth7=3, docker0=2)),
+    LookAlike("none, during the check", during_the_check),
     LookAlike("another bond", lambda: lost(3, "eth7", bond="bond1")),
     LookAlike("another card", lambda: lost(3, "eth7")),
 ]

@@ -13,6 +13,8 @@ from tests.lab.faults.links import (
     bystander_at,
     cable,
     docker0,
+    flaps,
+    flaps_no_more,
     half_routed,
     narrow_mask,
     network_of_its_machine,
@@ -188,5 +190,7 @@ CASES = [
         Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),
         Case("c10d at node 0's address, and its name is 127.0.1.1", together(own_name_at("127.0.1.1", 0, 1), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.77.0.10", torch="60 s, no cause"),
         Case("c10d at localhost on node 1 of 3", together(c10d("a", "a", "a"), flag("--rdzv-endpoint", "localhost:29400", 1)), "network/master-not-node0", ["host1"], hosts=3, curable=True, torch="not measured"),
+        Case("node 1's card goes down and up every few seconds", flaps(1), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="not measured"),
+        Case("node 1's card goes down and up once", flaps(1, times=1, up=3.5), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="not measured"),
     ),
 ]  # fmt: skip

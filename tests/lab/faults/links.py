@@ -295,3 +295,15 @@ def published(launch: Launch) -> None:
     for start in launch.starts:
         start.flags["--master-addr"] = router.address
         start.env["DISTDOCTOR_TOKEN"] = "0123456789abcdef"
+
+
+def flaps(on: int, times: int = 60, up: float = 2, down: float = 1) -> Fault:
+    """The card of host ``on`` is down for ``down`` seconds, ``times`` times, after ``up`` seconds each."""
+    switched = f"sleep {up:g}; ip link set eth0 down; sleep {down:g}; ip link set eth0 up"
+    loop = f"for i in $(seq {times}); do {switched}; done"
+    return inside(on, f"setsid sh -c '{loop}' >/dev/null 2>&1 </dev/null & echo $! > /run/flaps.pid")
+
+
+def flaps_no_more(on: int) -> Fault:
+    """That has ended, and the card is up."""
+    return inside(on, "kill $(cat /run/flaps.pid); sleep 0.1; ip link set eth0 up")
