@@ -14,13 +14,14 @@ _SECONDS = 1.0
 _MOST = 4 * 1024 * 1024
 
 
-def dump(request: int, answer: int, family: int = ROUTE) -> Iterator[bytes]:
+def dump(request: int, answer: int, family: int = ROUTE, body: bytes | None = None) -> Iterator[bytes]:
     """The bodies of the messages of the kind ``answer`` that the kernel sends to the request; it stops where it does
     not tell, takes too long, or has told more than any node's table holds."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as asked:
             asked.settimeout(_SECONDS)
-            body = struct.pack("=B11x", socket.AF_UNSPEC) if family == ROUTE else b""
+            if body is None:
+                body = struct.pack("=B11x", socket.AF_UNSPEC) if family == ROUTE else b""
             asked.send(struct.pack("=IHHII", 16 + len(body), request, _REQUEST_DUMP, 1, 0) + body)
             read = 0
             while read < _MOST:

@@ -11,6 +11,8 @@ from distdoctor.knowledge import nccl_log
 from distdoctor.model.facts import RankStage, SmallerGroup
 from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, SEARCH, STORE, Stage
 from distdoctor.probes.asker import HURRIED
+from distdoctor.probes.late_connections import late_connections
+from distdoctor.probes.threads import in_time
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
@@ -23,6 +25,11 @@ from distdoctor.session.recorder import Recorder
 
 NCCL_BYTES = 1 << 18
 """Of what a rank's NCCL says: some hundred lines, more where it has many channels."""
+CONNECTING = (STORE, GLOO)
+"""The stages in which ranks open the connections that a job of gloo needs."""
+SYN_AGAIN = 0.9
+"""Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
+SOCKETS_SECONDS = 1.0
 SEARCH_ERROR = 500
 """Characters kept of why a smaller group could not be made."""
 Arguments = Callable[[int], dict[str, Any]]
@@ -246,6 +253,10 @@ class RankStages:
         calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf)
         entries = await calls.run(arguments)
         self._recorder.note_rank_stages(entries)
+        if stage in CONNECTING and any(entry.seconds >= SYN_AGAIN for entry in entries.values()):
+            pids = [child.pid for child in children if child.pid is not None]
+            if late := await in_time(lambda: late_connections(pids), SOCKETS_SECONDS):
+                self._recorder.update_network(late_connections=late)
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:
             starved = max(float(entry.detail.get("starved", 0)) for entry in failed)

@@ -150,6 +150,19 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class LateConnections:
+    """The connections that the ranks of this node opened to one address, some of which needed more than one SYN."""
+
+    address: str
+    opened: int
+    """How many there are."""
+    late: int
+    """How many of them had no answer to their first SYN."""
+    repeated: int
+    """SYNs that were sent again, of all of them."""
+
+
+@dataclass(frozen=True)
 class NetworkFacts:
     """Names, routes and the master's port, as seen from this node."""
 
@@ -177,6 +190,8 @@ class NetworkFacts:
     """How a connection of this host's to a port of its own ended, at the address that gloo will pick; None where it was
     not tried."""
     firewall: Firewall | None = None
+    late_connections: tuple[LateConnections, ...] = ()
+    """Read where the ranks' stage store or gloo took as long as a repeated SYN (1 s); empty where it did not."""
     resolved_after: float = 0.0
     """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""
     reverse: Resolution | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Firewall, FirewallChain
+from dataclasses import replace
+
+from distdoctor.model.facts import Firewall, FirewallChain, LateConnections, LinkRate
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import cut
 from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_meeting, with_network
@@ -65,7 +67,18 @@ def accepted(rule: str, policy: str = "accept") -> Facts:
     return with_network(a, firewall=Firewall(True, chains=(chain,))), b
 
 
+def late(address: str = "10.77.0.10", lost: int = 0, firewall: Firewall | None = None) -> Facts:
+    """Two of node 1's connections needed more than one SYN, and all of them were let in."""
+    a, b = healthy(2)
+    b = with_network(b, late_connections=(LateConnections(address, 6, 2, 3),))
+    assert b.mesh is not None
+    b = replace(b, mesh=replace(b.mesh, rates=(LinkRate(a.key, 1e9, retransmitted=lost, segments=100),)))
+    return with_network(a, firewall=firewall or blocking("tcp flags syn limit rate over 1/second drop")), b
+
+
 ROWS = [
+    Row("some ranks wait for the rule", late, ("host0",), "warn", together=True),
+    Row("one packet was lost by chance", lambda: late(lost=1), ("host0",), "warn", together=True),
     Row(
         "one rule accepts so many, the next drops",
         lambda: accepted("tcp flags syn limit rate 3/minute accept"),
@@ -108,6 +121,9 @@ LOOK_ALIKES = [
         "network/port-refused",
     ),
     LookAlike("a limit that is not reached", not_reached),
+    LookAlike("SYNs sent again, on a link that loses packets", lambda: late(lost=9), "mesh/packet-loss"),
+    LookAlike("SYNs sent again, to another host", lambda: late("10.77.0.99")),
+    LookAlike("SYNs sent again, and no limit", lambda: late(firewall=blocking("tcp dport 22 drop"))),
     LookAlike("a limit of ssh's connections", of_ssh, "network/port-refused"),
     LookAlike("no store there", not_started, "store/nodes-missing"),
     LookAlike("no limit at all", open_to_all, "gloo/init-failed"),

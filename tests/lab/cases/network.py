@@ -190,7 +190,10 @@ CASES = [
         Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),
         Case("c10d at node 0's address, and its name is 127.0.1.1", together(own_name_at("127.0.1.1", 0, 1), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.77.0.10", torch="60 s, no cause"),
         Case("c10d at localhost on node 1 of 3", together(c10d("a", "a", "a"), flag("--rdzv-endpoint", "localhost:29400", 1)), "network/master-not-node0", ["host1"], hosts=3, curable=True, torch="not measured"),
-        Case("node 1's card goes down and up every few seconds", flaps(1), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="not measured"),
-        Case("node 1's card goes down and up once", flaps(1, times=1, up=3.5), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="not measured"),
+        Case("node 1's card goes down and up every few seconds", flaps(1), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="none, slower"),
+        Case("node 1's card goes down and up once", flaps(1, times=1, up=3.5), "network/link-flaps", ["host1"], "warn", by_hand=flaps_no_more(1), torch="none, slower"),
+        Case("node 0 lets in one connection a second, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn limit rate 1/second burst 1 packets accept", "tcp flags & (syn | ack) == syn drop"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
+        Case("node 0 lets in one connection a second after 5, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn limit rate 1/second burst 5 packets accept", "tcp flags & (syn | ack) == syn drop"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
+        Case("node 0 drops a host's connections beyond one a second", iptables(0, "-A INPUT ! -i lo -p tcp --syn -m hashlimit --hashlimit-above 1/second --hashlimit-burst 3 --hashlimit-mode srcip --hashlimit-name lab -j DROP"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
     ),
 ]  # fmt: skip

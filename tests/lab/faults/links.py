@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from shlex import quote
+
 from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.launch import PORT, Fault, Launch
+
+FLAPS = """
+import fcntl, socket, struct, sys, time
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def switch(flags): fcntl.ioctl(asked, 0x8914, struct.pack("16sh14x", b"eth0", flags))
+for number in range(int(sys.argv[1])):
+    time.sleep(float(sys.argv[2]))
+    switch(0x1002)
+    time.sleep(float(sys.argv[3]))
+    switch(0x1003)
+"""
+"""SIOCSIFFLAGS with IFF_UP and without: one process, as a shell would have one for each sleep."""
 
 
 def second_network(*addresses: str, interface: str = "eth1", joined: bool = False) -> Fault:
@@ -299,11 +314,15 @@ def published(launch: Launch) -> None:
 
 def flaps(on: int, times: int = 60, up: float = 2, down: float = 1) -> Fault:
     """The card of host ``on`` is down for ``down`` seconds, ``times`` times, after ``up`` seconds each."""
-    switched = f"sleep {up:g}; ip link set eth0 down; sleep {down:g}; ip link set eth0 up"
-    loop = f"for i in $(seq {times}); do {switched}; done"
-    return inside(on, f"setsid sh -c '{loop}' >/dev/null 2>&1 </dev/null & echo $! > /run/flaps.pid")
+
+    def inject(launch: Launch) -> None:
+        arguments = f"{times} {up:g} {down:g}"
+        command = f"{quote(sys.executable)} -S -E -c {quote(FLAPS)} {arguments}"
+        launch.cluster[on].inside(f"setsid {command} >/dev/null 2>&1 </dev/null & echo $! > /run/flaps.pid")
+
+    return inject
 
 
 def flaps_no_more(on: int) -> Fault:
     """That has ended, and the card is up."""
-    return inside(on, "kill $(cat /run/flaps.pid); sleep 0.1; ip link set eth0 up")
+    return inside(on, "kill $(cat /run/flaps.pid) || true; sleep 0.1; ip link set eth0 up")
