@@ -21,7 +21,7 @@ When it is harmless
 -------------------
 Where the number is not reached: nothing is then said. Where connections only wait until the rule lets them in, it is a
 warning: the job starts, seconds later, and more ranks wait longer. Measured with one connection a second let in: ranks
-of 2 x 2 start 5 s later, of 2 x 4 23 s later.
+of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out).
 
 See also
 --------
