@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -21,18 +20,15 @@ from distdoctor.job.own_process import PREFLIGHTS
 from distdoctor.job.process import Job
 from distdoctor.job.signals import end_by
 from distdoctor.job.tap import Tap
-from distdoctor.launch import job_line, slurm
+from distdoctor.launch import job_line
 from distdoctor.launch.job_line import JobLine
 from distdoctor.launch.spokesman import speaks
-from distdoctor.model.addresses import endpoint
 from distdoctor.model.errors import UsageError
-from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.exit_status import FINDINGS
 
 NOT_FOUND, NOT_STARTED = 127, 126
 """As a shell says it."""
-CONTACT_SECONDS = 1.0
 TELLING_SECONDS = 60.0
 """How long the watcher may take, once the job has ended, to have read all and to tell what killed it."""
 
@@ -52,19 +48,16 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
     if how.ignore or how.checks:
         known_ids(how.ignore or (), load_checks(how.checks or ()))
     sys.stdout = sys.stderr  # stdout is the job's
-    line, failed, unstarted = JobLine("other"), False, ""
+    line, failed = JobLine("other"), False
     try:
         line = job_line.read(words, os.environ)
-        unstarted = slurm.never_started(_flag(line, "--nnodes"), line.before, os.environ)
-        if unstarted and speaks(os.environ):
-            _say(unstarted)
         failed = how.preflight != "off" and _failed(line, how)
     except Exception as err:
         _say(f"not checked before the job: {err or type(err).__name__}")
     if failed and how.on_fail == "stop":
         _say("the job was not started (--on-fail stop)")
         return FINDINGS
-    return _followed(words, *_watched(line, telling, how, unstarted))
+    return _followed(words, *_watched(line, telling, how))
 
 
 def _failed(line: JobLine, how: JobFlags) -> bool:
@@ -75,49 +68,12 @@ def _failed(line: JobLine, how: JobFlags) -> bool:
     if isinstance(report, int):
         return report == FINDINGS
     if report.verdict == "pass" and speaks(os.environ):
-        _say(_passed(report, how.preflight))
+        nodes, ranks = report.plan.get("nnodes"), report.plan.get("nproc_per_node")
+        _say(f"preflight ({how.preflight}) passed in {report.seconds:.1f} s: nodes {nodes}, ranks per node {ranks}")
     elif report.verdict != "pass":
         ending.begin()
         Telling(quiet=True).show(report)
     return report.verdict == "fail"
-
-
-def _passed(report: Report, which: str) -> str:
-    """Return the line about a check that passed: which nodes it covers, and whether node 0 answers yet."""
-    plan = report.plan
-    nodes, ranks = plan.get("nnodes"), plan.get("nproc_per_node")
-    told = f"preflight ({which}) passed in {report.seconds:.1f} s"
-    planned = f"nodes {nodes}, ranks per node {ranks}"
-    seen = sum(node.arrived for node in report.nodes)
-    if not isinstance(nodes, int) or nodes <= seen:
-        return f"{told}: {planned}"
-    others = f"{told} on this node (planned: {planned}); other nodes were not checked"
-    host, port = plan.get("master_addr"), plan.get("master_port")
-    if not host or not port or plan.get("node_rank") == 0 or not _refused(str(host), int(port)):
-        return others
-    return f"{others}; {endpoint(str(host), int(port))} is refused so far: node 0 has not started"
-
-
-def _refused(host: str, port: int) -> bool:
-    """Return whether nobody listens at the job's own rendezvous."""
-    try:
-        socket.create_connection((host, port), CONTACT_SECONDS).close()
-    except ConnectionRefusedError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return False
-
-
-def _flag(line: JobLine, name: str) -> str:
-    """Return the value of a flag of ``distdoctor check`` in the job's line; empty where it has none."""
-    words = [*line.flags]
-    for place, word in enumerate(words):
-        if word == name:
-            return "".join(words[place + 1 : place + 2])
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
 
 
 def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
@@ -145,16 +101,14 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
     return 128 - status
 
 
-def _watched(line: JobLine, telling: Telling, how: JobFlags, unstarted: str) -> tuple[Tap, int | None]:
+def _watched(line: JobLine, telling: Telling, how: JobFlags) -> tuple[Tap, int | None]:
     """Where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
     try:
         from distdoctor.cli.run_watcher import Watching, start
 
         allocation = os.environ.get("SLURM_JOB_ID") if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
-        return start(
-            Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, unstarted)
-        )
+        return start(Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir))
     except Exception as err:
         _say(f"the job is not watched: {err or type(err).__name__}")
         nowhere = Tap(os.open(os.devnull, os.O_WRONLY))

@@ -67,8 +67,6 @@ class Watching:
     """How ``distdoctor hang`` finds the job; empty: by its process."""
     log_dir: str = ""
     """A folder that the ranks write to, too."""
-    unstarted: str = ""
-    """The sentence about planned nodes that the launcher did not start; empty where it started all."""
     began: float = field(default_factory=time.time)
 
 
@@ -218,12 +216,7 @@ class Watcher:
         report = self._look()
         self._looked = time.monotonic()
         self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
-        hangs = report is not None and report.verdict in ("fail", "incomplete")
-        unstarted = self._watching.unstarted if speaks(os.environ) else ""
-        if report is None or not (hangs or unstarted):
-            if unstarted and not self._told:
-                self._told = (unstarted,)
-                streams.write(f"\ndistdoctor: {clean(unstarted)}\n", sys.stderr)
+        if report is None or report.verdict not in ("fail", "incomplete"):
             return
         told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
         if told == self._told:
@@ -234,8 +227,6 @@ class Watcher:
         streams.write(f"\ndistdoctor: {when} nothing has moved for {seconds:.0f} s{more}\n", sys.stderr)
         if report.findings:
             self._show(report)
-        if unstarted:
-            streams.write(f"distdoctor: {clean(unstarted)}\n", sys.stderr)
 
     def _look(self) -> Report | None:
         how = self._watching.look or ("--pid", str(self._job))

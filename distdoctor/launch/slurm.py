@@ -6,8 +6,7 @@ are not those of a step inside it. In a heterogeneous step the ranks, nodes and 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
@@ -144,22 +143,3 @@ def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:
         return Found(first, HOSTFILE)
     others = [name for name in nodes if name != env.get(NODE)]
     return Found(others[0], "SLURM_GTIDS") if len(others) == 1 else None
-
-
-def never_started(planned: str, options: Sequence[str], env: Mapping[str, str]) -> str:
-    """Return the sentence about nodes of ``--nnodes planned`` that SLURM did not start; empty where it started enough.
-
-    ``options``: those of the srun that starts the job; empty where the job is started by a step or a batch script.
-    """
-    least = number_of(planned.partition(":")[0])
-    by_option = re.search(r"(?:^| )(?:-N|--nodes)[ =]?(\d+)(?: |$)", " ".join(options))
-    step = env.get("SLURM_STEP_NUM_NODES") if in_step(env) and not options else None
-    here = number_of(by_option[1] if by_option else step or env.get("SLURM_JOB_NUM_NODES"))
-    if JOB not in env or least is None or here is None or here >= least:
-        return ""
-    lack, nodes = least - here, f"{here} node{'s' if here > 1 else ''}"
-    return (
-        f"SLURM started {nodes}, and the job is planned for {least} (--nnodes {planned}): {lack} "
-        f"node{'s were' if lack > 1 else ' was'} never started. Start the job with --nnodes {here}, or ask SLURM for "
-        f"{least} nodes (--nodes={least})"
-    )

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -304,28 +303,3 @@ def test_a_job_below_it_is_one_to_be_looked_at() -> None:
     assert _doctors_command(["torchrun", "-m", "distdoctor", "check"]) == "check"
     assert _doctors_command(["python", "-c", "...", "/x/distdoctor", "inside"]) == "inside"
     assert _doctors_command(["torchrun", "train.py", "a", "b", "c", "d", "distdoctor"]) is None
-
-
-def test_a_quick_preflight_says_that_it_saw_one_node_and_that_node_0_has_not_started() -> None:
-    with socket.socket() as free:  # bound and not listening: whoever asks is refused
-        free.bind(("127.0.0.1", 0))
-        place = ("--master-addr", "127.0.0.1", "--master-port", str(free.getsockname()[1]))
-        torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", "1", *place)
-        done = run(*torchrun, "--rdzv-conf", "timeout=1", "none.py", options=("--preflight", "quick"))
-    told = next(line for line in done.stderr.decode().splitlines() if "preflight (quick)" in line)
-    assert "on this node (planned: nodes 2, ranks per node 1); other nodes were not checked; 127.0.0.1:" in told
-    assert told.endswith("is refused so far: node 0 has not started")
-
-
-def test_nodes_that_slurm_never_started_are_said_before_the_job_and_last_where_it_hangs() -> None:
-    task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
-    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NODELIST": "n[0-1]"}
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "3", "--rdzv-backend", "c10d")
-    where = ("--rdzv-endpoint", "localhost:29781", "--rdzv-conf", "join_timeout=25", "none.py")
-    env = {**task, **step, "SLURM_STEP_NUM_NODES": "2"}
-    done = run(*torchrun, *where, options=("--hang-after", "2"), **env)
-    told = [line for line in done.stderr.decode().splitlines() if "1 node was never started" in line]
-    assert len(told) >= 2 and len({*told}) == 1, done.stderr.decode()  # before the job, and where it was looked at
-    assert "SLURM started 2 nodes, and the job is planned for 3 (--nnodes 3)" in told[0]
-    short = run(*python("0"), **env)  # type: ignore[arg-type]
-    assert "never started" not in short.stderr.decode()
