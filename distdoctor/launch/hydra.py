@@ -63,14 +63,22 @@ def _told(env: Mapping[str, str], launcher: str, ranks: Numbered) -> Launched | 
 
 def _mpiexec(pid: int) -> Found | None:
     """The host of mpiexec, as the proxy among this process's ancestors was told it."""
+    told = control_port(pid).rpartition(":")[0]
+    return Found(told, "hydra's --control-port") if told else None
+
+
+def control_port(pid: int | None = None) -> str:
+    """HOST:PORT of mpiexec, as the proxy among the ancestors (from ``pid``, this process's parent) was given it; empty
+    where none was."""
+    pid = os.getppid() if pid is None else pid
     for _ in range(ANCESTORS):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
         except OSError:
-            return None
-        told = dict(itertools.pairwise(words)).get("--control-port", "").rpartition(":")[0]
-        if told and Path(words[0]).name.startswith("hydra"):
-            return Found(told, "hydra's --control-port")
+            return ""
+        told = dict(itertools.pairwise(words)).get("--control-port", "")
+        if ":" in told and Path(words[0]).name.startswith("hydra"):
+            return told
         pid = int(parent[1]) if parent else 0
-    return None
+    return ""

@@ -1,7 +1,7 @@
 """Looking for the store of this run on another port of the master's host, where nothing listens on MASTER_PORT.
 
 A handful of ports is asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
-scheduler's rule. One that is another port's store and this run's is told of, and tells node 0 whom it waits for in
+scheduler's rule, and the one that node 0 of the same launch names in its notice. One that is another port's store and this run's is told of, and tells node 0 whom it waits for in
 vain; it is not joined.
 """
 
@@ -12,9 +12,12 @@ import os
 import re
 import time
 
+from distdoctor.launch.notice import Notice, notice_of
 from distdoctor.model.facts import BadFacts, Contact, Elsewhere, encode
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.probes.connect import connect
+from distdoctor.probes.look_up import ASKER
+from distdoctor.session.notice import read_notice
 from distdoctor.session.protocol import Keys, Marker, read_marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal
@@ -50,6 +53,7 @@ class StoreElsewhere:
         self._recorder, self._seal = recorder, seal
         self._refused: float | None = None
         self._asked = 0.0
+        self._notice: Notice | None = notice_of(os.environ)
         self._told: tuple[Contact, str] | None = None
         """The store that was told, and under which key."""
 
@@ -65,10 +69,21 @@ class StoreElsewhere:
             return
         self._asked = now
         ports = candidates(self._recorder.options.plan.master_port, dict(os.environ))
-        attempts = await asyncio.gather(*(connect(contact.address, port, CONNECT_SECONDS) for port in ports))
+        places = [*await self._noticed(contact.address), *((contact.address, port) for port in ports)]
+        attempts = await asyncio.gather(*(connect(*place, CONNECT_SECONDS) for place in places))
         for attempt in attempts:
             if attempt.outcome == "open" and await self._ask(attempt):
                 return
+
+    async def _noticed(self, address: str) -> list[tuple[str, int]]:
+        """Return the places that node 0 of this launch names: asked at ``address`` and at the launcher's first host."""
+        notice = self._notice
+        if notice is None:
+            return []
+        others = (await ASKER.ask("addresses", notice.first, CONNECT_SECONDS)).found if notice.first else ()
+        hosts = list(dict.fromkeys((address, *others)))[:MOST]
+        ports = await asyncio.gather(*(read_notice(host, notice) for host in hosts))
+        return [(host, port) for host, port in zip(hosts, ports, strict=True) if port is not None]
 
     async def _ask(self, contact: Contact) -> bool:
         """Whether a store of this run is there; it is noted, and node 0 is told."""

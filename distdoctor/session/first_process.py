@@ -52,6 +52,8 @@ def first_is_gone(facts: NodeFacts, first: Collection[str]) -> bool:
     """Whether the first process has ended, or nothing listens where it is: the second one then tells. ``first``: its
     addresses, as far as they are known."""
     contact = facts.network.contact if facts.network else None
+    if facts.network is not None and facts.network.elsewhere is not None:
+        return False  # its store answers on another port, and has this process's facts
     if contact is None or contact.outcome != "refused":
         return bool(facts.meeting and facts.meeting.host_lost)
     if first and contact.address not in first and _elsewhere(facts, contact.address):

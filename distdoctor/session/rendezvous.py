@@ -116,9 +116,11 @@ class Rendezvous:
     def _alone(self) -> bool:
         """Whether this process is to join a store that another one opens: on another host, or on this one, where its
         own rank says that it is not the first."""
-        later = bool(self.plan.node_rank)
-        own = not later and self.network.master_is_own is not False
-        return not (own or self.plan.opens_store or self.plan.agent_store or self.plan.one_node)
+        plan = self.plan
+        if plan.started == "rank" and plan.rank:  # tasks of one node, too, may each have a port of their own
+            return not plan.agent_store
+        own = not plan.node_rank and self.network.master_is_own is not False
+        return not (own or plan.opens_store or plan.agent_store or plan.one_node)
 
     # -- one attempt ------------------------------------------------------------------------------------------
 

@@ -13,12 +13,14 @@ from typing import Any
 
 from distdoctor import __version__
 from distdoctor.mesh.target import TOKEN_BYTES
+from distdoctor.launch.notice import notice_of
 from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
 from distdoctor.model.plan import DEFAULT_PORT
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes import ports
 from distdoctor.probes.proc import listening
 from distdoctor.ranks.supervisor import Child, Died, Zygote
+from distdoctor.session.notice import post_notice
 from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import Seal
@@ -56,6 +58,7 @@ class StoreHost:
         self.child: Child | None = None
         self.marker: Marker | None = None
         """What this process wrote into its store. It is never read back from there."""
+        self._notice: asyncio.Server | None = None
         self._marked = False
         """The store is known to hold it."""
         self._port_taken_since: float | None = None
@@ -79,7 +82,9 @@ class StoreHost:
         if self.child is not None:
             self.child.kill()
             self.child.close()
-        self.child = self.marker = None
+        if self._notice is not None:
+            self._notice.close()
+        self.child = self.marker = self._notice = None
         self._marked = False
 
     def let_the_dead_go(self) -> None:
@@ -187,6 +192,8 @@ class StoreHost:
             self.recorder.update_network(bind=Bind(True, answer["port"], after=after))
             self.marker, self._marked = self.new_marker(), False
             await self.mark()
+            if (notice := notice_of(os.environ)) is not None:
+                self._notice = await post_notice(notice, self.plan.master_port)
             return True
         child.kill()
         child.close()

@@ -156,3 +156,33 @@ def test_a_node_s_flags_in_a_batch_script(with_slurm: Site) -> None:
     (finding,) = report["findings"]
     assert (finding["check"], finding["nodes"]) == ("store/nodes-missing", ["host1"])
     assert "Put `srun --ntasks-per-node=1` before the line" in finding["fixes"][0]["text"]
+
+
+ODD = '[ "$TASK" = {task} ] && export {setting}; exec "$@"'
+
+
+def with_odd_task(variable: str, task: int, setting: str, wait: str = "8") -> list[str]:
+    """A check in which the launcher's task ``task`` exports ``setting`` before it."""
+    script = f"TASK=${variable}; {ODD.format(task=task, setting=setting)}"
+    return ["sh", "-c", script, "sh", sys.executable, "-m", "distdoctor", "check", "--json", "--wait", wait]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "task", "setting", "blamed", "fix"),
+    [
+        (2, 1, "MASTER_PORT=29777", "host1", {"MASTER_PORT": "29611"}),
+        pytest.param(3, 0, "MASTER_PORT=29777", "host0", {"MASTER_PORT": "29611"}, marks=pytest.mark.scoreboard),
+        pytest.param(3, 2, "MASTER_ADDR=host1", "host2", {"MASTER_ADDR": "host0"}, marks=pytest.mark.scoreboard),
+    ],
+)
+def test_a_task_with_another_master_is_named_in_one_report(
+    with_slurm: Site, nodes: int, task: int, setting: str, blamed: str, fix: dict[str, str]
+) -> None:
+    """On ports that no rule would guess: node 0's notice leads the others to its store."""
+    env = {"MASTER_ADDR": "host0", "MASTER_PORT": "29611"}
+    done = with_slurm.run(["srun", f"-N{nodes}", JOB, *with_odd_task("SLURM_PROCID", task, setting)], env=env)
+    report = json.loads(done.stdout)  # one document
+    (root,) = [one for one in report["findings"] if one["because_of"] is None]
+    assert (done.returncode, root["check"], root["nodes"]) == (1, "environment/master-mismatch", [blamed])
+    assert root["ranks"] == [task] and root["fixes"][0]["env"] == fix
+    assert all(port in " ".join(root["evidence"]) for port in ("29611", setting.partition("=")[2])), root
