@@ -1,8 +1,8 @@
 """Looking for the store of this run on another port of the master's host, where nothing listens on MASTER_PORT.
 
 A handful of ports is asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
-scheduler's rule, and the one that node 0 of the same launch names in its notice. One that is another port's store and this run's is told of, and tells node 0 whom it waits for in
-vain; it is not joined.
+scheduler's rule, and the one that node 0 of the same launch names in its notice. One that is another port's store and
+this run's is told of, and tells node 0 whom it waits for in vain; it is not joined.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor import __version__
-from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.launch.notice import notice_of
+from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
 from distdoctor.model.plan import DEFAULT_PORT
 from distdoctor.model.stages import NETWORK
