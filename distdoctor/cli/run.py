@@ -23,7 +23,9 @@ from distdoctor.job.tap import Tap
 from distdoctor.launch import job_line
 from distdoctor.launch.job_line import JobLine
 from distdoctor.launch.spokesman import speaks
+from distdoctor.launch.too_few import contradiction
 from distdoctor.model.errors import UsageError
+from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.exit_status import FINDINGS
 
@@ -48,16 +50,25 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
     if how.ignore or how.checks:
         known_ids(how.ignore or (), load_checks(how.checks or ()))
     sys.stdout = sys.stderr  # stdout is the job's
-    line, failed = JobLine("other"), False
+    line, failed, apart = JobLine("other"), False, ""
     try:
         line = job_line.read(words, os.environ)
+        if speaks(os.environ) and (apart := contradiction(line.flags, line.before, {**os.environ, **(line.env or {})})):
+            _say(apart)
         failed = how.preflight != "off" and _failed(line, how)
     except Exception as err:
         _say(f"not checked before the job: {err or type(err).__name__}")
     if failed and how.on_fail == "stop":
         _say("the job was not started (--on-fail stop)")
         return FINDINGS
-    return _followed(words, *_watched(line, telling, how))
+    status = _followed(words, *_watched(line, telling, how, apart))
+    if status and apart:
+        _say(apart)
+        streams.flush()
+    if status >= 0:
+        return status
+    end_by(-status)
+    return 128 - status
 
 
 def _failed(line: JobLine, how: JobFlags) -> bool:
@@ -68,16 +79,29 @@ def _failed(line: JobLine, how: JobFlags) -> bool:
     if isinstance(report, int):
         return report == FINDINGS
     if report.verdict == "pass" and speaks(os.environ):
-        nodes, ranks = report.plan.get("nnodes"), report.plan.get("nproc_per_node")
-        _say(f"preflight ({how.preflight}) passed in {report.seconds:.1f} s: nodes {nodes}, ranks per node {ranks}")
+        _say(_passed(report, line, how.preflight))
     elif report.verdict != "pass":
         ending.begin()
         Telling(quiet=True).show(report)
     return report.verdict == "fail"
 
 
+def _passed(report: Report, line: JobLine, preflight: str) -> str:
+    """The line of a check that passed; a quick one that ran here alone has seen this node and no other."""
+    nodes, ranks = report.plan.get("nnodes"), report.plan.get("nproc_per_node")
+    if line.before or not report.apart:
+        return f"preflight ({preflight}) passed in {report.seconds:.1f} s: nodes {nodes}, ranks per node {ranks}"
+    text = (
+        f"preflight ({preflight}) passed on this node in {report.seconds:.1f} s (nodes {nodes}, ranks per node {ranks})"
+    )
+    text += "; the other nodes were not checked from here"
+    if any(node.get("master_port_refused") for node in report.details.get("nodes", {}).values()):
+        text += "; MASTER_PORT is refused so far: node 0 has not started"
+    return text
+
+
 def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
-    """Start the job and hand on what it does, to its end; its exit status."""
+    """Start the job and hand on what it does, to its end; its exit status, -n of signal n."""
     interrupts.deliver()
     try:
         job = Job(words)
@@ -95,20 +119,18 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
     tap.tell(ended=status, lost=tap.lost)
     _wait_for(watcher, tap)
     streams.flush()
-    if status >= 0:
-        return status
-    end_by(-status)
-    return 128 - status
+    return status
 
 
-def _watched(line: JobLine, telling: Telling, how: JobFlags) -> tuple[Tap, int | None]:
+def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tuple[Tap, int | None]:
     """Where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
     try:
         from distdoctor.cli.run_watcher import Watching, start
 
         allocation = os.environ.get("SLURM_JOB_ID") if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
-        return start(Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir))
+        what = Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, apart)
+        return start(what)
     except Exception as err:
         _say(f"the job is not watched: {err or type(err).__name__}")
         nowhere = Tap(os.open(os.devnull, os.O_WRONLY))

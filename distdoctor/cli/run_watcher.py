@@ -67,6 +67,8 @@ class Watching:
     """How ``distdoctor hang`` finds the job; empty: by its process."""
     log_dir: str = ""
     """A folder that the ranks write to, too."""
+    apart: str = ""
+    """The line that says which nodes will never join; it comes last again where the job hangs."""
     began: float = field(default_factory=time.time)
 
 
@@ -227,6 +229,8 @@ class Watcher:
         streams.write(f"\ndistdoctor: {when} nothing has moved for {seconds:.0f} s{more}\n", sys.stderr)
         if report.findings:
             self._show(report)
+        if self._watching.apart:
+            streams.write(f"distdoctor: {clean(self._watching.apart)}\n", sys.stderr)
 
     def _look(self) -> Report | None:
         how = self._watching.look or ("--pid", str(self._job))

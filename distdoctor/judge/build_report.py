@@ -245,6 +245,7 @@ def _node_details(node: Node) -> dict[str, Any]:
         "gloo_address": node.gloo_address,
         "gloo_interface": node.interface_of(node.gloo_address),
         "reached_at": node.reached_at,
+        "master_port_refused": (node.network.refused_before and not node.meeting.joined) or None,
         "variables": dict(node.facts.variables) or None,
         "variable_files": dict(node.facts.variable_files) or None,
         "links_good": mesh.good if mesh else None,

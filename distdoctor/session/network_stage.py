@@ -55,9 +55,10 @@ class NetworkStage:
             return "failed", why_not_met(facts)
         if seen is None or seen.master is None or not seen.master.addresses:
             return "failed", why_not_met(facts)
-        if not seen.master_is_own:
+        if not seen.master_is_own or plan.rank or plan.node_rank:
             contact = await connect(seen.master.addresses[0], plan.master_port)
-            if contact.outcome not in ("open", "refused"):
+            self._recorder.update_network(refused_before=contact.outcome == "refused")
+            if not seen.master_is_own and contact.outcome not in ("open", "refused"):
                 self._recorder.update_network(contact=contact)
                 return "failed", contact_words(contact)
         return "ok", ""

@@ -303,3 +303,30 @@ def test_a_job_below_it_is_one_to_be_looked_at() -> None:
     assert _doctors_command(["torchrun", "-m", "distdoctor", "check"]) == "check"
     assert _doctors_command(["python", "-c", "...", "/x/distdoctor", "inside"]) == "inside"
     assert _doctors_command(["torchrun", "train.py", "a", "b", "c", "d", "distdoctor"]) is None
+
+
+NEVER_JOINS = "distdoctor: SLURM allocated 2 nodes; --nnodes is 3: 1 node will never join. Fix: start the job with"
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_nodes_that_were_never_started_are_told_first_and_last(tmp_path: Path, status: int) -> None:
+    """The job is started all the same."""
+    agent = tmp_path / "torchrun"
+    agent.write_text(f"#!/bin/sh\necho started\nexit {status}\n")
+    agent.chmod(0o755)
+    line = (str(agent), "--nnodes", "3", "--node-rank", "0", "--master-addr", "127.0.0.1", "train.py")
+    done = run(*line, options=("--preflight", "off"), SLURM_JOB_ID="7", SLURM_JOB_NUM_NODES="2")
+    told = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (status, b"started\n")
+    assert told[0].startswith(NEVER_JOINS) and told[-1].startswith(NEVER_JOINS), told
+    assert sum(one.startswith(NEVER_JOINS) for one in told) == (2 if status else 1)
+
+
+def test_a_quick_check_says_that_it_saw_this_node_only() -> None:
+    """Node 1 of 2, whose node 0 has not started: the port is refused."""
+    ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
+    done = run("true", options=("--preflight", "quick"), **ranks, **master)
+    told = done.stderr.decode()
+    assert "passed on this node" in told and "the other nodes were not checked" in told, told
+    assert "MASTER_PORT is refused so far: node 0 has not started" in told, told

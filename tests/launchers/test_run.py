@@ -44,3 +44,13 @@ def test_a_signal_to_a_step_comes_once(with_slurm: Site) -> None:
     script = f"{step} & sleep 2.5; scancel -s USR1 $SLURM_JOB_ID; wait"
     done = with_slurm.run(["salloc", "-Q", "-N1", "sh", "-c", script])
     assert "got 1" in done.stdout, (done.stdout, done.stderr)
+
+
+def test_a_line_that_wants_a_node_more_than_slurm_started(with_slurm: Site) -> None:
+    """Said once before the job and once at its end, by the first task; the job is started all the same."""
+    meeting = ["--nnodes", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "host0:29644"]
+    agent = [sys.executable, "-m", "torch.distributed.run", *meeting, "-m", "this"]
+    done = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *RUN, "--", "timeout", "8", *agent])
+    lines = [line for line in done.stderr.splitlines() if "1 node will never join" in line]
+    assert done.returncode == 124 and len(lines) == 2, done.stderr
+    assert lines[0] == lines[1] and lines[0].startswith("distdoctor: SLURM started 2 nodes; --nnodes is 3: "), lines
