@@ -26,6 +26,7 @@ network/master-resolves-differently, network/master-not-node0, network/port-refu
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from distdoctor.check_api import (
     Cluster,
@@ -56,6 +57,9 @@ FOLLOWS = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    if strays := strays_beside_others(cluster):
+        yield ranks_apart(cluster, strays)
+        return
     targets = master_targets(cluster)
     # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
     split = {node.name for nodes in names_leading_apart(cluster, targets).values() for node in nodes}
@@ -65,7 +69,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [n for n in known if n.name not in split or (sure and targets[n.name] == right)]
     if len({targets[n.name] for n in nodes}) > 1:
         yield finding(cluster, nodes, targets)
-    elif cluster.node0 is None:
+    elif cluster.node0 is None or cluster.node0.plan.rank:  # a later rank on node 0's host knows no node 0 either
         for node in cluster.nodes:
             there = node.network.elsewhere
             if there is not None and not node.meeting.joined and there.plan.rdzv_backend == node.plan.rdzv_backend:
@@ -154,6 +158,50 @@ def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> 
         f"The ranks look for each other in different places: init_method is {together(said)}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(list(dict.fromkeys(rank.node for rank in odd)), text),),
+    )
+
+
+def strays_beside_others(cluster: Cluster) -> list[Any]:
+    """Return the ranks that found their store on another port than theirs, where ranks of one node have several ports:
+    what the node as a whole was told is not known then."""
+    mixed = any(len({one.plan.master_port for one in ranks}) > 1 for ranks in cluster.slices_of.values())
+    return [
+        one
+        for one in cluster.slices
+        if mixed and one.plan.rank is not None and one.network and one.network.elsewhere
+        if not (one.meeting and one.meeting.joined)
+    ]
+
+
+def ranks_apart(cluster: Cluster, strays: list[Any]) -> Finding:
+    """The finding of ranks, some of which share a node, that look for the store on different ports of its host."""
+    ports: dict[int, list[Any]] = {}
+    for one in cluster.slices:
+        ports.setdefault(one.plan.master_port, []).append(one)
+    there = strays[0].network.elsewhere if strays[0].network else None
+    hosted = there.port if there is not None else cluster.plan.master_port
+    usual = max(ports, key=lambda port: (len(ports[port]), port == hosted))
+    odd = [one for port, ones in ports.items() if port != usual for one in ones]
+    nodes = list(dict.fromkeys(cluster.by_key[one.key].name for one in odd))
+
+    def named(ones: list[Any]) -> str:
+        numbers = sorted(one.plan.rank for one in ones if one.plan.rank is not None)
+        return f"rank{'s' if len(numbers) > 1 else ''} {together(map(str, numbers))}"
+
+    def said(port: int, ones: list[Any]) -> str:
+        sources = together(dict.fromkeys(one.plan.sources.get("master_port", "default") for one in ones))
+        hosts = ", where the store is" if port == hosted else ""
+        names = together(dict.fromkeys(cluster.by_key[one.key].name for one in ones))
+        return f"{named(ones)} on {names}: {ones[0].plan.master_addr} port {port} (from {sources}){hosts}"
+
+    return Finding.about(
+        [node for node in cluster.nodes if node.name in nodes],
+        "The ranks look for the store on different ports: "
+        + "; ".join(f"{port} in {named(ones)}" for port, ones in ports.items())
+        + ".",
+        ranks=[one.plan.rank for one in odd if one.plan.rank is not None],
+        evidence=(said(port, ones) for port, ones in ports.items()),
+        fixes=(Fix.on(nodes, f"Give {named(odd)} the port of the others.", env={"MASTER_PORT": str(usual)}),),
     )
 
 

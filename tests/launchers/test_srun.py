@@ -168,6 +168,22 @@ def with_odd_task(variable: str, task: int, setting: str, wait: str = "8") -> li
 
 
 @pytest.mark.parametrize(
+    ("shape", "task", "host"),
+    [(("-N1", "-n3"), 2, "host0"), pytest.param(("-N2", "-n4"), 3, "host1", marks=pytest.mark.scoreboard)],
+)
+def test_a_task_with_another_port_beside_others_on_its_node(
+    with_slurm: Site, shape: tuple[str, ...], task: int, host: str
+) -> None:
+    env = {"MASTER_ADDR": "host0", "MASTER_PORT": "29611"}
+    odd = with_odd_task("SLURM_PROCID", task, "MASTER_PORT=29777", wait="40")
+    done = with_slurm.run(["srun", *shape, JOB, *odd], env=env)
+    report = json.loads(done.stdout)
+    (root,) = [one for one in report["findings"] if one["because_of"] is None]
+    assert (report["verdict"], root["check"], root["nodes"]) == ("fail", "environment/master-mismatch", [host])
+    assert root["ranks"] == [task] and root["fixes"][0]["env"] == {"MASTER_PORT": "29611"}
+
+
+@pytest.mark.parametrize(
     ("nodes", "task", "setting", "blamed", "fix"),
     [
         (2, 1, "MASTER_PORT=29777", "host1", {"MASTER_PORT": "29611"}),
