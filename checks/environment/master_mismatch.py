@@ -212,11 +212,17 @@ def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
     plan, theirs = node.plan, there.plan
     source, their_source = (one.sources.get("master_port", "default") for one in (plan, theirs))
     text = f"Name the same port on every node: {there.host} waits on {there.port}."
+    said = f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}."
+    address = None
+    if there.port == plan.master_port:  # it is MASTER_ADDR that leads elsewhere
+        said = f"{node.name} looks for the store at {plan.master_addr}, and {there.host} has it."
+        address = theirs.master_addr
+        text = f"Name the same address on every node: {theirs.master_addr} is {there.host}'s."
     other = there.host if there.host != node.name else node0_name(cluster, node)  # both may be on one host
     nodes = tuple(dict.fromkeys((node.name, other)))
     return Finding.about(
         nodes,
-        f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}.",
+        said,
         links=((node.name, other),) if other != node.name else (),
         unsure=len(nodes) == 2,
         evidence=(
@@ -225,7 +231,7 @@ def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
             f"{there.port} (from {their_source})",
             f"{node.name}: nothing listens there on port {plan.master_port} (from {source})",
         ),
-        fixes=set_master_fixes([node], text, port=there.port),
+        fixes=set_master_fixes([node], text, address, None if address else there.port),
     )
 
 

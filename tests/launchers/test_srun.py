@@ -95,8 +95,9 @@ def test_every_task_takes_its_own_host_for_the_master(with_slurm: Site) -> None:
     waiting = [sys.executable, "-m", "distdoctor", "check", "--json", "--wait", "8"]
     done = with_slurm.run(["srun", "-N2", "/mnt/job", "sh", "-c", own, "sh", *waiting])
     report = json.loads(done.stdout)
-    assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("store/nodes-missing", ["host1"])]
-    assert "host1: store/nodes-missing: node0 (node 0) was not reached" in done.stderr
+    (root,) = [one for one in report["findings"] if one["because_of"] is None]
+    assert (root["check"], root["nodes"]) == ("environment/master-mismatch", ["host1"])
+    assert "host1: environment/master-mismatch: host1 looks for the store at host1, and host0 has it" in done.stderr
 
 
 @pytest.mark.scoreboard
