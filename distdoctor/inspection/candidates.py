@@ -11,7 +11,7 @@ from functools import cached_property
 
 from distdoctor.inspection import proc_files, ray_session, thread_names
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
-from distdoctor.model.sanitize import ADDRESS_VARIABLES, without_userinfo
+from distdoctor.model.sanitize import ADDRESS_VARIABLES, fit, without_userinfo
 
 STARTED_BY = (
     *RANK.variables,
@@ -156,7 +156,7 @@ def _of_ray(one: Candidate, sessions: tuple[ray_session.Session, ...]) -> Candid
             variables = one.variables | worker.variables
             return replace(one, variables=variables, ray=f"{job} of {session.name}", ray_group=worker.group)
         if job and ray_session.trains(one.command):
-            return replace(one, ray=f"{job} of {session.name}")
+            return replace(one, name=fit(one.command[0].strip()), ray=f"{job} of {session.name}")
         if not job and (job := ray_session.job_of_driver(one.pid, session)):
             return replace(one, ray=f"{job} of {session.name}")
     return one
