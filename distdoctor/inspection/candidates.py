@@ -123,7 +123,7 @@ def scan() -> Scan:
     return Scan(candidates, parents, tuple(unreadable), ray)
 
 
-def _candidate(pid: int, stat: proc_files.Stat, ray: tuple[ray_session.Session, ...]) -> Candidate | None:
+def _candidate(pid: int, stat: proc_files.Stat, ray: tuple[ray_session.Session, ...] = ()) -> Candidate | None:
     command = tuple(proc_files.command(pid))
     name = (proc_files.text(pid, "comm", 64) or "").strip()
     if not command[0] and stat.state != "Z":

@@ -85,7 +85,9 @@ def find(scan: Scan, wanted: int | None = None) -> list[Found]:
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
     _with_children(found.values(), scan)
-    ray_jobs.add_views(found.values(), scan)
+    alone = not any(job.ranks or job.options for job in found.values())
+    for job in found.values():
+        job.ray = ray_jobs.view_of([one for one, _ in job.members.values()], scan, alone)
     return of_one_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
 
 
@@ -164,8 +166,8 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         above = _nearest(scan, pid, roles)
         if one.is_agent and not _is_rank(one):
             roles[pid] = "agent"
-        elif one.ray and not (one.ray_group or one.is_distributed):
-            roles[pid] = "launcher"
+        elif one.ray:
+            roles[pid] = "rank" if ray_jobs.is_worker(one) else "launcher"
         elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
             roles[pid] = "loader" if one.name == DATA_WORKER else "child"
         elif _is_rank(one) or one.is_distributed or (pid == wanted and not _starts_ranks(pid, scan)):

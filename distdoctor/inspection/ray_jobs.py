@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from distdoctor.inspection import ray_session
 from distdoctor.inspection.candidates import Candidate, Scan
-
-if TYPE_CHECKING:
-    from distdoctor.inspection.jobs import Found
+from distdoctor.model.facts import RayView
 
 
 def name_of(one: Candidate, scan: Scan) -> str:
@@ -18,16 +15,23 @@ def name_of(one: Candidate, scan: Scan) -> str:
     return f"Ray job {one.ray}" + (f", workers of pid {one.ray_group}" if len(groups) > 1 else "")
 
 
-def add_views(jobs: Collection[Found], scan: Scan) -> None:
-    """Add what Ray's files say. A driver alone is a job where it trains with torch, or where nothing else is here."""
-    others = any(job.ranks or job.options for job in jobs)
-    for job in jobs:
-        mine = [one for one, _ in job.members.values() if one.ray]
-        session = next((s for s in scan.ray if mine and mine[0].ray.endswith(f" of {s.name}")), None)
-        torch = any(one.torch is not None or ray_session.trains(one.command) for one in mine)
-        if session is None or not (job.ranks or torch or not others):
-            continue
-        driver = next((one.pid for one in mine if ray_session.job_of_driver(one.pid, session)), None)
-        starts = {one.pid for one in mine} | {one.ray_group for one in mine}
-        workers = next((ranks for pid, ranks in session.groups.items() if pid in starts), {})
-        job.ray = ray_session.view(session, driver, workers)
+def is_worker(one: Candidate) -> bool:
+    """Return whether a process of Ray's is a worker of Ray Train: of one on another node than the head only its title
+    and its threads say so."""
+    return bool(one.ray_group) or one.is_distributed or "TrainWorker" in one.name
+
+
+def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView | None:
+    """Return what Ray's files say of the job of these processes; None where they are none of Ray's.
+
+    A driver without ranks here is a job where it trains with torch, or where it is ``alone`` on this host.
+    """
+    mine = [one for one in members if one.ray]
+    session = next((s for s in scan.ray if mine and mine[0].ray.endswith(f" of {s.name}")), None)
+    trains = any(one.ray_group or one.torch is not None or ray_session.trains(one.command) for one in mine)
+    if session is None or not (trains or alone):
+        return None
+    driver = next((one.pid for one in mine if ray_session.job_of_driver(one.pid, session)), None)
+    starts = {one.pid for one in mine} | {one.ray_group for one in mine}
+    workers = next((ranks for pid, ranks in session.groups.items() if pid in starts), {})
+    return ray_session.view(session, driver, workers)

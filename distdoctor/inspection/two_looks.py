@@ -64,7 +64,7 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
         for pid, (one, role) in found.members.items()
         if second[pid] is not None
     }
-    last |= _settled(last, found, tables, mains, {pid: one.main_cpu for pid, one in first.items() if one is not None})
+    last |= _settled(last, found, tables, {pid: one.main_cpu for pid, one in first.items() if one is not None}, mains)
     last |= _going_on(last)
     gone = [pid for pid in found.members if pid not in last]
     ended = [above for pid in gone for above in scan.above(pid)]
@@ -93,8 +93,8 @@ def _settled(
     seen: Mapping[int, JobProcess],
     found: Found,
     tables: SocketTables,
-    mains: Mapping[int, int],
     before: Mapping[int, float],
+    mains: Mapping[int, int] | None = None,
 ) -> dict[int, JobProcess]:
     """Those that were about to run and have hardly run since the first look, looked at once more: who looks every
     second whether something has come is seen to sleep then. ``before``: the processor time of the main threads."""
@@ -102,9 +102,9 @@ def _settled(
     waking = [pid for pid, one in seen.items() if _about_to_run(one)]
     for _ in range(SETTLES if waking else 0):
         time.sleep(SETTLING)
-        stats = {pid: proc_files.stat(f"{pid}/task/{mains.get(pid, pid)}") for pid in waking}
+        stats = {pid: proc_files.stat(f"{pid}/task/{(mains or {}).get(pid, pid)}") for pid in waking}
         waking = [pid for pid, one in stats.items() if one is not None and one.cpu - before.get(pid, one.cpu) < RESTED]
-        later |= {pid: looks.process(*found.members[pid], tables, mains.get(pid)) for pid in waking}
+        later |= {pid: looks.process(*found.members[pid], tables, (mains or {}).get(pid)) for pid in waking}
         waking = [pid for pid in waking if _about_to_run(later[pid])]
         if not waking:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_time_is_left_for_samples_however_long_the_first_look_took(
 ) -> None:
     told: list[float] = []
 
-    def none(_: Collection[int], end: float, alone: bool) -> dict[int, set[samples.Path]]:
+    def none(_: Collection[int], end: float, alone: bool, mains: Mapping[int, int]) -> dict[int, set[samples.Path]]:
         told.append(end - time.monotonic())
         return {}
 
