@@ -4,6 +4,7 @@ What you see
 ------------
 Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
 RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`.
+Of a job of Ray Train it says what the driver waits for: `Ray to place 4 workers with 1 GPU each`.
 
 Why it happens
 --------------
@@ -12,7 +13,8 @@ reach node 0: then its own report, or its saved facts given to `distdoctor diagn
 
 Fix
 ---
-Run the same line on the nodes that are missing, and look at what it says there; or ask the scheduler for as many.
+Run the same line on the nodes that are missing, and look at what it says there; or ask the scheduler for as many. With
+Ray add nodes, or ask for less in the ScalingConfig; `ray status` shows what waits.
 
 When it is harmless
 -------------------

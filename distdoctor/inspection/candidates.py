@@ -157,7 +157,10 @@ def _of_ray(one: Candidate, sessions: tuple[ray_session.Session, ...]) -> Candid
             return replace(one, variables=variables, ray=f"{job} of {session.name}", ray_group=worker.group)
         if job and ray_session.trains(one.command):
             return replace(one, name=fit(one.command[0].strip()), ray=f"{job} of {session.name}")
-        if not job and (job := ray_session.job_of_driver(one.pid, session)):
+        # A driver that has ranks' threads or variables is a rank itself, of another launcher or by its own code.
+        if job or one.is_distributed or RANK.variables[0] in one.variables:
+            continue
+        if job := ray_session.job_of_driver(one.pid, session):
             return replace(one, ray=f"{job} of {session.name}")
     return one
 

@@ -166,7 +166,7 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         above = _nearest(scan, pid, roles)
         if one.is_agent and not _is_rank(one):
             roles[pid] = "agent"
-        elif one.ray:
+        elif one.ray and not _is_rank(one):
             roles[pid] = "rank" if ray_jobs.is_worker(one) else "launcher"
         elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
             roles[pid] = "loader" if one.name == DATA_WORKER else "child"

@@ -31,7 +31,16 @@ def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView 
     trains = any(one.ray_group or one.torch is not None or ray_session.trains(one.command) for one in mine)
     if session is None or not (trains or alone):
         return None
+    if not any(is_worker(one) for one in mine) and _has_own_ranks(session, mine, scan):
+        return None
     driver = next((one.pid for one in mine if ray_session.job_of_driver(one.pid, session)), None)
     starts = {one.pid for one in mine} | {one.ray_group for one in mine}
     workers = next((ranks for pid, ranks in session.groups.items() if pid in starts), {})
     return ray_session.view(session, driver, workers)
+
+
+def _has_own_ranks(session: ray_session.Session, mine: Collection[Candidate], scan: Scan) -> bool:
+    """Return whether actors of Ray that are none of Ray Train's are ranks, as those of a trainer with its own actors:
+    they are the job, and its driver waits for them."""
+    others = (one for one in scan.candidates.values() if one not in mine and not one.ray)
+    return any(one.is_distributed and one.variables.get("RAY_RAYLET_PID") == str(session.raylet) for one in others)

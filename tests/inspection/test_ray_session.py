@@ -162,6 +162,7 @@ from distdoctor.inspection import candidates, jobs
 names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 print(json.dumps([
     {
+        "id": job.id,
         "roles": {pid: role for pid, (_, role) in job.members.items()},
         "told": [[one.variables.get(name) for name in names] for one in job.ranks],
         "driver": job.ray and job.ray.driver,
@@ -242,6 +243,22 @@ def test_two_groups_of_one_job_are_two_jobs(ray: Fake) -> None:
         text = WORKERS_V2.format(first=first, second=1)
         (ray.folder / f"logs/worker-aa-01000000-{starts}.err").write_text(text)
     assert sorted(len(job["told"]) for job in ray.found() if job["told"]) == [1, 1]
+
+
+def test_a_rank_that_connects_to_ray_stays_in_its_own_job(ray: Fake) -> None:
+    told = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
+    rank = ray.start(DRIVER, str(ray.folder), **told)
+    (job,) = ray.found()
+    assert (job["id"], job["roles"], job["driver"]) == ("127.0.0.1:29577", {str(rank): "rank"}, None)
+
+
+def test_ranks_that_are_actors_of_their_own_are_the_job_and_not_their_driver(ray: Fake) -> None:
+    """As those of a trainer that does without Ray Train."""
+    ray.start(DRIVER, str(ray.folder))
+    named = WORKER.replace("print", 'ctypes.CDLL(None).prctl(15, b"gloo_tcp_loop", 0, 0, 0)\nprint', 1)
+    told = {"LOCAL_RANK": "0", "RAY_JOB_ID": "01000000", "RAY_RAYLET_PID": str(ray.raylet)}
+    actor = ray.start(named, title="ray::WorkerDict", **told)
+    assert [job["roles"] for job in ray.found()] == [{str(actor): "rank"}]
 
 
 def test_idle_workers_and_a_driver_without_torch_are_no_job_beside_one(ray: Fake) -> None:
