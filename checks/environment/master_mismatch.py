@@ -26,7 +26,6 @@ network/master-resolves-differently, network/master-not-node0, network/port-refu
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from distdoctor.check_api import (
     Cluster,
@@ -34,6 +33,7 @@ from distdoctor.check_api import (
     Fix,
     MasterTarget,
     Node,
+    NodeFacts,
     is_loopback,
     live,
     master_targets,
@@ -161,7 +161,7 @@ def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> 
     )
 
 
-def strays_beside_others(cluster: Cluster) -> list[Any]:
+def strays_beside_others(cluster: Cluster) -> list[NodeFacts]:
     """Return the ranks that found their store on another port than theirs, where ranks of one node have several ports:
     what the node as a whole was told is not known then."""
     mixed = any(len({one.plan.master_port for one in ranks}) > 1 for ranks in cluster.slices_of.values())
@@ -173,9 +173,9 @@ def strays_beside_others(cluster: Cluster) -> list[Any]:
     ]
 
 
-def ranks_apart(cluster: Cluster, strays: list[Any]) -> Finding:
+def ranks_apart(cluster: Cluster, strays: list[NodeFacts]) -> Finding:
     """The finding of ranks, some of which share a node, that look for the store on different ports of its host."""
-    ports: dict[int, list[Any]] = {}
+    ports: dict[int, list[NodeFacts]] = {}
     for one in cluster.slices:
         ports.setdefault(one.plan.master_port, []).append(one)
     there = strays[0].network.elsewhere if strays[0].network else None
@@ -184,11 +184,11 @@ def ranks_apart(cluster: Cluster, strays: list[Any]) -> Finding:
     odd = [one for port, ones in ports.items() if port != usual for one in ones]
     nodes = list(dict.fromkeys(cluster.by_key[one.key].name for one in odd))
 
-    def named(ones: list[Any]) -> str:
+    def named(ones: list[NodeFacts]) -> str:
         numbers = sorted(one.plan.rank for one in ones if one.plan.rank is not None)
         return f"rank{'s' if len(numbers) > 1 else ''} {together(map(str, numbers))}"
 
-    def said(port: int, ones: list[Any]) -> str:
+    def said(port: int, ones: list[NodeFacts]) -> str:
         sources = together(dict.fromkeys(one.plan.sources.get("master_port", "default") for one in ones))
         hosts = ", where the store is" if port == hosted else ""
         names = together(dict.fromkeys(cluster.by_key[one.key].name for one in ones))

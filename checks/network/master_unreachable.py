@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
+    asked_another,
     contact_text,
     failed_contacts,
     grouped_by_address,
@@ -49,6 +50,7 @@ from distdoctor.check_api import (
     route_obstacles,
     set_master_fixes,
     store_host_tried,
+    tried_host,
 )
 
 SEVERITY = "fail"
@@ -125,13 +127,14 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         text = f"Look at the route to {address} on {who} (ip route get {address}), and whether {near.address} is up."
         return Finding.about(clients, summary, links=links, evidence=evidence, fixes=(Fix.on(clients, text),))
     text = f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."
+    another = asked_another(cluster, shut)
     return Finding.about(
-        dict.fromkeys((*(client.name for client in clients), name)),
+        dict.fromkeys((*(client.name for client in clients), *(() if another else (name,)))),
         f"No host has the address {address}, at which {who} looks for {name}."
         if ":" not in address
         else f"Nobody answers {who} for the address {address}, at which it looks for {name}.",
         links=links,
-        unsure=True,
+        unsure=not another,
         evidence=evidence,
         fixes=(Fix.on(clients, f"{text} {DISCOVERY}." if ":" in address else text),),
     )
@@ -166,11 +169,14 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     clients = [one.node for one in shut]
     contact = shut[0].contact
     of_zero = none_gets_there(cluster, zero, clients)
+    another = asked_another(cluster, shut)
+    name = tried_host(cluster, shut) if another else name
+    both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
-        (name,) if of_zero else dict.fromkeys((*(client.name for client in clients), name)),
+        (name,) if of_zero else both,
         f"There is no way from {names_of(clients)} to {contact.address} ({name}): errno {contact.errno}.",
         links=links_to(clients, name),
-        unsure=not of_zero,
+        unsure=not (of_zero or another),
         evidence=(line for one in shut for line in evidence(one)),
         fixes=fixes(cluster, shut, name),
         because_of=None if zero else "all met",

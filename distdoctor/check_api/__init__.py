@@ -13,6 +13,9 @@ The facts, and what a check makes of them:
     PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
     Caller                   a process that node 0 did not let in (MeetingFacts.callers)
     MeetingFacts             how the meeting in the store went (Node.meeting)
+    NodeFacts                all that one started process saw (Cluster.slices)
+    LateConnections          the ranks' connections to another node that had to be begun again
+    Severity                 fail, warn or info
     Contact                  an attempt to connect, and how it ended (Node.network.contact)
     Answer                   what answers on a port (Node.network.answer)
     Resolution               a name that was looked up (Node.system.own_name, Node.network.master)
@@ -110,6 +113,8 @@ Where MASTER_ADDR leads:
 
 Who does not get to the store:
     failed_contacts          the nodes whose last attempt on the master's port ended so
+    asked_another            whether these looked for the store on another host than node 0
+    tried_host               the node, or the address, that these looked at
     FailedContact            one of these
     grouped_by_address       those together that tried one place
     store_host_tried         node 0, where they looked for its store and when it was there
@@ -222,6 +227,7 @@ from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links, slow_links
 from distdoctor.check_api.link_rates import usual_link_speed
 from distdoctor.check_api.majority import Disagreement, disagreement
+from distdoctor.check_api.master_contacts import asked_another, tried_host
 from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, route_obstacles
 from distdoctor.check_api.master_contacts import lacks_route, master_address_owner, master_known_up, store_host_tried
 from distdoctor.check_api.master_port import NODE_0_AND_CHECK, master_port_findings, misrouted_finding
@@ -258,7 +264,7 @@ from distdoctor.model.addresses import in_network, is_loopback, parse_address, r
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Account, Answer, BuildLock, Caller, Contact, Folder, HostCall, InitFile, LateConnections, Leftover, Limits, Link,
-    MeetingFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
+    MeetingFacts, NodeFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix, Severity
 from distdoctor.model.log_line import Line
@@ -269,32 +275,33 @@ VERSION = 1  # raised where a check written for an earlier one no longer works; 
 parse = parse_address  # what 0.1.0 called it
 
 __all__ = [
-    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
-    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
-    "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement", "DuplicateAddress",
-    "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile",
-    "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink",
-    "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence",
-    "Severity", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "absent_nodes",
-    "accused_by_errors", "add_route_fix", "age_said", "announcing_node", "append_hosts_line", "blamed_for_links",
-    "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface",
-    "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix", "errors_with_words",
-    "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files", "fixes_by_command",
-    "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts",
-    "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "is_bridge",
-    "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need",
-    "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed",
-    "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself",
-    "master_port_findings", "master_port_owner", "master_targets", "measured_links", "met_other_run",
-    "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of",
-    "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed",
-    "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
-    "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen",
-    "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma",
-    "reachable_address", "reaches_no_other", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
-    "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
+    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
+    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "READ_HOSTS_FILE",
+    "SPARED_BY_GLOO", "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement",
+    "DuplicateAddress", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
+    "HostCall", "InitFile", "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph",
+    "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts",
+    "Resolution", "RouteObstacle", "Sequence", "Severity", "Shadow", "SharedMemory", "TemporaryFolder",
+    "TorchFailure", "TorchImportCause", "Work", "absent_nodes", "accused_by_errors", "add_route_fix", "age_said",
+    "announcing_node", "append_hosts_line", "asked_another", "blamed_for_links", "by_luck", "claims_node0",
+    "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement",
+    "duplicate_addresses", "end_leftover_fix", "errors_with_words", "failed_by_themselves", "failed_contacts",
+    "failed_ranks", "failed_stage_finding", "files", "fixes_by_command", "gloo_device_names", "gloo_dials",
+    "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts", "hosts_file_commands",
+    "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "is_bridge", "is_loopback",
+    "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
+    "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links",
+    "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
+    "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",
+    "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
+    "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix",
+    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse",
+    "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface",
+    "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address",
+    "reaches_no_other", "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle",
+    "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
     "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
     "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding",
-    "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed",
-    "vanished_ways", "variable_meant", "wrongly_picked",
+    "together", "torch_error_seen", "torch_remedies", "tried_host", "two_jobs_fixes", "unreadable",
+    "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
 ]

@@ -80,6 +80,27 @@ def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | 
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 
+def asked_another(cluster: Cluster, shut: list[FailedContact]) -> bool:
+    """Return whether these looked for the store on another host than node 0, by another name or address than node 0
+    has for it itself. What keeps that host's port shut is then no matter of node 0, nor of the way to it."""
+    zero = store_host(cluster)
+    if zero is None:
+        return False
+    own = leading_to(cluster, zero)
+    return all(
+        one.node.plan.master_addr != zero.plan.master_addr
+        and parse_address(one.contact.address) not in own
+        and not is_loopback(one.contact.address)
+        for one in shut
+    )
+
+
+def tried_host(cluster: Cluster, shut: list[FailedContact]) -> str:
+    """Return the name of the node that has the address which these tried, else the address."""
+    address = shut[0].contact.address
+    return next((node.name for node in cluster.nodes if address in node.addresses), address)
+
+
 def lacks_route(one: FailedContact) -> bool:
     """Whether it is this node's own kernel that knows no way to the address; not where a policy of its own drops it."""
     network = one.node.network

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from distdoctor.check_api.fixes import open_firewall_fix, other_master_port_fixes, set_master_fixes
 from distdoctor.check_api.master_contacts import (
     FailedContact,
+    asked_another,
     asked_itself,
     failed_contacts,
     grouped_by_address,
@@ -15,6 +16,7 @@ from distdoctor.check_api.master_contacts import (
     owner_name,
     route_obstacles,
     store_host_tried,
+    tried_host,
 )
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
@@ -63,6 +65,9 @@ def master_port_findings(
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
     shutting = shuts_itself(cluster, how, outcomes)
     for group in grouped_by_address([one for one in shut if one.node not in found]):
+        if asked_another(cluster, group):
+            yield _misaimed(cluster, group, told)
+            continue
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
         if zero is None and shutting is not None and shutting is owner:
             zero = shutting  # it came when they had given up: its rule would have kept them out all the same
@@ -119,6 +124,20 @@ def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding
         evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
         fixes=[Fix.on(names, starting(cluster, shut, name))],
         because_of="all met",
+    )
+
+
+def _misaimed(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
+    """The finding about nodes that look for the store on another host than the one that has it."""
+    zero = store_host(cluster)
+    assert zero is not None
+    clients = [one.node for one in shut]
+    return Finding.about(
+        clients,
+        _summary(shut, tried_host(cluster, shut), told),
+        evidence=(*map(_line, shut), f"{zero.name} hosts the store, at {zero.plan.master_addr}"),
+        fixes=set_master_fixes(clients, f"Name {zero.name}, which hosts the store.", address=zero.plan.master_addr),
+        because_of="plan agreed",
     )
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from distdoctor.judge.saved import diagnose
 from distdoctor.model.facts import Bind, Contact, Elsewhere
+from distdoctor.model.facts.files import read
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.odd import other_spellings
 from tests.facts_builder import (
+    CHECKS,
     PORT,
     healthy,
     judged,
@@ -18,6 +25,7 @@ from tests.facts_builder import (
 )
 
 CHECK = "environment/master-mismatch"
+RECORDED = Path(__file__).parents[2] / "recorded"
 
 
 def other_port() -> Facts:
@@ -118,3 +126,11 @@ def test_a_node_that_met_its_own_run_after_all_names_no_other() -> None:
     a, b = healthy(2)
     there = Elsewhere("10.77.0.10", 29400, "host0", a.plan)
     assert judged(with_network(b, elsewhere=there)).findings == ()
+
+
+@pytest.mark.parametrize("where", ["on-another-node", "where-nobody-is"])
+def test_nothing_that_follows_from_it_blames_the_node_that_hosts_the_store(where: str) -> None:
+    """Of three nodes one names another host than node 0: that host's shut port is no matter of node 0's."""
+    report = diagnose(read([RECORDED / "cases" / f"one-of-three-looks-for-the-master-{where}.json.gz"]), CHECKS)
+    failing = {finding.check: finding.nodes for finding in report.findings if finding.severity == "fail"}
+    assert len(failing) > 2 and set(failing.values()) == {("host1",)}, failing

@@ -33,6 +33,7 @@ from tests.lab.faults.launch import (
     variable,
     working_folder_deleted,
 )
+from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.case import Case, Root, patient
 
 BACKENDS_DIFFER = "environment/rendezvous-backend-mismatch"
@@ -59,6 +60,9 @@ CASES = [
     Case("the ports differ", flag("--master-port", "29501", 1), "environment/master-mismatch", ["host1"], curable=True),
     Case("an endpoint is left over on node 1", variable("PET_RDZV_ENDPOINT", "host1:29500", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
     Case("the addresses differ", flag("--master-addr", "host1", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
+    Case("one of three looks for the master on another node", flag("--master-addr", "host2", 1), "environment/master-mismatch", ["host1"], hosts=3, curable=True, live=False, torch="not measured"),
+    Case("one of three looks for the master where nobody is", flag("--master-addr", "10.77.0.99", 1), "environment/master-mismatch", ["host1"], hosts=3, curable=True, live=False, alone=["network/master-unreachable"], torch="not measured"),
+    Case("one of three looks for the master on another node, whose filter drops the port", together(flag("--master-addr", "host2", 1), nft(2, 'iifname "lo" accept', "tcp dport 29500 drop")), "environment/master-mismatch", ["host1"], hosts=3, curable=True, live=False, alone=["network/port-filtered"], torch="not measured"),
     Case("torch missing on node 1", torch_removed(1), "environment/torch-missing", ["host1"], by_hand=torch_installed),
     Case("torch missing on node 0", torch_removed(0), "environment/torch-missing", ["host0"], by_hand=torch_installed),
     Case("a broken torch on PYTHONPATH of node 1", on_pythonpath("torch", NO_CUDA, 1), "environment/torch-shadowed", ["host1"], options=(1, 2)),
