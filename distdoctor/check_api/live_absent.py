@@ -100,4 +100,6 @@ def start_absent(job: LiveJob, absent: Sequence[int]) -> Fix:
         return Fix(text)
     number = str(numbers[0]) if len(numbers) == 1 else "N"
     line = check_line(job, world // per_node, str(per_node), number, store)
-    return Fix(f"{text} If they run already, run this on their node{'s' if numbers[1:] else ''}: `{line}`.")
+    they, their = ("it runs", "its") if len(absent) == 1 else ("they run", "their")
+    nodes = "nodes" if numbers[1:] else "node"
+    return Fix(f"{text} If {they} already, run this on {their} {nodes}: `{line}`.")

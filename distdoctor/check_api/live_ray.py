@@ -11,10 +11,10 @@ from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import JobProcess, RayBundle, RayDemand, RayView
 from distdoctor.model.findings import Finding, Fix
 
+ASKED = "what the task or actor asks for (num_cpus, num_gpus, resources)"
 NOT_PLACED = "Ray has not placed the workers"
 LONG = 60.0
 """Seconds after which what the cluster lacks is not just on its way: its autoscaler looks every 5 s."""
-CONFIRM = "Confirm with: `ray status`, `ray list placement-groups`."
 _NAMES = {"CPU": "CPU", "GPU": "GPU"}
 
 
@@ -36,13 +36,19 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
         title=NOT_PLACED,
         evidence=(
             *titles(job),
-            f"monitor.log of {view.session}: {demand.count} bundles wait, {amounts_said(_totals(demand))} in all"
+            f"monitor.log of {view.session}: {demand.count} {'bundle waits' if demand.count == 1 else 'bundles wait'}, "
+            f"{amounts_said(_totals(demand))} in all"
             + (f" ({demand.strategy})" if demand.strategy else ""),
             f"{view.nodes} node{'' if view.nodes == 1 else 's'} in Ray's cluster; used: {used_said(view)}",
             *(["Ray's autoscaler: no node type that it has can hold the request"] if view.impossible else []),
             *(f"Ray's autoscaler is starting a node: {one}" for one in view.starting),
         ),
-        fixes=(Fix(f"{remedy(view, demand, lacking, spread)} {CONFIRM}"),),
+        fixes=(
+            Fix(
+                f"{remedy(view, demand, lacking, spread)} Confirm with: `ray status`, "
+                f"`ray list {'placement-groups' if demand.strategy else 'actors'}`."
+            ),
+        ),
         severity=None if never and late else "warn",
         matters="" if never and late else "Ray places them once the resources are there" if not never else
         "the job was started only now: nodes may still join",
@@ -92,11 +98,11 @@ def _amount(name: str, amount: float) -> str:
 
 def workers_said(demand: RayDemand) -> str:
     """``4 workers with 1 GPU each``, as far as all need as much; of the first the driver's own part may be more."""
-    kind = "worker" if demand.strategy else "task or actor"
-    kinds = kind if demand.count == 1 else "workers" if demand.strategy else "tasks or actors"
     shared = _shared(demand.bundles)
+    if not demand.strategy:  # the autoscaler does not count them
+        return f"a task or actor with {amounts_said(shared)}"
     each = f" with {amounts_said(shared)}{'' if demand.count == 1 else ' each'}" if shared else ""
-    return f"{demand.count} {kinds}{each}"
+    return f"{demand.count} worker{'' if demand.count == 1 else 's'}{each}"
 
 
 def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
@@ -141,10 +147,9 @@ def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -
         return f"Add nodes to Ray's cluster until it has {demand.count}{join}, or place the workers with PACK."
     if lacking:
         need = amounts_said({name: demand.total(name) for name in lacking})
-        return (
-            f"Add nodes to Ray's cluster until it has {need}{join}, or lower num_workers, use_gpu or "
-            "resources_per_worker of the ScalingConfig."
-        )
+        less = "num_workers, use_gpu or resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
+        return f"Add nodes to Ray's cluster until it has {need}{join}, or lower {less}."
     if view.impossible:
-        return "Lower resources_per_worker of the ScalingConfig to what one node has, or add larger nodes."
+        less = "resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
+        return f"Lower {less} to what one node has, or add larger nodes."
     return "Wait for the jobs that hold these resources, or end those that are done (`ray list jobs`)."

@@ -65,7 +65,11 @@ def test_the_cluster_has_no_such_resource() -> None:
             "fail",
             "4 workers with 1 CPU each; Ray's cluster has 2 CPUs",
         ),
-        ({"demands": (RayDemand((RayBundle({"GPU": 1.0}),)),)}, "fail", "1 task or actor with 1 GPU; "),
+        (
+            {"demands": (RayDemand((RayBundle({"GPU": 1.0}),)),)},
+            "fail",
+            "waits for Ray to place a task or actor with 1 GPU; ",
+        ),
         ({"driver": None}, "fail", "The controller (pid 90, train.py:12)"),
     ],
 )
