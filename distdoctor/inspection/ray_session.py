@@ -17,6 +17,7 @@ from pathlib import Path
 
 from distdoctor.inspection import proc_files
 from distdoctor.model.facts import RayBundle, RayDemand, RayView
+from distdoctor.model.launch_settings import LOCAL_RANK, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 from distdoctor.model.sanitize import fit
 
 TITLE = "ray::"
@@ -35,6 +36,9 @@ _DEMAND = re.compile(r"^\s*(\{.*\}.*?): \d+\+? pending (placement group|task)", 
 _BUNDLE = re.compile(r"(\{[^{}]*\})(?: \* (\d{1,6}))?")
 _STARTED = re.compile(r"Started (?:distributed worker processes|training worker group of size \d+):")
 _WORKER = re.compile(r"ip=([\w.:]+), pid=(\d+)\) world_rank=(\d+), local_rank=(\d+), node_rank=(\d+)")
+
+_VARIABLES = tuple(setting.variables[-1] for setting in (RANK, LOCAL_RANK, NODE_RANK, WORLD_SIZE, NPROC_PER_NODE))
+"""Of a worker, as torchrun and Ray Train call them: for the node's rank GROUP_RANK."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,8 @@ def _read_workers(session: Session, address: str) -> None:
             if ip != address:
                 continue
             beside = sum(one[0] == address for one in found)
-            told = {"RANK": rank, "LOCAL_RANK": local, "GROUP_RANK": node, "WORLD_SIZE": str(len(found))}
-            session.workers[int(worker)] = Worker(int(pid), {**told, "LOCAL_WORLD_SIZE": str(beside)})
+            values = (rank, local, node, str(len(found)), str(beside))
+            session.workers[int(worker)] = Worker(int(pid), dict(zip(_VARIABLES, values, strict=True)))
 
 
 def _end_of(path: str) -> str:

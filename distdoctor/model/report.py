@@ -31,6 +31,10 @@ ONE_HOST = " nodes on one host: "
 """What the note on nodes that share a host has in it; it stands in the first lines of a report."""
 
 
+ONLY = " only"
+"""How the reason of a stage ends that passed without the nodes that are missing: ``this node only``."""
+
+
 @dataclass(frozen=True)
 class ReportStage:
     """How one stage ended on one node: pass, warn, fail, skip or error."""
@@ -46,7 +50,7 @@ class ReportStage:
     @property
     def partial(self) -> bool:
         """Return whether it passed without the nodes that are missing: that is no pass of the job's."""
-        return self.status == "pass" and bool(self.reason)
+        return self.status == "pass" and self.reason.endswith(ONLY)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,8 @@ def test_what_is_no_markdown_is_not_taken_for_it() -> None:
 
 def test_the_check_that_is_shown_works(tmp_path: Path) -> None:
     guide = (ROOT / "docs/guides/writing-a-check.md").read_text()
-    (code,) = re.findall(r"(?ms)^```python\n(.*?)^```", guide)
+    code, further = re.findall(r"(?ms)^```python\n(.*?)^```", guide)
+    compile(further, "the check of a site's variable", "exec")
     (tmp_path / "host").mkdir()
     (tmp_path / "host" / "loader_files.py").write_text(code)
     (check,) = (one for one in load([tmp_path]) if one.id == "host/loader-files")
