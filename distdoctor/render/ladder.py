@@ -45,7 +45,8 @@ def _lines(report: Report, whole: bool) -> Iterable[Line]:
         groups: dict[tuple[str, str], list[ReportStage]] = {}
         for stage in report.stages:
             if stage.stage == name:
-                groups.setdefault((PARTIAL if stage.partial else stage.status, stage.reason), []).append(stage)
+                status = PARTIAL if stage.partial else stage.status
+                groups.setdefault((status, "" if status == "pass" else stage.reason), []).append(stage)
         title = name
         for (status, reason), members in groups.items():
             where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
