@@ -12,10 +12,9 @@ import pickle
 import random
 import sys
 import tarfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import PIPE, STDOUT, Popen
+from subprocess import PIPE, STDOUT, run
 from typing import Any
 
 import pytest
@@ -97,17 +96,28 @@ OF_THE_ISSUE = ("name.tar.gz", "eight.tar.gz", "trace_rank_0.pickle", "short.csv
 """Those that are tried each time; ``-m scoreboard`` tries the others."""
 
 
+MEASURED = """
+import os, subprocess, sys, threading
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+ended = threading.Timer(90, child.kill)
+ended.start()
+output = child.stdout.read()
+_, status, used = os.wait4(child.pid, 0)
+ended.cancel()
+print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss << 10, flush=True)
+sys.stdout.buffer.write(output)
+"""
+"""A process begins with the memory of the one that it was forked from, and keeps that for its most (getrusage(2)): the
+one between has little."""
+
+
 def diagnosed(path: Path) -> tuple[int, str, float, int]:
     """Status, output, processor seconds and most memory of ``distdoctor diagnose`` of this file."""
-    with Popen([sys.executable, "-m", "distdoctor", "diagnose", path], cwd=ROOT, stdout=PIPE, stderr=STDOUT) as child:
-        ended = threading.Timer(90, child.kill)
-        ended.start()
-        assert child.stdout is not None
-        output = child.stdout.read().decode()
-        _, status, used = os.wait4(child.pid, 0)
-        ended.cancel()
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return child.returncode, output, used.ru_utime + used.ru_stime, used.ru_maxrss << 10
+    command = [sys.executable, "-m", "distdoctor", "diagnose", str(path)]
+    done = run([sys.executable, "-S", "-E", "-c", MEASURED, *command], cwd=ROOT, stdout=PIPE, stderr=STDOUT, check=True)
+    figures, _, output = done.stdout.decode().partition("\n")
+    status, seconds, memory = figures.split()
+    return int(status), output, float(seconds), int(memory)
 
 
 @pytest.mark.parametrize(
