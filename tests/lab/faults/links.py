@@ -14,13 +14,18 @@ FLAPS = """
 import fcntl, socket, struct, sys, time
 asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 def switch(flags): fcntl.ioctl(asked, 0x8914, struct.pack("16sh14x", b"eth0", flags))
+def joined():
+    rows = [row.split() for table in ("tcp", "tcp6") for row in open(f"/proc/net/{table}").readlines()[1:]]
+    return any(row[2].endswith(":733C") and row[3] == "01" for row in rows)
+while sys.argv[4:] and not joined(): time.sleep(0.02)
 for number in range(int(sys.argv[1])):
     time.sleep(float(sys.argv[2]))
     switch(0x1002)
     time.sleep(float(sys.argv[3]))
     switch(0x1003)
 """
-"""SIOCSIFFLAGS with IFF_UP and without: one process, as a shell would have one for each sleep."""
+"""SIOCSIFFLAGS with IFF_UP and without: one process, as a shell would have one for each sleep. With a fourth argument
+it begins once this host has a connection to port 29500 (733C)."""
 
 
 def second_network(*addresses: str, interface: str = "eth1", joined: bool = False) -> Fault:
@@ -312,11 +317,12 @@ def published(launch: Launch) -> None:
         start.env["DISTDOCTOR_TOKEN"] = "0123456789abcdef"
 
 
-def flaps(on: int, times: int = 60, up: float = 2, down: float = 1) -> Fault:
-    """The card of host ``on`` is down for ``down`` seconds, ``times`` times, after ``up`` seconds each."""
+def flaps(on: int, times: int = 60, up: float = 2, down: float = 1, joined: bool = False) -> Fault:
+    """The card of host ``on`` is down for ``down`` seconds, ``times`` times, after ``up`` seconds each; with ``joined``
+    from the moment on in which the host has joined the store."""
 
     def inject(launch: Launch) -> None:
-        arguments = f"{times} {up:g} {down:g}"
+        arguments = f"{times} {up:g} {down:g}{' joined' if joined else ''}"
         command = f"{quote(sys.executable)} -S -E -c {quote(FLAPS)} {arguments}"
         launch.cluster[on].inside(f"setsid {command} >/dev/null 2>&1 </dev/null & echo $! > /run/flaps.pid")
 
