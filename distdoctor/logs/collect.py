@@ -258,8 +258,11 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
     """The blocks of a log in the order in which it was written, and where their lines stand in it where that is
     another."""
     first = next(blocks, b"")
-    for order in (newest_first, report_first):
-        if order.begins(first[: reader.HEAD]):
+    for begins, in_order in (
+        (newest_first.begins, newest_first.in_order),
+        (report_first.begins, report_first.in_order),
+    ):
+        if begins(first[: reader.HEAD]):
             break
     else:
         return chain([first], blocks), ()
@@ -267,9 +270,9 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
     for block in chain([b""], blocks):
         read.append(block)
         size, lines = size + len(block), lines + block.count(b"\n")
-        if size > order.LARGEST or lines > order.MOST_LINES:
+        if size > newest_first.LARGEST or lines > newest_first.MOST_LINES:
             return chain(read, blocks), ()
-    text, numbers = order.in_order(b"".join(read))
+    text, numbers = in_order(b"".join(read))
     return [text], numbers
 
 

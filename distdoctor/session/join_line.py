@@ -44,7 +44,12 @@ def with_master(options: Options) -> Options:
 
 def _insist_on_rank0(plan: Plan) -> None:
     """Raises PlanError in a rank 0 that is not where its MPI launcher was started, which no variable can tell."""
-    launchers = {launcher.NAME: launcher.RANKS for launcher in (openmpi, hydra, mvapich, horovod)}
+    launchers = {
+        openmpi.NAME: openmpi.RANKS,
+        hydra.NAME: hydra.RANKS,
+        mvapich.NAME: mvapich.RANKS,
+        horovod.NAME: horovod.RANKS,
+    }
     address, source = plan.master_addr, plan.sources.get("master_addr", "")
     named = source in MASTER_ADDR.all_variables or source.startswith("--")
     if plan.launcher not in launchers or plan.rank != 0 or plan.nnodes == 1 or named or address is None:
