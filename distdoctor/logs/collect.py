@@ -258,12 +258,11 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
     """The blocks of a log in the order in which it was written, and where their lines stand in it where that is
     another."""
     first = next(blocks, b"")
-    for begins, in_order in (
-        (newest_first.begins, newest_first.in_order),
-        (report_first.begins, report_first.in_order),
-    ):
-        if begins(first[: reader.HEAD]):
-            break
+    head = first[: reader.HEAD]
+    if newest_first.begins(head):
+        in_order = newest_first.in_order
+    elif report_first.begins(head):
+        in_order = report_first.in_order
     else:
         return chain([first], blocks), ()
     read, size, lines = [first], len(first), first.count(b"\n")
