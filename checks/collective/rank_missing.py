@@ -206,10 +206,12 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     joined = len(store.joined) if store else 0
     where = f" of {together(nodes)}" if nodes else ""
     ended = [*ended_well(job, absent)]
+    late, wait = "" if ended else live.perhaps_late(job), live.ranks_wait(job)
+    since = f" {wait.so_far}{'' if ended else f'; {wait.ends}'}" if job.ranks else ""
     return Finding.about(
         nodes,
         f"Rank{'s' if len(absent) > 1 else ''} {said}{where} {'have' if len(absent) > 1 else 'has'} not joined "
-        f"init_process_group(); {joined} of {job.world} ranks are there and wait.",
+        f"init_process_group(); {joined} of {job.world} ranks are there and wait{since}.",
         ranks=absent,
         evidence=(
             f"the store at {store.host} port {store.port}: joined {together(map(str, store.joined[:16]))}; "
@@ -228,8 +230,8 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
                 nodes,
             ),
         ),
-        severity="warn" if live.perhaps_late(job) else None,
-        matters=live.perhaps_late(job),
+        severity="warn" if late else None,
+        matters=late,
     )
 
 

@@ -34,6 +34,7 @@ from distdoctor.knowledge.job_threads import awaits_orders, dialling
 from distdoctor.knowledge.live_awaited import Awaited, at_other_end, awaited, awaits_rank, outside_peer
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
+from distdoctor.knowledge.live_limits import ranks_wait
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member, RendezvousView, StoreView
 
@@ -74,6 +75,7 @@ __all__ = [
     "places",
     "rank_finding",
     "ranks_meet",
+    "ranks_wait",
     "recorded",
     "silent_links",
     "sockets_to_store",

@@ -9,6 +9,7 @@ from distdoctor.check_api.live_agents import check_line, perhaps_late
 from distdoctor.check_api.live_ranks import others_wait
 from distdoctor.check_api.text import ranks_said, some_of
 from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_limits import ranks_wait
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.findings import Finding, Fix
 
@@ -64,14 +65,14 @@ def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
     joined = world - len(absent) if absent else store.arrived or 0
     hosts = dict.fromkeys(rank.node.name for rank in job.ranks)
     who = ranks_said(absent[:8]).lower() + (f" and {len(absent) - 8} more" if absent[8:] else "") if absent else ""
-    after = f" after {job.age:.0f} s" if job.ranks else ""
-    late = perhaps_late(job)
+    wait, late = ranks_wait(job), perhaps_late(job)
+    so_far = f" {wait.so_far}; {wait.ends}" if job.ranks else ""
     return Finding.about(
         (),
         f"{joined} of {world} ranks joined {endpoint(job.first.master_addr or store.host, store.port)}"
         f"{f' ({some_of(hosts)} has ' + ranks_here(job) + ')' if hosts and len(hosts) == 1 else ''}; "
         f"{who or str(world - joined) + ' more, which the store does not name,'} "
-        f"{'has' if world - joined == 1 else 'have'} not joined{after}.",
+        f"{'has' if world - joined == 1 else 'have'} not joined{so_far}.",
         title=NOT_JOINED,
         ranks=absent,
         evidence=(

@@ -45,12 +45,12 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         return "sleeps", f"for {age_said(rank.asleep)} more"
     if polls(one):
         # What it looks for is in its own code; only a lock or a build is seen.
-        again = f"it sleeps, and looks again {switches_of(one):.0f} times a second; for what is unknown"
+        again = f"it sleeps and checks {switches_of(one):.0f} times a second; only its code shows what for"
         builds = rank.place.kind == job_places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
     if rank.place.kind in (job_places.SAVING, job_places.COMPILING, job_places.STARTING, job_places.LOADER):
         return f"is {rank.place.kind}", _moves(rank)
-    wakes = f"it wakes up {switches_of(one):.1f} times a second; for what is unknown"
+    wakes = f"it wakes up {switches_of(one):.1f} times a second; only its code shows why"
     if rank.works:
         idle = one.moved is not None and one.moved.cpu < 0.1 * one.moved.seconds and not _moves(rank)
         return ("polls", wakes) if idle and switches_of(one) > 1 else (_works(rank), _moves(rank) or _stays(rank))

@@ -7,6 +7,7 @@ from shlex import quote
 
 from distdoctor.check_api.text import together
 from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_limits import JoinWait, agents_wait, ranks_wait
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.facts import AgentView, RendezvousView, StoreView
@@ -26,8 +27,17 @@ dynamic_rendezvous.py)."""
 
 
 def perhaps_late(job: LiveJob) -> str:
-    """Why it may be that they only have not come yet; empty where they had the time."""
-    return FROM_OUTSIDE if not job.ranks else STARTED_NOW if job.young else ""
+    """Return why the ranks that have not joined may still join; empty once PyTorch's limit is over."""
+    return join_later(job, ranks_wait(job)) if job.ranks else FROM_OUTSIDE
+
+
+def join_later(job: LiveJob, wait: JoinWait) -> str:
+    """Return why whoever has not joined may still join; empty once the limit is over."""
+    if not any(job.agents) and not job.ranks:
+        return FROM_OUTSIDE
+    if wait.over:
+        return ""
+    return STARTED_NOW if job.young else f"the job runs if the others join before {wait.who} gives up"
 
 
 def agents_missing(job: LiveJob) -> Iterator[Finding]:
@@ -58,22 +68,20 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
 
 def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None, came: int) -> Finding:
     """Fewer nodes joined the rendezvous than it waits for."""
-    planned, limit = job.first.nnodes or 0, job.first.join_timeout
+    planned, wait = job.first.nnodes or 0, agents_wait(job)
     again = "re" if rendezvous is not None and rendezvous.round else ""  # since when it waits is not known then
     absent = absent_numbers(job, came)
     who = f"node{'s' if absent[1:] else ''} {together(map(str, absent[:SHOWN]))}" if absent else ""
     who = who or f"{planned - came} node{'s' if planned - came > 1 else ''}"
-    waited = max((one.age for _, one in job.agents), default=0.0)
-    left = limit - waited if limit is not None and not again else 0.0
     hosts = [agent.host for agent in rendezvous.agents if agent.host] if rendezvous else []
     hosts = hosts or ([node.name for node, _ in job.agents] if absent else [])
     meets = endpoint(job.first.master_addr or view.host, view.port)
-    late = job.young or bool(again)
+    late = bool(again) or not any(job.agents) or not wait.over
     return Finding.about(
         not_back(job, came) if again else (),
         f"{came} of {planned} nodes {again}joined {meets}{f' ({together(hosts[:SHOWN])})' if hosts else ''}; {who} "
         f"{'has' if planned - came == 1 else 'have'} not {again}joined"
-        f"{'' if again else f' after {waited:.0f} s'}{f'; torchrun gives up in {left:.0f} s' if left > 0 else ''}.",
+        f"{'' if again or not wait.waited else f' {wait.so_far}; {wait.ends}'}.",
         title=NOT_JOINED,
         evidence=(
             *(
@@ -84,7 +92,7 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
         ),
         fixes=(start_absent(job, view, absent),),
         severity="warn" if late else None,
-        matters=STARTED_NOW if job.young else "the nodes that were in it before may still come back" if late else "",
+        matters="the nodes that were in it before may still come back" if again else join_later(job, wait),
     )
 
 

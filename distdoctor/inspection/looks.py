@@ -15,7 +15,7 @@ from distdoctor.inspection.candidates import DISTRIBUTED, Candidate
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sleeps import EVENTS, left
 from distdoctor.inspection.sockets import SocketTables
-from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, restarted
+from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, poll_limit, restarted
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
@@ -222,7 +222,21 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: in
     # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
     asleep = left(pid, words, idle(task) if main else None) if call == SLEEP or (call in EVENTS and main) else None
     state = stat.state if stat else ""
-    return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)
+    age = None
+    if stat is not None and not main and name.startswith(DISTRIBUTED):
+        age = round(max(0.0, proc_files.uptime() - stat.started), 1)
+    return JobThread(
+        tid,
+        name,
+        state,
+        waits_in.removeprefix("0"),
+        call,
+        timed,
+        limit=poll_limit(words) if main and call == "poll" else None,
+        age=age,
+        reads=reads[:300],
+        left=asleep,
+    )
 
 
 def _files(pid: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/uni
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 
 FUTEX, SLEEP = "futex", "clock_nanosleep"
 WITH_FILE = frozenset(
@@ -55,3 +56,11 @@ def restarted(waits_in: str) -> tuple[str, bool | None]:
     if "nanosleep" in waits_in:
         return SLEEP, None
     return ("poll", None) if "poll" in waits_in else ("restart_syscall", None)
+
+
+def poll_limit(words: Sequence[str]) -> float | None:
+    """Seconds after which poll(2) gives up, by the words of /proc/PID/syscall; None without a limit."""
+    if len(words) < 4:
+        return None
+    milliseconds = int(words[3], 16) & 0xFFFFFFFF  # an int: the upper half of the register may hold anything
+    return milliseconds / 1000 if milliseconds < 1 << 31 else None

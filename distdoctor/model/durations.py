@@ -17,6 +17,14 @@ def age_said(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def left_said(seconds: float) -> str:
+    """``9 min 15 s``: a length of time to the second, and from an hour on to the minute."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
 def in_a_year(time: float) -> float:
     """The same day and hour in the year that stands for any."""
     there = gmtime(time)

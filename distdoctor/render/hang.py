@@ -132,4 +132,6 @@ def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         if len(names) > 1:
             return f"{text}; or from here over ssh", [f"{again} --hosts {shlex.quote(fold(names).replace(', ', ','))}"]
         return text, [f"{again} --save DIR/"]
+    if state == "waits" and any(finding.check == "store/nodes-missing" for finding in roots):
+        return "start what has not joined, as said above; then look again", [again]
     return "look again where it lasts", [again]

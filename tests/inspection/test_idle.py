@@ -195,7 +195,7 @@ def test_another_job_s_agents_at_the_same_store_are_not_these() -> None:
     told = {"run_id": "job0", "nnodes": 3, **ELASTIC}
     (finding,) = judged(node(agent, stores=(store((), rendezvous=(OTHER, MINE)),), **told)).findings
     assert finding.check == "store/nodes-missing"
-    assert finding.summary.startswith("1 of 3 nodes joined host0:29500 (host0); 2 nodes have not joined after 60 s")
+    assert finding.summary.startswith("1 of 3 nodes joined host0:29500 (host0); 2 nodes have not joined for 1 min")
 
 
 def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:

@@ -128,8 +128,12 @@ FOUND = {
         local(*(call("recv", line) for line in (4, 4, 4, 4))),
         ("collective/mismatch", (0, 1, 2, 3), ("host0",)),
     ),
-    "node missing": (
-        node(WAITING_HOST, process(1, MAKING, threads=BEGUN, call="poll"), stores=(store((1,), clients=2),)),
+    "node missing, for longer than any default": (
+        node(
+            replace(WAITING_HOST, age=1900.0),
+            process(1, MAKING, threads=BEGUN, call="poll", age=1900.0),
+            stores=(store((1,), clients=2),),
+        ),
         ("store/nodes-missing", (2, 3), ()),
     ),
     "filtered": (

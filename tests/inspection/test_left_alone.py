@@ -176,7 +176,7 @@ LEFT = {
     "a file lock that is looked at again and again": (
         local(process(0, FILE_LOCK, idle=0.1, **POLLS), REDUCE, REDUCE, REDUCE),
         "warn",
-        "rank 0, which polls at train.py:8 (it sleeps, and looks again 10 times a second; for what is unknown)",
+        "rank 0, which polls at train.py:8 (it sleeps and checks 10 times a second; only its code shows what for)",
     ),
     "some wait for a message, and one is in a collective": (
         local(process(0, CODE, threads=RUNS), REDUCE, call("send"), call("recv")),
@@ -203,7 +203,7 @@ LEFT = {
     "polls, beside a lock that nobody holds, without a stack": (
         local(process(0, (), **POLLS), *IN_ONE, locks=(LOCK,)),
         "warn",
-        "for rank 0, which polls (it sleeps, and looks again 10 times a second; for what is unknown)",
+        "for rank 0, which polls (it sleeps and checks 10 times a second; only its code shows what for)",
     ),
     "receives, without a stack": (
         local(process(0, (), timed=True), *IN_ONE),

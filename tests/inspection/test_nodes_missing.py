@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+import time
 from dataclasses import replace
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 
+from distdoctor.inspection import looks
 from distdoctor.inspection.command_line import of_agent
-from distdoctor.model.facts import AgentView, JobProcess, RendezvousView
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.model.durations import left_said
+from distdoctor.model.facts import AgentView, JobProcess, JobThread, RendezvousView
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from tests.inspection.job_cases import BEGUN, WAITING_HOST, judged
@@ -48,10 +55,10 @@ LINES = {
 def test_both_rendezvous_say_the_same_of_a_node_that_has_not_joined(backend: str) -> None:
     report = waits(backend)
     finding, who = only(report), {"static": "node 1", "c10d": "1 node"}[backend]
-    place, left = {"static": ("host0:29500", 840), "c10d": ("host0:29400", 540)}[backend]
-    assert (finding.severity, report.verdict, report.details["job"]["state"]) == ("fail", "fail", "hangs")
+    place, left = {"static": ("host0:29500", "14 min"), "c10d": ("host0:29400", "9 min")}[backend]
+    assert (finding.severity, report.verdict, report.details["job"]["state"]) == ("warn", "warn", "waits")
     assert finding.summary == (
-        f"1 of 2 nodes joined {place} (host0); {who} has not joined after 60 s; torchrun gives up in {left} s."
+        f"1 of 2 nodes joined {place} (host0); {who} has not joined for 1 min; torchrun gives up in {left}."
     )
     assert f"`distdoctor check --nnodes 2 --nproc-per-node 4 {LINES[backend]}`" in finding.fixes[0].text
 
@@ -61,7 +68,22 @@ def test_a_wait_that_is_young_is_no_failure(backend: str) -> None:
     report = waits(backend, age=4.0)
     finding = only(report)
     assert (finding.severity, report.verdict, report.details["job"]["state"]) == ("warn", "warn", "waits")
-    assert "has not joined after 4 s" in finding.summary
+    assert "has not joined for 4 s" in finding.summary
+
+
+@pytest.mark.parametrize(("backend", "limit"), [("static", 900.0), ("c10d", 600.0)])
+def test_a_node_fails_to_join_once_the_limit_of_torchrun_is_over(backend: str, limit: float) -> None:
+    assert only(waits(backend, age=limit - 5)).severity == "warn"
+    report = waits(backend, age=limit + 5)
+    finding = only(report)
+    assert (finding.severity, report.verdict, report.details["job"]["state"]) == ("fail", "fail", "hangs")
+    assert f"for {left_said(limit + 5)}; the limit of {left_said(limit)} is over." in finding.summary
+
+
+def test_a_limit_of_the_job_s_own_and_one_that_is_unknown() -> None:
+    assert only(waits("c10d", age=700.0, join_timeout=3600.0)).severity == "warn"
+    assert only(waits("c10d", age=70.0, join_timeout=60.0)).severity == "fail"
+    assert [only(waits("static", age=age, join_timeout=None)).severity for age in (890.0, 910.0)] == ["warn", "fail"]
 
 
 @pytest.mark.parametrize("backend", TOLD)
@@ -105,9 +127,10 @@ def gloo(rank: int, **more: Any) -> JobProcess:
 def test_ranks_of_another_node_without_torchrun() -> None:
     report = judged(node(WAITING_HOST, gloo(1), stores=(store((1,), clients=2),)))
     finding = only(report)
-    assert (finding.severity, finding.ranks, report.verdict) == ("fail", (2, 3), "fail")
+    assert (finding.severity, finding.ranks, report.verdict) == ("warn", (2, 3), "warn")
     assert finding.summary == (
-        "2 of 4 ranks joined host0:29500 (host0 has ranks 0 and 1); ranks 2 and 3 have not joined after 100 s."
+        "2 of 4 ranks joined host0:29500 (host0 has ranks 0 and 1); ranks 2 and 3 have not joined for 1 min 40 s; "
+        "by default init_process_group() gives up after 30 min, with NCCL after 10 min."
     )
     line = "--nnodes 2 --nproc-per-node 2 --node-rank 1 --master-addr host0 --master-port 29500"
     assert f"`distdoctor check {line}`" in finding.fixes[0].text
@@ -127,4 +150,68 @@ def test_whose_ranks_are_missing(
 ) -> None:
     others = [gloo(rank) for rank in ranks if rank]
     report = judged(node(WAITING_HOST, *others, stores=(store(joined, clients=clients),)))
-    assert [(one.check, one.severity, one.ranks) for one in report.findings] == [(check, "fail", absent)]
+    assert [(one.check, one.severity, one.ranks) for one in report.findings] == [(check, "warn", absent)]
+
+
+def at_store(limit: float | None, age: float) -> JobProcess:
+    """Rank 1, which has waited for ``age`` seconds in a poll that gives up after ``limit``."""
+    one = gloo(1, age=4000.0)
+    main, *others = one.threads
+    return replace(one, threads=(replace(main, limit=limit), *(replace(thread, age=age) for thread in others)))
+
+
+@pytest.mark.parametrize(
+    ("limit", "age", "severity", "said"),
+    [
+        (600.0, 45.0, "warn", "for 45 s; init_process_group() gives up in 9 min 15 s."),
+        (600.0, 605.0, "fail", "for 10 min 5 s; the limit of 10 min is over."),
+        (7200.0, 1900.0, "warn", "for 31 min 40 s; init_process_group() gives up in 1 h 28 min."),
+        (
+            None,
+            45.0,
+            "warn",
+            "for 45 s; by default init_process_group() gives up after 30 min, with NCCL after 10 min.",
+        ),
+        (None, 1801.0, "fail", "for 30 min 1 s; the default limit of 30 min is over."),
+    ],
+)
+@pytest.mark.parametrize(("joined", "check"), [((1,), CHECK), ((1, 2), "collective/rank-missing")])
+def test_ranks_fail_to_join_once_the_timeout_of_the_store_is_over(
+    joined: tuple[int, ...], check: str, limit: float | None, age: float, severity: str, said: str
+) -> None:
+    """Both were started long before they came to init_process_group()."""
+    ranks = (replace(WAITING_HOST, age=4000.0, threads=threads(age)), at_store(limit, age))
+    report = judged(node(*ranks, stores=(store(joined, clients=1 + len(joined)),)))
+    (finding,) = report.findings
+    state = {"warn": ("warn", "waits"), "fail": ("fail", "hangs")}[severity]
+    assert (finding.check, finding.severity, finding.summary.endswith(said)) == (check, severity, True), finding.summary
+    assert (report.verdict, report.details["job"]["state"]) == state
+
+
+def threads(age: float) -> tuple[JobThread, ...]:
+    main, serves = WAITING_HOST.threads
+    return main, replace(serves, age=age)
+
+
+POLLS = """
+import select, socket, sys
+reads, writes = socket.socketpair()
+waits = select.poll()
+waits.register(reads, select.POLLIN)
+print(flush=True)
+waits.poll(*map(float, sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="poll(2) is ppoll(2) elsewhere, whose limit is in memory")
+@pytest.mark.parametrize(("given", "limit"), [(["90500"], 90.5), ([], None), (["-1"], None)])
+def test_when_a_poll_gives_up_is_seen(given: list[str], limit: float | None) -> None:
+    with Popen([sys.executable, "-c", POLLS, *given], stdout=PIPE) as started:
+        try:
+            assert started.stdout is not None and started.stdout.readline()
+            deadline = time.monotonic() + 20
+            while (main := looks.threads(started.pid, SocketTables())[0]).call != "poll":
+                assert time.monotonic() < deadline, main
+            assert main.limit == limit
+        finally:
+            started.kill()

@@ -109,6 +109,10 @@ class JobThread:
     """The system call in which it is, as ``futex``; empty where it is in none, or it is not shown."""
     timed: bool | None = None
     """Of a futex: whether it waits for a limited time. None for anything else."""
+    limit: float | None = None
+    """Of a main thread in poll(2): seconds after which that call gives up. None without a limit, or where unknown."""
+    age: float | None = None
+    """Of a thread of torch.distributed: seconds since it was started. None of other threads, or where unknown."""
     reads: str = ""
     """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says; of a TCP connection also where
     it leads, as ``socket:[17] to 10.0.0.1:80``, and of a pipe that it is its output. Of a main thread that serves a

@@ -225,7 +225,8 @@ def _again(host: Host, times: int) -> list[str]:
 def differences(look: Look, report: JSON, status: int) -> list[str]:
     """How a report is not what was expected of this look, in words."""
     wrong: list[str] = []
-    failing = [finding for finding in roots(report) if finding["severity"] == "fail"]
+    severity = "warn" if look.late else "fail"
+    failing = [finding for finding in roots(report) if finding["severity"] in (severity, "fail")]
     named = [finding["check"] for finding in failing]
     expected = [look.check] if look.check else []
     if sorted(set(named)) != expected:
@@ -233,6 +234,8 @@ def differences(look: Look, report: JSON, status: int) -> list[str]:
     for finding in failing:
         if finding["check"] != look.check:
             continue
+        if finding["severity"] != severity:
+            wrong.append(f"says {finding['severity']}, not {severity}")
         if look.ranks is not None and sorted(finding["ranks"]) != sorted(look.ranks):
             wrong.append(f"blames the ranks {finding['ranks']}, not {list(look.ranks)}")
         if look.hosts and sorted(finding["nodes"]) != sorted(look.hosts):
@@ -249,8 +252,8 @@ def differences(look: Look, report: JSON, status: int) -> list[str]:
         if verdict != "incomplete":
             wrong.append(f"verdict {verdict}, though it cannot be known from here")
         wrong += [f"does not name {name} as a node to ask" for name in look.ask if name not in text]
-    elif look.check and verdict not in ("fail", "incomplete"):
+    elif look.check and not look.late and verdict not in ("fail", "incomplete"):
         wrong.append(f"verdict {verdict}")
-    elif not look.check and verdict not in ("pass", "warn"):
-        wrong.append(f"verdict {verdict} of a job that is healthy")
+    elif (look.late or not look.check) and verdict not in ("pass", "warn"):
+        wrong.append(f"verdict {verdict} of a job that is healthy, or waits")
     return wrong

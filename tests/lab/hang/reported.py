@@ -38,12 +38,12 @@ REPORTED = (
     ),
     Job(
         "pytorch/pytorch#106365",
-        (Row("reported: rank 0 meets elsewhere", "store:host0", (Look(1, "network/port-refused", (), ("host0",)), Look(0, NODES, (1,))), last=True),),
+        (Row("reported: rank 0 meets elsewhere", "store:host0", (Look(1, "network/port-refused", (), ("host0",)), Look(0, NODES, (1,), late=True)), last=True),),
         nproc=1,
     ),
     Job(
         "pytorch/pytorch#30375",
-        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,))), before=start(1), held=(0, 1), last=True),),
+        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,), late=True)), before=start(1), held=(0, 1), last=True),),
         late=(1,),
         numbers=(0, 1, 1, 2),
     ),

@@ -25,7 +25,7 @@ class Look:
 
     on: int
     check: str = ""
-    """The only root of severity fail; empty where there is to be none."""
+    """The only root of severity fail, with ``late`` of severity warn; empty where there is to be none."""
     ranks: Sequence[int] | None = None
     """The ranks it must blame; None where no number can be known from there."""
     hosts: Sequence[str] = ()
@@ -34,6 +34,8 @@ class Look:
     """It cannot be known from here: the hosts to ask. The report is then neither a pass nor a failure."""
     waits_for: Sequence[int] = ()
     """The ranks for which it must warn that the others wait: they move, or wait for a peer outside the job."""
+    late: bool = False
+    """The check must warn, and not fail: what has not joined may still join."""
     flags: Sequence[str] = ()
     nothing: bool = False
     """There is no job on that host."""

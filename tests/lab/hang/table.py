@@ -27,7 +27,7 @@ JOBS = (
     Job(
         "env://, 2 hosts of 2",
         (
-            Row("env: node 1 is missing", "init", (Look(0, NODES, (2, 3)),), held=(0, 1), after=start(1)),
+            Row("env: node 1 is missing", "init", (Look(0, NODES, (2, 3), late=True),), held=(0, 1), after=start(1)),
             Row("env: it trains", "train:t1", healthy(0, 1), moves=True),
             Row("env: rank 3 sleeps", "sleep@3:s", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, ask=("host1",)))),
             Row("env: rank 1 is stopped", "train:t2", (Look(0, STOPPED, (1,), ("host0",)), Look(1, ask=("host0",))), before=stop(1), after=go_on(1)),
@@ -40,7 +40,7 @@ JOBS = (
     Job(
         "torchrun static, 2 hosts of 2",
         (
-            Row("static: rank 1 never calls init", "pipe@1:k", (Look(0, USER_CODE, (1,), ("host0",)), Look(1, MISSING, (1,), ("host0",)))),
+            Row("static: rank 1 never calls init", "pipe@1:k", (Look(0, USER_CODE, (1,), ("host0",)), Look(1, MISSING, (1,), ("host0",), late=True))),
             "init",
             Row("static: it trains", "train:t1", healthy(0, 1), moves=True),
             Row("static: rank 2 is stopped", "train:t2", (Look(1, STOPPED, (2,), ("host1",)), Look(0, ask=("host1",))), before=stop(2), after=go_on(2)),
@@ -51,7 +51,7 @@ JOBS = (
     ),
     Job(
         "torchrun static, node 1 missing",
-        (Row("static: node 1 is missing", "init", (Look(0, NODES),), held=(), after=start(1)),),
+        (Row("static: node 1 is missing", "init", (Look(0, NODES, late=True),), held=(), after=start(1)),),
         launcher="static",
         nproc=1,
         late=(1,),
@@ -59,8 +59,8 @@ JOBS = (
     Job(
         "torchrun c10d, 2 hosts of 2",
         (
-            Row("c10d: node 1 is missing", "begin", (Look(0, NODES),), held=(), after=start(1)),
-            Row("c10d: rank 3 never calls init", "pipe@3:k", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, MISSING, (3,), ("host1",)))),
+            Row("c10d: node 1 is missing", "begin", (Look(0, NODES, late=True),), held=(), after=start(1)),
+            Row("c10d: rank 3 never calls init", "pipe@3:k", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, MISSING, (3,), ("host1",), late=True))),
             "init",
             Row("c10d: rank 0 writes a checkpoint", "checkpoint@0:c", (Look(0), Look(1, ask=("host0",))), moves=True),
             Row("c10d: rank 3 waits for a lock", "lock@3:l", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, ask=("host1",)))),
@@ -100,7 +100,7 @@ JOBS = (
     ),
     Job(
         "master port dropped",
-        (Row("the master's port is dropped", "init", (Look(1, FILTERED, (), ("host0",)), Look(0, NODES, (2, 3))), after=unfiltered(0)),),
+        (Row("the master's port is dropped", "init", (Look(1, FILTERED, (), ("host0",)), Look(0, NODES, (2, 3), late=True)), after=unfiltered(0)),),
         fault=master_port(0, "drop"),
     ),
     Job(
@@ -118,7 +118,7 @@ JOBS = (
     Job(
         "killed before init",
         (
-            Row("rank 2 is killed before it calls init", "pipe@2:k", (Look(0, NODES, (2,)), Look(1, NODES, (2,)), Look(2, nothing=True)), before=kill(2), gone=(2,), after=start(2)),
+            Row("rank 2 is killed before it calls init", "pipe@2:k", (Look(0, NODES, (2,), late=True), Look(1, NODES, (2,), late=True), Look(2, nothing=True)), before=kill(2), gone=(2,), after=start(2)),
             "init",
             Row("rank 2 came back, and it trains", "train:t", healthy(0, 2), moves=True),
         ),
@@ -127,7 +127,7 @@ JOBS = (
     ),
     Job(
         "exception before init",
-        ("raise@1", Row("rank 1 raised before it called init", "init", (Look(0, MISSING, (1,)), Look(1, MISSING, (1,), ())), held=(0, 2, 3), gone=(1,), last=True)),
+        ("raise@1", Row("rank 1 raised before it called init", "init", (Look(0, MISSING, (1,), late=True), Look(1, MISSING, (1,), (), late=True)), held=(0, 2, 3), gone=(1,), last=True)),
     ),
     Job(
         "4 hosts of 1",
@@ -142,7 +142,7 @@ JOBS = (
     ),
     Job(
         "a world of 3, with 2 ranks",
-        (Row("WORLD_SIZE is one too many", "init", (Look(0, NODES, (2,)), Look(1, NODES, (2,))), last=True),),
+        (Row("WORLD_SIZE is one too many", "init", (Look(0, NODES, (2,), late=True), Look(1, NODES, (2,), late=True)), last=True),),
         nproc=1,
         worlds=(3, 3),
     ),
