@@ -205,7 +205,7 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     store = job.store
     joined = len(store.joined) if store else 0
     where = f" of {together(nodes)}" if nodes else ""
-    ended = [*ended_well(job, absent)]
+    ended = [*ended_well(job, absent), *not_reaped(job)]
     late, wait = "" if ended else live.perhaps_late(job), live.ranks_wait(job)
     since = f" {wait.so_far}{'' if ended else f'; {wait.ends}'}" if job.ranks else ""
     return Finding.about(
@@ -248,3 +248,11 @@ def ended_well(job: live.LiveJob, absent: list[int]) -> Iterator[str]:
                 f"{host}: torchrun runs, and no Python of rank{'s' if len(those) > 1 else ''} {together(those[:8])}: "
                 "it ends all where one fails, so what has ended there ended without an error"
             )
+
+
+def not_reaped(job: live.LiveJob) -> Iterator[str]:
+    """Evidence of ranks that have ended before they joined, as far as what started them has not reaped them."""
+    for node, facts in job.facts:
+        if len(facts.ended) > sum(name == node.name for name in job.gone.values()):
+            pids = " ".join(map(str, facts.ended[:SHOWN]))
+            yield f"{node.name}: pid {pids} has ended; what started it also started the ranks that wait"

@@ -170,7 +170,20 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(build_locks.probe(builders))
     strangers = _strangers(views, processes, seen.tables.listening(processes[0].pid)) if processes else ()
-    return replace(job, stores=views, locks=found_locks or (), strangers=strangers)
+    return replace(job, stores=views, locks=found_locks or (), ended=_ended(found, scan), strangers=strangers)
+
+
+def _ended(found: Found, scan: candidates.Scan) -> tuple[int, ...]:
+    """Those of the job's facts. Of a process that has ended only its parent, its name and its state can be read."""
+    alike = {(one.parent, one.name) for one in found.ranks if one.parent in scan.candidates}
+    beside = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
+    return tuple(
+        pid
+        for pid in sorted(beside)
+        if (stat := proc_files.stat(pid)) is not None
+        and stat.state == "Z"
+        and (stat.parent, (proc_files.text(pid, "comm", 64) or "").strip()) in alike
+    )
 
 
 def _strangers(

@@ -188,6 +188,20 @@ def test_ranks_fail_to_join_once_the_timeout_of_the_store_is_over(
     assert (report.verdict, report.details["job"]["state"]) == state
 
 
+@pytest.mark.parametrize(
+    ("ended", "joined", "severity"),
+    [((), (1, 2), "warn"), ((77,), (1, 2), "fail"), ((77,), (0, 1, 2), "fail")],
+)
+def test_a_rank_that_ended_and_is_not_reaped_never_joins(
+    ended: tuple[int, ...], joined: tuple[int, ...], severity: str
+) -> None:
+    ranks = [replace(one, parent=50) for one in (WAITING_HOST, gloo(1))]
+    report = judged(node(*ranks, stores=(store(joined, clients=4),), launcher="fork", ended=ended))
+    (finding,) = report.findings
+    assert (finding.check, finding.ranks, finding.severity) == ("collective/rank-missing", (3,), severity)
+    assert any("pid 77 has ended" in line for line in finding.evidence) == bool(ended)
+
+
 def threads(age: float) -> tuple[JobThread, ...]:
     main, serves = WAITING_HOST.threads
     return main, replace(serves, age=age)

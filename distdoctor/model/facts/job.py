@@ -245,6 +245,8 @@ class JobFacts:
     """What Ray's files say, where Ray started the job."""
     locks: tuple[BuildLock, ...] = ()
     """Those where its ranks build extensions."""
+    ended: tuple[int, ...] = ()
+    """Processes that have ended and that nobody has reaped, of the same parent and name as ranks of the job."""
     strangers: tuple[int, ...] = ()
     """The ranks that wrote into the store that they listen at an address of this host, where somebody listens, and no
     process that was found to belong to the job does."""

@@ -86,7 +86,7 @@ FURTHER = (
     ),
     Job(
         "a rank that failed and is not reaped",
-        ("raise@1", Row("a rank that failed and is not reaped", "init:tcp://host0:29500", (Look(0, MISSING, (1,)), Look(1, MISSING, (1,))), held=(0, 2, 3), gone=(1,), last=True)),
+        ("raise@1", Row("a rank that failed and is not reaped", "init:tcp://host0:29500", (Look(0, MISSING, (1,)), Look(1, MISSING, (1,), late=True)), held=(0, 2, 3), gone=(1,), last=True)),
         launcher="fork",
     ),
     slow("rank 0 evaluates a model for long", "evaluation@0:k", 0, 65.0),
