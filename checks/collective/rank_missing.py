@@ -15,7 +15,8 @@ Look at the absent rank: its stack (py-spy dump), its log, what it did last.
 
 When it is harmless
 -------------------
-Never.
+While init_process_group() still waits for a rank that is only late, as one that prepares data first: `distdoctor hang`
+warns until the timeout is over (default 30 min, with NCCL 10 min).
 
 See also
 --------
@@ -207,11 +208,13 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     where = f" of {together(nodes)}" if nodes else ""
     ended = [*ended_well(job, absent), *not_reaped(job)]
     late, wait = "" if ended else live.perhaps_late(job), live.ranks_wait(job)
-    since = f" {wait.so_far}{'' if ended else f'; {wait.ends}'}" if job.ranks else ""
+    ends = "" if ended else f"; {wait.ends}"
+    since = f"have waited {wait.so_far}{ends}" if job.ranks else "wait"
     return Finding.about(
         nodes,
         f"Rank{'s' if len(absent) > 1 else ''} {said}{where} {'have' if len(absent) > 1 else 'has'} not joined "
-        f"init_process_group(); {joined} of {job.world} ranks are there and wait{since}.",
+        f"init_process_group(); {joined} of {job.world} ranks are there and {since}.",
+        title=live.RANKS_NOT_JOINED,
         ranks=absent,
         evidence=(
             f"the store at {store.host} port {store.port}: joined {together(map(str, store.joined[:16]))}; "
@@ -225,8 +228,8 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
             Fix("Look at what these ranks wrote last: they have to come to init_process_group().", nodes)
             if ended
             else Fix(
-                f"Look on {together(nodes) if nodes else 'the nodes of these ranks'} whether they run, and where they "
-                "are (distdoctor hang there); start them where they were not started.",
+                f"Run `distdoctor hang` on {together(nodes) if nodes else 'the nodes of these ranks'}: it says where "
+                f"they are. Start {'it' if len(absent) == 1 else 'them'} where nothing runs.",
                 nodes,
             ),
         ),

@@ -18,10 +18,10 @@ Ray add nodes, or ask for less in the ScalingConfig; `ray status` shows what wai
 
 When it is harmless
 -------------------
-When they only come later than --wait: torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`), 10
-with c10d (`join_timeout=`); ranks without torchrun wait up to 30 minutes. Where those that came show why the job
-fails, the others are not waited for. A job of `--nnodes MIN:MAX` with the c10d rendezvous starts without them
-once MIN nodes are there (last_call_timeout, 30 s, later).
+When they only come later than --wait: torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`),
+10 with c10d (`join_timeout=`); ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns until
+then. Where those that came show why the job fails, the others are not waited for. A job of `--nnodes MIN:MAX` with
+the c10d rendezvous starts without them once MIN nodes are there (last_call_timeout, 30 s, later).
 
 See also
 --------

@@ -1,6 +1,7 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
+from distdoctor.check_api.live_absent import NOT_JOINED as RANKS_NOT_JOINED
 from distdoctor.check_api.live_absent import absent_ranks, nodes_not_joined, ranks_meet
 from distdoctor.check_api.live_activity import does, where
 from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, other_ids, perhaps_late
@@ -39,6 +40,7 @@ from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member, RendezvousView, StoreView
 
 __all__ = [
+    "RANKS_NOT_JOINED",
     "STARTED_NOW",
     "Awaited",
     "LiveJob",

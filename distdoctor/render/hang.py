@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 from distdoctor.model.durations import age_said
+from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.marks import STYLES
@@ -62,7 +64,15 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     page.prose((dot.join(parts), "bold"), hang=2)
     waited = job.get("waited") if job.get("state") in _HELD else None
     since = f"; ranks wait for {age_said(waited)} at least" if waited and waited >= 1.0 else ""
-    page.prose((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"), since, hang=2)
+    late = next(not_joined(report), None) if job.get("state") == "waits" else None
+    said = f"{clean(late.title[:1].lower() + late.title[1:])}, and may still" if late else ""
+    said = said or _SAID.get(job.get("state"), "see below")
+    page.prose((f"{word(report)}: ", STYLES[report.verdict]), said, since, hang=2)
+
+
+def not_joined(report: Report) -> Iterator[Finding]:
+    """The findings on nodes or ranks that have not joined."""
+    return (finding for finding in report.findings if finding.title.endswith(" have not joined the job"))
 
 
 _HELD = ("hangs", "waits", "computes", "unknown")
@@ -132,6 +142,6 @@ def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         if len(names) > 1:
             return f"{text}; or from here over ssh", [f"{again} --hosts {shlex.quote(fold(names).replace(', ', ','))}"]
         return text, [f"{again} --save DIR/"]
-    if state == "waits" and any(finding.check == "store/nodes-missing" for finding in roots):
+    if state == "waits" and any(not_joined(report)):
         return "start what has not joined, as said above; then look again", [again]
     return "look again where it lasts", [again]

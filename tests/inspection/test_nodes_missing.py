@@ -18,6 +18,8 @@ from distdoctor.model.durations import left_said
 from distdoctor.model.facts import AgentView, JobProcess, JobThread, RendezvousView
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
+from distdoctor.render.style import Style
+from distdoctor.render.text import render
 from tests.inspection.job_cases import BEGUN, WAITING_HOST, judged
 from tests.inspection.live_facts import MAKING, node, process, store
 
@@ -183,6 +185,11 @@ def test_ranks_fail_to_join_once_the_timeout_of_the_store_is_over(
     ranks = (replace(WAITING_HOST, age=4000.0, threads=threads(age)), at_store(limit, age))
     report = judged(node(*ranks, stores=(store(joined, clients=1 + len(joined)),)))
     (finding,) = report.findings
+    assert finding.title == "Some ranks have not joined the job"
+    head = {"warn": "WAITS: some ranks have not joined the job, and may still", "fail": "HANGS: the job hangs"}[
+        severity
+    ]
+    assert head in render(report, Style())
     state = {"warn": ("warn", "waits"), "fail": ("fail", "hangs")}[severity]
     assert (finding.check, finding.severity, finding.summary.endswith(said)) == (check, severity, True), finding.summary
     assert (report.verdict, report.details["job"]["state"]) == state
