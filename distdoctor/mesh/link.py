@@ -14,7 +14,7 @@ from distdoctor.mesh.replies import Silent, owed, read
 from distdoctor.mesh.samples import SILENT_SECONDS
 from distdoctor.mesh.target import Target
 from distdoctor.model.facts import ConnectOutcome, LinkRate
-from distdoctor.probes.connect import CONNECT_SECONDS, Opened, give_up, open_either, open_socket
+from distdoctor.probes.connect import CONNECT_SECONDS, Opened, give_up, open_alone, open_either, open_socket
 from distdoctor.probes.hasten import hasten, unacknowledged
 from distdoctor.probes.tcp_info import tcp_info
 
@@ -31,6 +31,9 @@ PING_PATIENCE = 0.02
 """Seconds beyond two round trips after which another message goes out beside one without an answer."""
 
 
+LIMITED_SECONDS = 20.0
+"""For a connection to an address that lets in only so many in a time. Linux repeats the SYN after 1, 3, 7 and 15 s, since
+6.5 after 1 to 5, 7, 11 and 19 s (tcp_syn_linear_timeouts); gloo leaves it to the kernel in the same way."""
 LOSES = 3
 """Segments of small messages that got lost, which show that a first packet may have."""
 
@@ -80,14 +83,22 @@ class Tried:
         return self.outcome in ("reset", "wrong-node")
 
 
-async def try_link(target: Target, token: str, silent: Callable[[], None] = lambda: None) -> Tried:
+async def try_link(
+    target: Target, token: str, silent: Callable[[], None] = lambda: None, *, limited: bool = False
+) -> Tried:
     """Connect, greet, send small messages to and fro, and payloads around the path's MTU.
 
     ``silent`` is called where nothing has answered after SILENT_SECONDS, while that is still waited for.
+    ``limited``: the address lets in only so many new connections in a time. The kernel alone repeats the SYN there,
+    as for gloo: a second connection would take the place of another node's.
     """
     timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
     try:
-        (contact, opened), first = await open_either(target.address, target.port, CONNECT_SECONDS)
+        first = None
+        if limited:
+            contact, opened = await open_alone(target.address, target.port, LIMITED_SECONDS)
+        else:
+            (contact, opened), first = await open_either(target.address, target.port, CONNECT_SECONDS)
     finally:
         timer.cancel()
     tried = Tried(target, contact.outcome, contact.errno, contact.seconds, contact.icmp, first=first)

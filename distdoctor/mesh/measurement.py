@@ -35,6 +35,8 @@ class Measurement:
     targets: Sequence[Target]
     lead: int
     """The number of node 0's own process, whose clock the others are compared with."""
+    limited: frozenset[str] = frozenset()
+    """The addresses that let in only so many new connections in a time: no more than one is tried there at once."""
     tried: dict[Target, Tried] = field(default_factory=dict)
 
     async def run(self, measure: bool = True) -> MeshFacts:
@@ -48,18 +50,21 @@ class Measurement:
         pauses, samples = Pauses(), Samples()
 
         async def one(target: Target) -> None:
+            limited = target.address in self.limited
+
             def silent() -> None:
-                samples.begin(target.address)
+                if not limited:
+                    samples.begin(target.address)
                 heard[target].set()
 
             try:
                 async with limit:
                     started = time.monotonic()
-                    tried = await try_link(target, self.token, silent)
+                    tried = await try_link(target, self.token, silent, limited=limited)
                     again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
                     if again:
                         tried.give_up()
-                        tried = await try_link(target, self.token, silent)
+                        tried = await try_link(target, self.token, silent, limited=limited)
                     self.tried[target] = tried
                     heard[target].set()
                     try:
@@ -112,7 +117,11 @@ class Measurement:
         return tried is not None
 
     async def _sample(self, samples: Samples) -> None:
-        silent = [t for t in self._in_order() if t.outcome == "no-answer" and not t.accepted and t.clock is None][:MOST]
+        silent = [
+            t
+            for t in self._in_order()
+            if t.outcome == "no-answer" and not t.accepted and t.clock is None and t.target.address not in self.limited
+        ][:MOST]
         sampled = await asyncio.gather(*(samples.of(tried.target.address) for tried in silent))
         await samples.close()
         for tried, passing in zip(silent, sampled, strict=True):

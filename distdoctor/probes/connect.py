@@ -56,6 +56,11 @@ async def open_socket(
     return told
 
 
+async def open_alone(address: str, port: int, seconds: float) -> Opened:
+    """The same with one attempt, whose SYN only the kernel repeats."""
+    return await _attempt(address, port, seconds, None, "")
+
+
 async def open_either(
     address: str, port: int, seconds: float, max_segment: int | None = None, interface: str = ""
 ) -> tuple[Opened, asyncio.Future[Opened] | None]:

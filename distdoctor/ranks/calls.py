@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from distdoctor.model.error_text import shortened
@@ -42,6 +42,7 @@ class RankCalls:
 
     ``abort``: set where the stage has ended elsewhere. ``trouble``: told once, as soon as one rank here has failed.
     ``deaf``: the address of this host at which its ports get no answer, where that was found.
+    ``limited``: the addresses that let in only so many new connections in a time, so that silence there may end.
     """
 
     def __init__(
@@ -52,9 +53,10 @@ class RankCalls:
         abort: asyncio.Event,
         trouble: Callable[[], Awaitable[None]],
         deaf: str | None = None,
+        limited: Collection[str] = (),
     ) -> None:
         self.op, self.children, self.seconds, self.abort, self.trouble = op, children, seconds, abort, trouble
-        self.deaf = deaf
+        self.deaf, self.limited = deaf, limited
         self.entries: dict[int, RankStage] = {}
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
@@ -164,7 +166,7 @@ class RankCalls:
                 pid = self.children[place].pid
                 asked = unanswered(pid) if pid is not None else []
                 for at, port, times in asked:
-                    if times >= (self._enough(at) or math.inf):
+                    if at not in self.limited and times >= (self._enough(at) or math.inf):
                         self.silent[place] = f"[{at}]:{port}"
         return bool(self.silent)
 

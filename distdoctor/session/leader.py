@@ -9,17 +9,18 @@ from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge.torchrun import announcing_node
+from distdoctor.mesh.link import LIMITED_SECONDS
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
+from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.fix_trial import try_fixes
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.group_search import search
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.interruption import pending_failures
-from distdoctor.session.mesh_stage import targets
+from distdoctor.session.mesh_stage import limited_addresses, targets
 from distdoctor.session.participant import OWN, Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
@@ -176,14 +177,19 @@ class Leader:
             seconds += max((one.cuda_start for one in everyone), default=0.0)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, marks=self._marks())
+        limited = limited_addresses(everyone) if stage in (MESH, GLOO) else ()
+        if limited:
+            seconds += LIMITED_SECONDS
         if not stage.links:
-            return await opener.open(stage, numbering, seconds)
+            return await opener.open(stage, numbering, seconds, limited=limited)
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
         meant = announcing_node(self.cluster())
         name = meant.system.announced.name if meant and meant.system.announced else ""
         whose = next((one.number for one in everyone if meant and one.facts.key == meant.facts.key), None)
         links = tuple(targets(everyone, nccl=nccl))
-        return await opener.open(stage, numbering, seconds, targets=links, lead=OWN, announced=name, announcer=whose)
+        return await opener.open(
+            stage, numbering, seconds, targets=links, limited=limited, lead=OWN, announced=name, announcer=whose
+        )
 
     def _marks(self) -> dict[str, str]:
         """The folders in which this node left a file for the others, and the file's name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from distdoctor.mesh.listener import Listener
@@ -19,6 +20,8 @@ from distdoctor.session.participant import Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.recorder import Recorder
 
+REPEATED = 2
+"""SYNs sent again to one address, by all ranks: a single one may be lost by chance."""
 CALLED = 2
 """How many of the addresses of one name are tried."""
 
@@ -54,7 +57,9 @@ class MeshStage:
             return "skipped", ANOTHER_PROCESS
         room = refused()
         called, own = asyncio.ensure_future(self._call(command)), asyncio.ensure_future(self._call_itself())
-        facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
+        facts = await Measurement(
+            self._token, self._number, command.targets, command.lead, frozenset(command.limited)
+        ).run()
         await called
         shut = await own
         self._recorder.update(mesh=facts)
@@ -96,6 +101,26 @@ class MeshStage:
         """Listen no longer."""
         if self._listener is not None:
             self._listener.close()
+
+
+def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
+    """Return the addresses at which a node lets in only so many new connections in a time.
+
+    Its own rules say so; or the ranks had to send SYNs to it again for the store, as where its rules cannot be read.
+    """
+    everyone = list(participants)
+    repeated = Counter[str]()
+    for late in (late for one in everyone if one.facts.network for late in one.facts.network.late_connections):
+        repeated[late.address] += late.repeated
+    found: dict[str, None] = {}
+    for one in everyone:
+        addresses = {address for _, address in addresses_of(one.facts, nccl=True)}
+        firewall = one.facts.network.firewall if one.facts.network is not None else None
+        chains = firewall.chains if firewall is not None else ()
+        slow = any(repeated[address] >= REPEATED for address in addresses)
+        if slow or any(chain.hook == "input" and chain.by_rate for chain in chains):
+            found |= dict.fromkeys(sorted(addresses))
+    return tuple(found)
 
 
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:

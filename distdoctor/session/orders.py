@@ -23,7 +23,7 @@ from distdoctor.model.bounds import (
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import BY_NAME, LADDER, SEARCH, STORE, TRIAL
+from distdoctor.model.stages import BY_NAME, GLOO, LADDER, MESH, SEARCH, STORE, TRIAL
 from distdoctor.probes.shared_folders import NAME
 from distdoctor.session.protocol import Command
 from distdoctor.session.trial_variables import check_env
@@ -96,6 +96,8 @@ class Orders:
             self._targets(command)
         elif command.targets or command.announced or command.announcer is not None:
             raise BadFacts(f"the stage {command.stage} connects to nobody")
+        if command.limited:
+            self._limited(command)
         if command.announced and not HOST_NAME.fullmatch(command.announced):
             raise BadFacts(f"{command.announced[:60]!r} is no name of a host")
         if command.stage == TRIAL.name:
@@ -132,6 +134,14 @@ class Orders:
             raise BadFacts(f"{len(of)} processes are to be connected to, where {self._planned} were planned")
         for member, addresses in of.items():
             within(f"number of addresses of process {member}", len(addresses), 1, MAX_ADDRESSES)
+
+    def _limited(self, command: Command) -> None:
+        if command.stage not in (MESH.name, GLOO.name):
+            raise BadFacts(f"the stage {command.stage} does not wait for limited addresses")
+        within("number of limited addresses", len(command.limited), 1, MAX_ADDRESSES * (2 * self._planned + SURPLUS))
+        for address in command.limited:
+            if parse_address(address) is None:
+                raise BadFacts(f"{address[:60]!r} is no address")
 
     def _target(self, target: Target) -> None:
         address = parse_address(target.address)

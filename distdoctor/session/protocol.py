@@ -161,6 +161,8 @@ class Command:
     """Of a search: of the two processes in a group each rank of the first is tried with one of the second, with that
     of its own place, or so many places further."""
     targets: tuple[Target, ...] = ()
+    limited: tuple[str, ...] = ()
+    """Of the links' stage and gloo's: the addresses that let in only so many new connections in a time."""
     lead: int = 0
     """The number of the leader's own process."""
     announced: str = ""

@@ -250,7 +250,7 @@ class RankStages:
         network = self._recorder.facts.network
         own = network.own_port if network is not None else None
         deaf = own.address if own is not None and own.outcome == "no-answer" else None
-        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf)
+        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf, command.limited)
         entries = await calls.run(arguments)
         self._recorder.note_rank_stages(entries)
         if stage in CONNECTING and any(entry.seconds >= SYN_AGAIN for entry in entries.values()):

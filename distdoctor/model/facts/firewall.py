@@ -8,6 +8,7 @@ from typing import Literal
 
 _PORTS = re.compile(r"(! --)?\bdports?\s+(!=\s*)?(\{[^}]*\}|[@\w:,-]+)")
 _BY_CHANCE = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
+_BY_RATE = re.compile(r"\b(?:hash)?limit\b|\brecent\b")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class FirewallChain:
         """Those of its rules that drop some packets and not others that are like them, on whatever port."""
         chance = (rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
         return tuple(rule for rule in chance if not self.single_ports(rule))
+
+    @property
+    def by_rate(self) -> tuple[str, ...]:
+        """Rules that let in only so many new connections in a time, on whatever port: later SYNs get through."""
+        rates = (rule for rule in (*self.blocking_rules, *self.limited) if _BY_RATE.search(rule))
+        return tuple(rule for rule in rates if not self.single_ports(rule))
 
     @staticmethod
     def single_ports(rule: str) -> list[str]:
