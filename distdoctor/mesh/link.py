@@ -32,8 +32,8 @@ PING_PATIENCE = 0.02
 
 
 LIMITED_SECONDS = 20.0
-"""For a connection to an address that lets in only so many in a time. Linux repeats the SYN after 1, 3, 7 and 15 s, since
-6.5 after 1 to 5, 7, 11 and 19 s (tcp_syn_linear_timeouts); gloo leaves it to the kernel in the same way."""
+"""For a connection to an address that lets in only so many in a time. Linux repeats the SYN after 1, 3, 7 and 15 s,
+since 6.5 after 1 to 5, 7, 11 and 19 s (tcp_syn_linear_timeouts); gloo leaves it to the kernel in the same way."""
 LOSES = 3
 """Segments of small messages that got lost, which show that a first packet may have."""
 

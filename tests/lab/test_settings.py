@@ -7,6 +7,7 @@ import pytest
 from tests.lab.faults import together
 from tests.lab.faults.launch import variable
 from tests.lab.faults.links import second_network
+from tests.lab.faults.packet_filter import nft
 from tests.lab.harness import plain
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.launch import Fault, Launch
@@ -71,3 +72,16 @@ def test_what_breaks_no_job_is_no_finding(name: str) -> None:
     assert truth
     assert said == {"pass"}
     assert not checks
+
+
+@pytest.mark.scoreboard
+def test_a_limit_of_new_connections_that_only_delays_a_job_is_a_warning() -> None:
+    """The kernel sends a SYN that is dropped again, and the job of 3 x 2 ranks starts some 10 s later."""
+    with Cluster(3) as cluster:
+        launch = Launch(cluster, check_flags=("--wait", "30"))
+        nft(0, "tcp flags syn limit rate over 1/second burst 2 packets drop")(launch)
+        assert plain.runs(launch, per_host=2, seconds=300, limit=60)
+        reports = [one.report for one in run(launch, diagnose=False).ended if one.report]
+    assert {report["verdict"] for report in reports} == {"warn"}
+    found = {(finding["check"], finding["severity"]) for report in reports for finding in report["findings"]}
+    assert found == {("network/connection-limit", "warn")}

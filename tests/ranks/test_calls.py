@@ -85,10 +85,10 @@ def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypat
 
 
 def connecting(
-    monkeypatch: pytest.MonkeyPatch, op: str, again: int, deaf: str | None = None
+    monkeypatch: pytest.MonkeyPatch, op: str, again: int, deaf: str | None = None, limited: tuple[str, ...] = ()
 ) -> tuple[RankStage, float]:
     """How a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long, on a
-    host of which ports at ``deaf`` get no answer."""
+    host of which ports at ``deaf`` get no answer, and where ``limited`` lets in only so many connections in a time."""
     monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "LOOK_SECONDS", 0.05)
@@ -107,7 +107,7 @@ def connecting(
 
     async def run() -> dict[int, RankStage]:
         child = SimpleNamespace(pid=os.getpid(), call=call, kill=lambda: None)
-        all_of_them = RankCalls(op, [cast(Child, child)], 2.0, asyncio.Event(), trouble, deaf)
+        all_of_them = RankCalls(op, [cast(Child, child)], 2.0, asyncio.Event(), trouble, deaf, limited)
         return await all_of_them.run(lambda _place: {})
 
     began = time.monotonic()
@@ -173,3 +173,12 @@ def test_a_doctor_that_was_stopped_itself_reads_what_its_ranks_answered_meanwhil
     assert stopped_meanwhile(monkeypatch, answers=True).status == "ok"
     entry = stopped_meanwhile(monkeypatch, answers=False)
     assert entry.detail["starved"] >= 0.4 and "did not run itself" in (entry.error or "")
+
+
+@pytest.mark.parametrize(("limited", "waits"), [(("10.77.0.10",), True), (("10.77.0.11",), False)])
+def test_gloo_waits_for_an_address_that_lets_in_only_so_many_connections_in_a_time(
+    monkeypatch: pytest.MonkeyPatch, limited: tuple[str, ...], waits: bool
+) -> None:
+    entry, seconds = connecting(monkeypatch, "gloo", 7, limited=limited)
+    assert ("no answer" in (entry.error or "")) != waits
+    assert (seconds >= 2.0) == waits

@@ -29,15 +29,23 @@ LIMIT = 25.0
 """Seconds after which a rank that has not ended counts as hanging: gloo waits five times as long for a connection."""
 
 
-def runs(launch: Launch, env: Mapping[str, str | None] | None = None) -> bool:
-    """Whether a job of one rank per host, by env://, ends well on every host.
+def runs(
+    launch: Launch,
+    env: Mapping[str, str | None] | None = None,
+    *,
+    per_host: int = 1,
+    seconds: float = SECONDS,
+    limit: float = LIMIT,
+) -> bool:
+    """Return whether a job of ``per_host`` ranks on each host, by env://, ends well on every host.
 
-    With the variables and the shell lines of each host's start, and then ``env``.
+    With the variables and the shell lines of each host's start, and then ``env``. ``seconds``: the timeout of its
+    process group; ``limit``: seconds after which a rank that has not ended counts as hanging.
     """
     master = launch.master or launch.cluster[0].address
     processes = []
-    for start in launch.starts:
-        own = {"RANK": str(start.node_rank), "WORLD_SIZE": str(len(launch.starts))}
+    for start, place in ((start, place) for start in launch.starts for place in range(per_host)):
+        own = {"RANK": str(start.node_rank * per_host + place), "WORLD_SIZE": str(len(launch.starts) * per_host)}
         own |= {"MASTER_ADDR": master, "MASTER_PORT": str(PORT)}
         command = [
             shutil.which("bash") or "sh",
@@ -47,10 +55,10 @@ def runs(launch: Launch, env: Mapping[str, str | None] | None = None) -> bool:
             sys.executable,
             "-c",
             JOB,
-            f"{SECONDS:g}",
+            f"{seconds:g}",
         ]
         processes.append(start.host.popen(command, env={**start.env, **own, **(env or {})}, uid=start.uid))
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + limit
     well = True
     for process in processes:
         try:
