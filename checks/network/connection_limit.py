@@ -21,7 +21,8 @@ When it is harmless
 -------------------
 Where the number is not reached: nothing is then said. Where connections only wait until the rule lets them in, it is a
 warning: the job starts, seconds later, and more ranks wait longer. Measured with one connection a second let in: ranks
-of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out).
+of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out). It is also a warning where the rule is not
+seen, as that of a switch, and connections lost two SYNs and more each on links that lose nothing else.
 
 See also
 --------
@@ -61,6 +62,7 @@ GAVE_UP = re.compile(r"timed out|did not return|refused")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
 SHOWN = 8
 MAX_LINKS = 64
+OFTEN = 2
 LOST = 3
 """Segments of small messages sent again on a link from which it is lossy; fewer may be chance."""
 
@@ -69,7 +71,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes if cluster.multi_host else ():
         if rules(node) and (seen := (*to_the_store(cluster, node), *between_ranks(cluster, node))):
             yield finding(cluster, node, seen)
-        elif rules(node) and (late := late_connections(cluster, node)):
+        elif (late := late_connections(cluster, node)) and (rules(node) or held_back(late, node)):
             yield slowed(cluster, node, late)
 
 
@@ -123,6 +125,13 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
     return found
 
 
+def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
+    """Return whether something that is not seen limits new connections to this node: those that were late lost two SYNs
+    and more each, where no other packet was lost and no network card went down."""
+    steady = not any(any((one.system.link_losses or {}).values()) for one in (node, *late))
+    return steady and sum(one.repeated for one in late.values()) >= OFTEN * sum(one.late for one in late.values())
+
+
 def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> Finding:
     shown = list(late.items())[:SHOWN]
     return finding(
@@ -133,7 +142,9 @@ def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> F
             f"first SYN; SYNs sent again: {one.repeated}"
             for peer, one in shown
         ),
-        f"{node.name}'s packet filter lets in only so many new connections in a time; this job starts later for it.",
+        f"{node.name}'s packet filter lets in only so many new connections in a time; this job starts later for it."
+        if rules(node)
+        else f"New connections to {node.name} are let through only some seconds late; this job starts later for it.",
         severity="warn",
     )
 

@@ -67,10 +67,15 @@ def accepted(rule: str, policy: str = "accept") -> Facts:
     return with_network(a, firewall=Firewall(True, chains=(chain,))), b
 
 
-def late(address: str = "10.77.0.10", lost: int = 0, firewall: Firewall | None = None) -> Facts:
+def late(
+    address: str = "10.77.0.10", lost: int = 0, firewall: Firewall | None = None, repeated: int = 3, losses: int = 0
+) -> Facts:
     """Two of node 1's connections needed more than one SYN, and all of them were let in."""
     a, b = healthy(2)
-    b = with_network(b, late_connections=(LateConnections(address, 6, 2, 3),))
+    b = with_network(b, late_connections=(LateConnections(address, 6, 2, repeated),))
+    if losses:
+        assert b.host is not None
+        b = replace(b, host=replace(b.host, link_losses={"eth0": losses}))
     assert b.mesh is not None
     b = replace(b, mesh=replace(b.mesh, rates=(LinkRate(a.key, 1e9, retransmitted=lost, segments=100),)))
     return with_network(a, firewall=firewall or blocking("tcp flags syn limit rate over 1/second drop")), b
@@ -79,6 +84,14 @@ def late(address: str = "10.77.0.10", lost: int = 0, firewall: Firewall | None =
 ROWS = [
     Row("some ranks wait for the rule", late, ("host0",), "warn", together=True),
     Row("one packet was lost by chance", lambda: late(lost=1), ("host0",), "warn", together=True),
+    Row(
+        "nobody may read the rules",
+        lambda: late(firewall=Firewall(False), repeated=7),
+        ("host0",),
+        "warn",
+        together=True,
+    ),
+    Row("a switch limits them", lambda: late(firewall=Firewall(True), repeated=7), ("host0",), "warn", together=True),
     Row(
         "one rule accepts so many, the next drops",
         lambda: accepted("tcp flags syn limit rate 3/minute accept"),
@@ -124,6 +137,16 @@ LOOK_ALIKES = [
     LookAlike("SYNs sent again, on a link that loses packets", lambda: late(lost=9), "mesh/packet-loss"),
     LookAlike("SYNs sent again, to another host", lambda: late("10.77.0.99")),
     LookAlike("SYNs sent again, and no limit", lambda: late(firewall=blocking("tcp dport 22 drop"))),
+    LookAlike(
+        "many SYNs sent again, on a lossy link",
+        lambda: late(lost=9, firewall=Firewall(True), repeated=7),
+        "mesh/packet-loss",
+    ),
+    LookAlike(
+        "many SYNs sent again, by a card that went down",
+        lambda: late(firewall=Firewall(True), repeated=7, losses=1),
+        "network/link-flaps",
+    ),
     LookAlike("a limit of ssh's connections", of_ssh, "network/port-refused"),
     LookAlike("no store there", not_started, "store/nodes-missing"),
     LookAlike("no limit at all", open_to_all, "gloo/init-failed"),
