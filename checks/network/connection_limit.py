@@ -21,8 +21,8 @@ When it is harmless
 -------------------
 Where the number is not reached: nothing is then said. Where connections only wait until the rule lets them in, it is a
 warning: the job starts, seconds later, and more ranks wait longer. Measured with one connection a second let in: ranks
-of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out). It is also a warning where the rule is not
-seen, as that of a switch, and connections lost two SYNs and more each on links that lose nothing else.
+of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out). It is a warning, too, if
+nobody sees the rule, as that of a switch, and connections lose two SYNs and more each on links that lose nothing else.
 
 See also
 --------
