@@ -79,7 +79,7 @@ def test_a_limit_of_new_connections_that_only_delays_a_job_is_a_warning() -> Non
     """The kernel sends a SYN that is dropped again, and the job of 3 x 2 ranks starts some 10 s later."""
     with Cluster(3) as cluster:
         launch = Launch(cluster, check_flags=("--wait", "30"))
-        nft(0, "tcp flags syn limit rate over 1/second burst 2 packets drop")(launch)
+        nft(0, 'iifname "lo" accept', "tcp flags syn limit rate over 1/second burst 2 packets drop")(launch)
         assert plain.runs(launch, per_host=2, seconds=300, limit=60)
         reports = [one.report for one in run(launch, diagnose=False).ended if one.report]
     assert {report["verdict"] for report in reports} == {"warn"}
