@@ -53,6 +53,19 @@ apt_install() {
         sh "${missing[@]}" >&2 || say "could not be installed: ${missing[*]}"
 }
 
+# What the lab is made of, and a compiler for the stand-in of the GPUs' library.
+install_lab_tools() {
+    apt_install ip:iproute2 nft:nftables iptables:iptables tc:iproute2 ps:procps unshare:util-linux nsenter:util-linux
+    command -v cc >/dev/null || apt_install cc:gcc no-such-program:libc6-dev
+}
+
+# What starts jobs, for tests/launchers. Where systemd runs, these packages would start daemons: a person may want that.
+install_launchers() {
+    [ -d /run/systemd/system ] ||
+        apt_install slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge sshd:openssh-server \
+            mpirun.openmpi:openmpi-bin mpiexec.hydra:mpich
+}
+
 find_python() {
     local candidate candidates=(python3 python3.14 python3.13 python3.12 python3.11 python3.10)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")

@@ -270,6 +270,57 @@ TORCH_INDEX= install_torch
         assert ("pip_install" in done.stdout) is installed, (version, asked, done.stdout, done.stderr)
 
 
+RUN_TESTS = 'bash "$CHECKOUT/scripts/test" '
+
+
+def has_pytest(folder: Path) -> None:
+    """An environment whose Python says what it is asked to run, and has pytest."""
+    (folder / "venv/bin").mkdir(parents=True)
+    (folder / "venv/.made-for").write_text(f"{folder}/venv\n")
+    python = folder / "venv/bin/python"
+    stands_in = (
+        '[ "$1 $2 $3" != "-m pytest --version" ] || exit 0\n[ "$1 $2" != "-m pytest" ] || { echo "$*"; exit 5; }'
+    )
+    python.write_text(f'#!/bin/sh\n{stands_in}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+
+
+def called(folder: Path) -> str:
+    """What apt-get and sudo were asked to do."""
+    return "".join(path.read_text() for path in sorted((folder / "programs").glob("*.called")))
+
+
+def test_a_selection_of_tests_installs_nothing(tmp_path: Path) -> None:
+    has_pytest(tmp_path)
+    before = sorted(tmp_path.rglob("venv/*"))
+    done = bash(RUN_TESTS + "tests/model -k x", tmp_path, {"PATH": f"{tmp_path}/programs:/usr/bin:/bin"})
+    assert (done.returncode, done.stdout) == (5, "-m pytest tests/model -k x\n"), done.stderr
+    assert called(tmp_path) == "" and sorted(tmp_path.rglob("venv/*")) == before
+
+
+def test_the_launchers_are_installed_for_their_own_tests_alone(tmp_path: Path) -> None:
+    has_pytest(tmp_path)
+    lacks_them = 'PATH="${PATH%%:*}:$TOOLS"; '
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "dirname", "cat", "id", "env", "sh", "true", "grep"):
+        (tools / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    done = bash(lacks_them + RUN_TESTS + "tests/launchers/test_site.py", tmp_path, {"TOOLS": str(tools)})
+    assert (done.returncode, done.stdout) == (5, "-m pytest tests/launchers/test_site.py\n"), done.stderr
+    if not Path("/run/systemd/system").is_dir():
+        assert "openmpi-bin mpich" in called(tmp_path)
+    assert "util-linux" not in done.stderr  # that is the lab's
+
+
+def test_without_an_environment_a_selection_says_how_to_make_one(tmp_path: Path) -> None:
+    done = bash(RUN_TESTS + "tests/model", tmp_path)
+    assert (done.returncode, done.stdout, called(tmp_path)) == (2, "", "")
+    assert done.stderr.endswith("Set it up: bash scripts/dev\n")
+    assert not (tmp_path / "venv").exists()
+    half_made(tmp_path)
+    assert "left half-made" in bash(RUN_TESTS + "tests/model", tmp_path).stderr
+
+
 @pytest.mark.parametrize("niceness", [0, 5])
 def test_what_is_to_be_nice_is_nice_among_sessions_too(tmp_path: Path, niceness: int) -> None:
     """A kernel that shares processors out by session first counts nice within one session only."""
