@@ -42,10 +42,11 @@ from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import TypeVar
 
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
-from distdoctor.judge.declared_names import problem_of_names
-from distdoctor.judge.log_declarations import problem_of_expressions, problem_of_log
+from distdoctor.judge.declared_names import problem_of_names, problem_of_references
+from distdoctor.judge.log_declarations import problem_of_lines, problem_of_log
 from distdoctor.judge.parts import is_part, seen_by
 from distdoctor.knowledge.variables import ALLOWED, NAME, looks_secret
 from distdoctor.model.cluster import Cluster
@@ -61,6 +62,9 @@ DECLARATIONS = (
     *("LOOKS_AT", "HELPED_BY", "VARIABLES", "INCOMPLETE", "judge", "judge_job"),
 )
 """Every name that a check file may declare something by."""
+
+
+_T = TypeVar("_T", str, bool)
 
 
 class BadCheck(Exception):
@@ -128,6 +132,7 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
     A check of an extra folder replaces the built-in one with its id. Raises BadCheck.
     """
     checks: dict[str, Check] = {}
+    of_a_site: list[Check] = []
     own = built_in_folder()
     for folder in (own, *extra):
         if not folder.is_dir():
@@ -138,9 +143,13 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
                 check = load_file(path, None if folder is own else SECONDS)
                 if folder is not own:
                     check = _of_a_site(check, checks.get(check.id))
-                    if problem := problem_of_expressions(path, check.log):
-                        raise BadCheck(problem)
+                    of_a_site.append(check)
                 checks[check.id] = check
+    for check in of_a_site:
+        ahead_of = [line.ahead_of for line in check.log if line.ahead_of]
+        named = {"FOLLOWS": check.follows, "FOLLOWS_ANYWHERE": check.follows_anywhere, "ahead_of": ahead_of}
+        if problem := problem_of_lines(check.log) or problem_of_references(named, checks):
+            raise BadCheck(f"{check.path}: {problem}")
     return tuple(sorted(checks.values(), key=lambda c: (position(c.stage), c.id)))
 
 
@@ -216,15 +225,11 @@ def _declared(module: ModuleType, path: Path) -> Check:
     missing = [section for section in SECTIONS[:3] if section not in headings]
     if missing:
         raise _Wrong(f"its page lacks the section {missing[0]!r}")
-    looks_at = getattr(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ())
-    if not isinstance(looks_at, (tuple, list)) or not all(is_part(part) for part in looks_at):
-        raise _Wrong(f"LOOKS_AT {looks_at!r} is no list of parts of the facts")
-    helped_by = getattr(module, "HELPED_BY", ())
-    if not isinstance(helped_by, tuple) or not all(is_part(part) for part in helped_by):
-        raise _Wrong(f"HELPED_BY {helped_by!r} is no list of parts of the facts")
     restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))
-    if restart not in RESTARTS or not (isinstance(following, tuple) and len(following) == 2):
-        raise _Wrong(f"RESTART is one of {', '.join(RESTARTS)}; NEXT is a text and a command")
+    if restart not in RESTARTS:
+        raise _Wrong(f"RESTART {restart!r} is none of {', '.join(RESTARTS)}")
+    if not (isinstance(following, tuple) and [type(one) for one in following] == [str, str]):
+        raise _Wrong(f"NEXT {following!r} is not a text and a command")
     return Check(
         id=f"{stage}/{path.stem.replace('_', '-')}",
         title=page.partition("\n")[0].rstrip("."),
@@ -234,16 +239,16 @@ def _declared(module: ModuleType, path: Path) -> Check:
         path=path,
         follows=_ids(module, "FOLLOWS"),
         follows_anywhere=_ids(module, "FOLLOWS_ANYWHERE"),
-        matters=str(getattr(module, "MATTERS", "")),
+        matters=_of_type(module, "MATTERS", ""),
         prevents=_milestone(module, "PREVENTS"),
         symptom_of=_milestone(module, "SYMPTOM_OF"),
-        incomplete=bool(getattr(module, "INCOMPLETE", False)),
-        looks_at=tuple(looks_at),
-        helped_by=helped_by,
+        incomplete=_of_type(module, "INCOMPLETE", False),
+        looks_at=_parts(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ()),
+        helped_by=_parts(module, "HELPED_BY", ()),
         variables=_variables(module),
         log=tuple(log),
         restart=restart,
-        next=(str(following[0]), str(following[1])),
+        next=following,
         judge_job=judge_job,
     )
 
@@ -253,6 +258,22 @@ def _ids(module: ModuleType, name: str) -> tuple[str, ...]:
     if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
         raise _Wrong("FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
     return tuple(patterns)
+
+
+def _parts(module: ModuleType, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    parts = getattr(module, name, default)
+    if not isinstance(parts, (tuple, list)):
+        raise _Wrong(f'{name} {parts!r} is no list of parts of the facts: write {name} = ("host.limits",)')
+    if wrong := [part for part in parts if not is_part(part)]:
+        raise _Wrong(f"{name} names {wrong[0]!r}, which is no part of the facts (distdoctor/judge/parts.py)")
+    return tuple(parts)
+
+
+def _of_type(module: ModuleType, name: str, default: _T) -> _T:
+    value = getattr(module, name, default)
+    if type(value) is not type(default):
+        raise _Wrong(f"{name} {value!r} is no {type(default).__name__}")
+    return value
 
 
 def _variables(module: ModuleType) -> tuple[str, ...]:
@@ -268,7 +289,7 @@ def _variables(module: ModuleType) -> tuple[str, ...]:
 def _milestone(module: ModuleType, name: str) -> str:
     milestone = getattr(module, name, "")
     if milestone not in ("", *MILESTONES):
-        raise _Wrong(f"{milestone!r} is no milestone ({', '.join(MILESTONES)})")
+        raise _Wrong(f"{name} {milestone!r} is no milestone ({', '.join(MILESTONES)})")
     return str(milestone)
 
 

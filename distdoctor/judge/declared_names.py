@@ -1,10 +1,13 @@
-"""Names in a check file that look like a misspelled declaration, which would be ignored in silence. Pure."""
+"""Names in a check file that are probably misspelled, and would be ignored in silence. Pure."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import filter as matching
+
+from distdoctor.model.milestones import MILESTONES
 
 SIMILAR = 0.8
 """difflib's ratio from which a name counts as another one misspelled."""
@@ -24,6 +27,21 @@ def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
         close = difflib.get_close_matches(name.upper(), right, 1, SIMILAR)
         if close:
             return f"line {line}: {name} is no declaration, and nothing in the file uses it: write {right[close[0]]}"
+    return ""
+
+
+def problem_of_references(named: Mapping[str, Sequence[str]], ids: Collection[str]) -> str:
+    """Which pattern of ids that a declaration holds means no check and no milestone; empty: each means one.
+
+    ``named``: the patterns by the name of their declaration.
+    """
+    for declaration, patterns in named.items():
+        for pattern in patterns:
+            if pattern not in MILESTONES and not matching(ids, pattern):
+                close = difflib.get_close_matches(pattern, [*ids, *MILESTONES], 1)
+                return (
+                    f"{declaration} names {pattern!r}, no check or milestone{f': write {close[0]!r}' if close else ''}"
+                )
     return ""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,22 @@ from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import NodeFacts
 
 SHOWN = 8
+ITERATED = (
+    "it iterates over the environment variables, and only known ones are collected "
+    '(declare those that it reads: VARIABLES = ("SITE_QUEUE",))'
+)
 
 
 class Watch:
-    """A cluster that notes which variables are looked up in it that no node's facts can have."""
+    """A cluster that notes which variables are looked up in it that no node's facts can have.
+
+    A check that iterates over variables may look for a name that was not collected. Only one that declares VARIABLES
+    is taken to know which names can be there.
+    """
 
     def __init__(self, cluster: Cluster, declared: Sequence[str]) -> None:
         self._declared = declared
+        self._iterated = False
         self._missing: dict[str, dict[str, None]] = {}
         """Name -> the nodes on which it was not collected."""
         names = {key: node.name for key, node in cluster.by_key.items()}
@@ -32,7 +42,8 @@ class Watch:
 
     def told(self) -> str:
         """What was not collected, where, and what to do about it; empty where all was."""
-        return "; ".join(self._told(name, [*nodes]) for name, nodes in self._missing.items())
+        texts = [self._told(name, [*nodes]) for name, nodes in self._missing.items()]
+        return "; ".join([*texts, ITERATED] if self._iterated and not self._declared else texts)
 
     def _told(self, name: str, nodes: list[str]) -> str:
         more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
@@ -48,8 +59,11 @@ class Watch:
             self._missing.setdefault(name, {})[node] = None
 
     def _watched(self, facts: NodeFacts, node: str) -> NodeFacts:
-        def note(name: str) -> None:
-            self._note(node, facts, name)
+        def note(name: str | None) -> None:
+            if name is None:
+                self._iterated = True
+            else:
+                self._note(node, facts, name)
 
         jobs = tuple(
             replace(job, processes=tuple(replace(p, variables=_Watched(p.variables, note)) for p in job.processes))
@@ -59,9 +73,9 @@ class Watch:
 
 
 class _Watched(dict[str, str]):
-    """Variables that tell which names were looked up and are not there."""
+    """Variables that report which absent names are looked up, and (as None) that somebody iterates over them."""
 
-    def __init__(self, values: dict[str, str], note: Callable[[str], None]) -> None:
+    def __init__(self, values: dict[str, str], note: Callable[[str | None], None]) -> None:
         super().__init__(values)
         self._note = note
 
@@ -78,6 +92,47 @@ class _Watched(dict[str, str]):
         self._look_up(name)
         return super().get(name, default)
 
+    def __iter__(self) -> Iterator[str]:
+        self._iterate()
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[str]:
+        self._iterate()
+        return super().__reversed__()
+
+    def __or__(self, other: Any) -> Any:
+        self._iterate()
+        return super().__or__(other)
+
+    def __ror__(self, other: Any) -> Any:
+        self._iterate()
+        return super().__ror__(other)
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """The names, as of a dict."""
+        self._iterate()
+        return super().keys()
+
+    def values(self) -> ValuesView[str]:  # type: ignore[override]
+        """The values, as of a dict."""
+        self._iterate()
+        return super().values()
+
+    def items(self) -> ItemsView[str, str]:  # type: ignore[override]
+        """Names and values, as of a dict."""
+        self._iterate()
+        return super().items()
+
+    def copy(self) -> dict[str, str]:
+        """The same variables in a plain dict."""
+        self._iterate()
+        return super().copy()
+
     def _look_up(self, name: object) -> None:
         if isinstance(name, str) and not super().__contains__(name):
             self._note(name)
+
+    def _iterate(self) -> None:
+        """Note it where the check itself does it: what check_api iterates over are names that are always collected."""
+        if not sys._getframe(2).f_globals.get("__name__", "").startswith("distdoctor."):
+            self._note(None)

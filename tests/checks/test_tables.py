@@ -6,6 +6,8 @@ import pytest
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import OF_CALLS
+from distdoctor.judge.uncollected import ITERATED, Watch
+from distdoctor.model.cluster import build
 from tests.checks.tables import MODULES, file_of
 from tests.facts_builder import CHECKS
 
@@ -38,3 +40,13 @@ def test_a_check_of_a_run_from_one_place_has_a_test_file(check: str) -> None:
 
 def test_each_test_file_is_of_a_check() -> None:
     assert set(MODULES) == set(IDS)
+
+
+@pytest.mark.parametrize("check", [check for check in JUDGING if check.id in IDS], ids=lambda check: check.id)
+def test_it_reads_only_variables_that_are_collected(check: Check) -> None:
+    """One that no node collects would look unset everywhere, and the check clear."""
+    module = MODULES[check.id]
+    for one in (*module.ROWS, *module.LOOK_ALIKES):
+        watch = Watch(build(one.facts()), check.variables)
+        [*check.judge(watch.cluster)]
+        assert watch.told() in ("", ITERATED), one.name

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.catalog import BadCheck, built_in_folder, load, load_file
+from distdoctor.judge.catalog import DECLARATIONS, BadCheck, built_in_folder, load, load_file
+from distdoctor.judge.declared_names import problem_of_names
+from distdoctor.judge.engine import judge
+from distdoctor.judge.log_declarations import problem_of_lines
+from distdoctor.model.cluster import build
 from distdoctor.model.stages import position
+from tests.facts_builder import healthy
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = '''"""A site's own failure.
@@ -162,3 +167,55 @@ def test_our_own_are_compiled_once(tmp_path: Path) -> None:
     made = {path.name.partition(".")[0] for path in (tmp_path / "kept").rglob("checks/*/*.pyc")}
     assert made == {path.stem for path in built_in_folder().glob("*/*.py") if not path.stem.startswith("_")}
     assert not [*(tmp_path / "kept").rglob("site/**/*.pyc")] and [*site.rglob("*.*")] == [site / "host/x.py"]
+
+
+WRONG = {
+    'SEVERITY = "wran"': "SEVERITY (info, warn, fail)",
+    'PREVENTS = "store hostd"': "PREVENTS 'store hostd' is no milestone",
+    'PREVENTS = ("store hosted",)': "is no milestone",
+    'SYMPTOM_OF = "all meet"': "SYMPTOM_OF 'all meet' is no milestone",
+    'FOLLOWS = "host/*"': "FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids",
+    'FOLLOWS = ("hots/*",)': "FOLLOWS names 'hots/*', no check or milestone",
+    'FOLLOWS = ("store hostd",)': "no check or milestone: write 'store hosted'",
+    'FOLLOWS_ANYWHERE = ("gloo/loopback-adress",)': "no check or milestone: write 'gloo/loopback-address'",
+    'LOOKS_AT = ("host.limit",)': "LOOKS_AT names 'host.limit', which is no part of the facts",
+    'LOOKS_AT = "host.limits"': "LOOKS_AT 'host.limits' is no list of parts",
+    'HELPED_BY = ("mesh.links",)': "HELPED_BY names 'mesh.links'",
+    'VARIABLES = "SITE_QUEUE"': "VARIABLES 'SITE_QUEUE' is no list of names",
+    'RESTART = "other-node"': "RESTART 'other-node' is none of no, yes, other-nodes",
+    'NEXT = "its log"': "NEXT 'its log' is not a text and a command",
+    'INCOMPLETE = "no"': "INCOMPLETE 'no' is no bool",
+    'MATTERS = ("it is slow",)': "MATTERS ('it is slow',) is no str",
+    'LOG = ("Connection refused",)': "LOG holds Lines",
+    'LOG = Line("Connection refused")': "LOG holds Lines",
+    'LOG = (Line("Connection refused", show="cause"),)': "unexpected keyword argument 'show'",
+    'LOG = (Line("Connection refused", shows="cuase"),)': "shows='cuase' is none of cause, end,",
+    "LOG = (Line(111),)": "the literal of a Line is a text or a tuple of texts, not 111",
+    "LOG = (Line(()),)": "the literal of a Line is a text or a tuple of texts, not ()",
+    'LOG = (Line("refused", pattern=None),)': "None is no expression",
+    'LOG = (Line("refused", "("),)': "'(' is no expression",
+    'LOG = (Line("free", r"(?P<used>\\d+)", above=("usd", "used")),)': "above names 'usd', which is no group",
+    'LOG = (Line("link down", ahead_of="nccl/peer-close"),)': "ahead_of names 'nccl/peer-close', no check or milestone",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_misspelt_value_of_a_declaration_is_an_error(tmp_path: Path, line: str) -> None:
+    code = CODE.replace('FOLLOWS = ("host/*",)\n', "").replace("import Cluster", "import Line, Cluster")
+    path = write(tmp_path, "host/wrong.py", PAGE + code + line + "\n")
+    with pytest.raises(BadCheck) as err:
+        load([tmp_path])
+    assert str(err.value).startswith(f"{path}: ") and WRONG[line] in str(err.value)
+
+
+def test_a_misspelt_severity_of_a_finding_is_no_clear_check(tmp_path: Path) -> None:
+    write(tmp_path, "host/wrong.py", PAGE + CODE.replace('Finding("seen.")', 'Finding("seen.", severity="fial")'))
+    (check,) = (check for check in load([tmp_path]) if check.id == "host/wrong")
+    judged = judge(build(healthy(2)), [check])
+    assert judged.verdict == "incomplete" and "host/wrong: TypeError: its finding: " in judged.broken[0]
+
+
+def test_no_check_of_ours_misspells_a_declaration() -> None:
+    for check in load():
+        assert problem_of_names(check.path.read_bytes(), DECLARATIONS) == "", check.id
+        assert problem_of_lines(check.log) == "", check.id

@@ -11,10 +11,12 @@ from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import BadCheck, Check, load
 from distdoctor.judge.engine import judge
 from distdoctor.judge.saved import diagnose
+from distdoctor.judge.uncollected import ITERATED
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report, ReportCheck
 from distdoctor.probes.identity import variables
+from tests.clusters.gpus import gpus
 from tests.facts_builder import healthy
 from tests.judge.test_catalog import PAGE, write
 
@@ -75,6 +77,43 @@ def test_however_it_is_looked_up(tmp_path: Path, look: str) -> None:
         )
     told = report(site_check(tmp_path, code), *healthy(1))
     assert [check.status for check in told.checks] == ["not-judged"]
+
+
+ITERATIONS = [
+    "[v for k, v in node.variables.items() if k.startswith('SITE_')]",
+    "[k for k in node.variables if k.startswith('SITE_')]",
+    "[*node.facts.variables.values()].count('slow')",
+    "dict(node.variables).get('SITE_QUEUE')",
+    "({**node.variables}).get('SITE_QUEUE')",
+    "(node.variables | {}).get('SITE_QUEUE')",
+    "({} | node.variables).get('SITE_QUEUE')",
+    "'SITE_QUEUE' in sorted(node.variables)",
+    "'SITE_QUEUE' in node.variables.keys()",
+    "node.variables.copy().get('SITE_QUEUE')",
+]
+
+
+@pytest.mark.parametrize("iterates", ITERATIONS)
+def test_a_check_that_iterates_over_variables_declares_which_it_reads(tmp_path: Path, iterates: str) -> None:
+    code = READS.replace('node.variables.get("SITE_QUEUE") == "slow"', f"({iterates}) == 'never'")
+    told = report(site_check(tmp_path, code.replace("{declared}", "")), *healthy(2))
+    assert [(one.status, one.why) for one in told.checks] == [("not-judged", ITERATED)]
+    assert told.verdict == "incomplete" and told.notes[0].endswith(ITERATED)
+
+
+def test_one_that_declares_them_may(tmp_path: Path) -> None:
+    code = READS.replace("node.variables.get(", "dict(node.variables).get(").format(declared=DECLARED)
+    check = site_check(tmp_path, code)
+    assert report(check, *collected("fast", None)).verdict == "pass"
+    assert report(check, *collected("fast", "slow")).verdict == "fail"
+
+
+def test_what_a_check_asks_check_api_for_is_no_iteration_of_its_own(tmp_path: Path) -> None:
+    """These helpers go through the variables of NCCL, all of which are collected."""
+    calls = "rdma.kinds_looked_for(node) or [*unreadable(node)]"
+    code = READS.format(declared="").replace('node.variables.get("SITE_QUEUE") == "slow"', calls)
+    code = code.replace("import Cluster", "import rdma, unreadable, Cluster")
+    assert report(site_check(tmp_path, code), *gpus()).verdict == "pass"
 
 
 def test_a_declared_one_is_judged_where_it_was_collected(tmp_path: Path) -> None:

@@ -278,9 +278,8 @@ def has_pytest(folder: Path) -> None:
     (folder / "venv/bin").mkdir(parents=True)
     (folder / "venv/.made-for").write_text(f"{folder}/venv\n")
     python = folder / "venv/bin/python"
-    stands_in = (
-        '[ "$1 $2 $3" != "-m pytest --version" ] || exit 0\n[ "$1 $2" != "-m pytest" ] || { echo "$*"; exit 5; }'
-    )
+    stands_in = """[ "$1 $2 $3" != "-m pytest --version" ] || exit 0
+[ "$1 $2" != "-m pytest" ] || { echo "$*"; exit 5; }"""
     python.write_text(f'#!/bin/sh\n{stands_in}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
 

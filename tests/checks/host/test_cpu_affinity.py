@@ -44,8 +44,13 @@ LOOK_ALIKES = [
 CURES = [
     Cure("taskset", lambda: on((1,), cpus=1, cpus_online=8), {"host1": {"commands": ("taskset -cp 0-7 $$",)}}),
     Cure(
+        "one CPU in a job of SLURM",
+        lambda: tuple(with_variables(f, SLURM_JOB_NODELIST="host[0-1]") for f in on((1,), cpus=1, cpus_online=8)),
+        {"host1": {"env": {"SRUN_CPUS_PER_TASK": "2", "SLURM_CPU_BIND": "none"}}},
+    ),
+    Cure(
         "OpenMP in a job of SLURM",
-        lambda: bound(1, OMP_PROC_BIND="true", SLURM_JOB_ID="7"),
+        lambda: bound(1, OMP_PROC_BIND="true", SLURM_JOB_NODELIST="host[0-1]"),
         {"host1": {"env": {"OMP_PROC_BIND": None}}},
     ),
     Cure("OpenMP", lambda: bound(1, GOMP_CPU_AFFINITY="0"), {"host1": {"env": {"GOMP_CPU_AFFINITY": None}}}),
