@@ -1,52 +1,60 @@
-"""Lay out a new check, STAGE/NAME: its page and judge, its test file, and a case of the lab.
+"""Write a new check, STAGE/NAME, with its test, and run the test.
 
-What is to be written is marked TODO, and the tests fail as long as one is left. Needs no torch and no other package.
-Exit status 2, with the reason, where there is such a check or no such stage; then nothing was written.
+What is written works as it is: its tests pass. The lines to replace are marked TODO, and one test lists those left.
+Needs no torch. Exit status 2, with the reason, where nothing was written; 1 where its tests fail.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from distdoctor.model.stages import STAGES  # noqa: E402
+from distdoctor.model.stages import LOG_STAGES, STAGES  # noqa: E402
 
 PAGE = '''\
-"""TODO: the title, a short sentence that names what is wrong.
+"""TODO: the title, a short sentence that names the failure.
 
 What you see
 ------------
-TODO: what PyTorch says or does, in its own words, and how long it takes.
+TODO: what PyTorch prints or does, in its own words, and after how long.
 
 Why it happens
 --------------
-TODO: what is wrong, and how it comes to be.
+TODO: the cause.
 
 Fix
 ---
-TODO: what puts it right.
+TODO: the instruction, with a command.
 
 When it is harmless
 -------------------
-TODO: where the same facts are no fault, or only a warning.
+TODO: the case in which the same facts are no fault. Then name related checks below.
 
 See also
 --------
-TODO: other/checks, by-id
+{related}
 """
 
+'''
+
+JUDGE = '''\
 from collections.abc import Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "TODO: why a warning matters to a job that starts all the same, in a clause"
-# TODO: PREVENTS = "...", a milestone of distdoctor/model/milestones.py that such a job does not reach; only warns: none
+MATTERS = "TODO: why the warning matters to a job that starts, in a clause"
+# Would the job fail or hang? Then SEVERITY = "fail", no MATTERS, and the first step that the job does not reach:
+# PREVENTS = "store hosted" (distdoctor/model/milestones.py has all of them). TODO: delete these two lines.
+LOOKS_AT = ("host.limits",)  # TODO: the facts that judge() reads
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -54,16 +62,31 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"TODO: what is wrong on {names_of(bad)}.",
-            evidence=(f"{node.name}: TODO: the value that was seen" for node in bad),
-            fixes=(Fix.on(bad, "TODO: what to do, with real values.", commands=("TODO",)),),
+            f"TODO: {names_of(bad)} allows too small a stack.",
+            evidence=[f"{node.name}: TODO: ulimit -s is {node.limits.stack} bytes" for node in bad],
+            fixes=[Fix.on(bad, "TODO: Raise it in the job's script.", commands=["ulimit -s 8192"])],
         )
 
 
 def is_bad(node: Node) -> bool:
-    """TODO: by node.limits, node.system, node.network, node.mesh or node.plan; what is not known is not bad."""
-    return False
+    """TODO: Return whether the node has the fault. What is not known is None, and no fault."""
+    stack = node.limits.stack
+    return stack is not None and 0 <= stack < 1 << 20
 '''
+
+LOG = """\
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"  # TODO: the first step that such a job does not reach (distdoctor/model/milestones.py)
+LOG = (
+    # The literal is looked for first: short, rare, without values. The expression takes the values out of the line.
+    # A line that does not prove the cause has shows="symptom" and why="what else it may come from".
+    Line("TODO {id}:", r"TODO {id}: (?P<count>\\d+) of the words that a log has"),
+)
+"""
+
+LINE = "RuntimeError: TODO {id}: 8 of the words that a log has"
 
 TEST = '''\
 """{id}: what it finds, and what it leaves alone."""
@@ -71,27 +94,26 @@ TEST = '''\
 from __future__ import annotations
 
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy
+from tests.clusters.limits import on
 
 CHECK = "{id}"
 
 
 def faulty() -> Facts:
-    """TODO: healthy nodes with the fault on host1, by tests/facts_builder.py and tests/clusters/*.py."""
-    a, b = healthy(2)
-    return a, b
+    """TODO: two healthy nodes, with the fault on host1. More builders: tests/facts_builder.py, tests/clusters/."""
+    return on((1,), stack=64 << 10)
 
 
 ROWS = [
-    Row("TODO: the fault", faulty, ("host1",), "warn", together=True),
+    Row("TODO: a stack of 64 KiB on one", faulty, ("host1",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
-    LookAlike("TODO: what looks like it and is not", lambda: healthy(2)),
+    LookAlike("TODO: no limit", lambda: on((1,), stack=-1)),
 ]
 
 CURES = [
-    Cure("TODO: the first option", faulty, {{"host1": {{"commands": ("TODO",)}}}}),
+    Cure("TODO: raised", faulty, {{"host1": {{"commands": ("ulimit -s 8192",)}}}}),
 ]
 
 test_found = found(CHECK, ROWS)
@@ -99,71 +121,193 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
 '''
 
-CASE = (
-    '    Case("TODO: the fault on one", inside(1, "TODO: the fault, as a shell script run as root on host1"), '
-    '"{id}", ["host1"], "warn", torch="TODO: what plain PyTorch says, and when"),\n'
-)
+SITE_TEST = '''\
+"""{id}: what it finds, and what it leaves alone. Run it with: python -m pytest {test}"""
+
+from pathlib import Path
+
+from distdoctor.check_api.testing import findings, nodes, with_limits
+
+CHECK = Path(__file__).parent / "{check}"
+
+
+def test_the_fault_is_found() -> None:
+    good, bad = nodes(2)
+    (finding,) = findings(CHECK, good, with_limits(bad, stack=64 << 10))  # TODO: the fault on host1
+    assert (finding.nodes, finding.severity) == (("host1",), "warn")
+    assert finding.evidence and finding.fixes
+
+
+def test_healthy_nodes_are_left_alone() -> None:
+    good, other = nodes(2)
+    assert findings(CHECK, good, with_limits(other, stack=-1)) == []  # TODO: what looks like the fault and is not
+
+
+def test_what_is_not_known_is_no_finding() -> None:
+    assert findings(CHECK, *nodes(2)) == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    left = [line for path in (CHECK, Path(__file__)) for line in path.read_text().splitlines() if "TO" "DO" in line]
+    assert not left, f"{{len(left)}} lines are left"
+'''
+
+SITE_LOG_TEST = '''\
+"""{id}: the lines of a log that show it, and those that do not. Run it with: python -m pytest {test}"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHECK = Path(__file__).parent / "{check}"
+
+
+def found(folder: Path, line: str) -> list[str]:
+    """The ids of what distdoctor diagnose finds in a log with this line."""
+    (folder / "train.log").write_text(f"epoch 1\\n{{line}}\\n")
+    command = ["diagnose", "--checks", str(CHECK.parents[1]), "--json", str(folder / "train.log")]
+    done = subprocess.run([sys.executable, "-m", "distdoctor", *command], capture_output=True, text=True, check=False)
+    return [finding["id"] for finding in json.loads(done.stdout)["findings"]]
+
+
+def test_the_line_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path, "{line}") == ["{id}"]
+
+
+def test_another_line_is_left_alone(tmp_path: Path) -> None:
+    assert found(tmp_path, "TODO: a line that looks like it and is not") == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    left = [line for path in (CHECK, Path(__file__)) for line in path.read_text().splitlines() if "TO" "DO" in line]
+    assert not left, f"{{len(left)}} lines are left"
+'''
 
 
 class Refused(Exception):
-    """It cannot be laid out; the text says why."""
+    """Nothing was written; the text says why."""
 
 
 def main(arguments: list[str]) -> int:
-    """Lay out what the one argument names, and say where."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print(__doc__ + "\nusage: bash scripts/new-check STAGE/NAME", file=sys.stderr)  # noqa: T201
-        return 2
+    """Write the check that the arguments name, run its tests, and print the next command."""
+    parser = argparse.ArgumentParser(
+        prog="bash scripts/new-check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("id", metavar="STAGE/NAME", help="as host/queue-tiny")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--fact", action="store_true", help="a check of the facts that nodes collect (the default)")
+    kind.add_argument("--log", action="store_true", help="a check of the lines that a log holds")
+    parser.add_argument("--site", type=Path, metavar="DIR", help="in a folder of your own, for --checks DIR")
+    given = parser.parse_args(arguments)
     try:
-        written = lay_out(arguments[0])
-    except Refused as err:
+        stage, name = parts(given.id, (*STAGES, *LOG_STAGES) if given.log else STAGES)
+        new = New(stage, name, given.log, given.site and given.site.resolve())
+        new.write()
+    except (Refused, OSError) as err:
         print(f"new-check: {err}", file=sys.stderr)  # noqa: T201
         return 2
-    name = arguments[0]
-    print("\n".join(written))  # noqa: T201
-    print(f"Now fill in every TODO; `bash scripts/test {written[1]}` says what is missing of {name}.")  # noqa: T201
-    return 0
+    print(f"Wrote {'  and  '.join(map(shown, new.files))}", flush=True)  # noqa: T201
+    return run(new)
 
 
-def lay_out(check: str) -> list[str]:
-    """Write the check, its test file and its case; where they are. Raises Refused."""
+def parts(check: str, stages: tuple[str, ...]) -> tuple[str, str]:
+    """The stage and the name of an id. Raises Refused."""
     stage, _, name = check.partition("/")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise Refused(f"{check!r} is no STAGE/NAME with a name such as clock-skew: small letters, digits and hyphens")
-    if stage not in STAGES:
-        raise Refused(f"{stage!r} is no stage: {', '.join(STAGES)}")
-    file = name.replace("-", "_")
-    page, test = ROOT / "checks" / stage / f"{file}.py", ROOT / "tests/checks" / stage / f"test_{file}.py"
-    for path in (page, test):
-        if path.exists():
-            raise Refused(f"{path.relative_to(ROOT)} is there already")
-    written = []
-    for path, text in ((page, PAGE), (test, TEST.format(id=check))):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        written.append(str(path.relative_to(ROOT)))
-    (test.parent / "__init__.py").touch()
-    cases = ROOT / "tests/lab/cases" / f"{stage}.py"
-    if cases.exists():
-        cases.write_text(with_case(cases.read_text(), CASE.format(id=check)))
-        written.append(f"{cases.relative_to(ROOT)}: the last of CASES")
+        raise Refused(f"{check!r} is not STAGE/NAME with a name such as clock-skew: small letters, digits, hyphens")
+    if stage not in stages:
+        more = " (--log has two more: launch, process)" if stage in LOG_STAGES else ""
+        raise Refused(f"{stage!r} is no stage: {', '.join(stages)}{more}")
+    return stage, name
+
+
+class New:
+    """A check that is being added: its files and its tests."""
+
+    def __init__(self, stage: str, name: str, log: bool, site: Path | None) -> None:
+        self.id, self.log, self.site = f"{stage}/{name}", log, site
+        file = name.replace("-", "_")
+        self.check = (site or ROOT / "checks") / stage / f"{file}.py"
+        if site:
+            self.test = site / f"test_{file}.py"  # a file below a folder of DIR would be taken for a check
+            self.tests = [str(self.test)]
+        elif log:
+            self.test = ROOT / "tests/logs/wordings" / f"{stage}.py"
+            self.tests = ["tests/logs/test_wordings.py", "tests/checks"]
+        else:
+            self.test = ROOT / "tests/checks" / stage / f"test_{file}.py"
+            self.tests = ["tests/checks"]
+        self.files = (self.check, self.test)
+        self.chosen = [] if site else ["-k", f"{name} or {file}"]
+
+    def write(self) -> None:
+        """Write the check and its test. Raises Refused before anything was written."""
+        for path in self.files:
+            if path.exists() and path.name != f"{self.check.parent.name}.py":
+                raise Refused(f"{shown(path)} is there already")
+        line = LINE.format(id=self.id)
+        body = LOG.format(id=self.id) if self.log else JUDGE
+        if not self.log:
+            test = (SITE_TEST if self.site else TEST).format(id=self.id, test=self.test, check=self._own())
+        elif self.site:
+            test = SITE_LOG_TEST.format(id=self.id, test=self.test, check=self._own(), line=line)
+        else:
+            test = with_line(self.test.read_text(), self.id, line)
+        self.check.parent.mkdir(parents=True, exist_ok=True)
+        self.check.write_text(PAGE.format(related=related(self.check)) + body)
+        self.test.write_text(test)
+
+    def _own(self) -> str:
+        return f"{self.check.parent.name}/{self.check.name}"
+
+    def left(self) -> list[str]:
+        """The lines that are still to be replaced, by file."""
+        texts = {path: enumerate(path.read_text().splitlines(), 1) for path in self.files}
+        left = {path: [str(number) for number, line in text if "TODO" in line] for path, text in texts.items()}
+        return [f"{shown(path)}, lines {', '.join(numbers)}" for path, numbers in left.items()]
+
+
+def run(new: New) -> int:
+    """Run the tests of what was written, all but the one that looks for TODO, and print the next command."""
+    if importlib.util.find_spec("pytest") is None:
+        print("Its tests were not run: there is no .venv with pytest. Make one: bash scripts/dev")  # noqa: T201
+        status = 0
     else:
-        written.append(f"no case: the lab has no {cases.relative_to(ROOT)}")
-    return written
+        chosen = " and ".join([*(f"({words})" for words in new.chosen[1:]), "not left_to_do"])
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *new.tests, "-k", chosen]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        status = int(done.returncode != 0)
+        print(done.stdout if status else f"Its tests pass: {done.stdout.splitlines()[-1]}")  # noqa: T201
+    print("\n    ".join(["\nReplace the lines marked TODO:", *new.left()]))  # noqa: T201
+    chosen = [f'"{word}"' if " " in word else word for word in new.chosen]
+    print(f"Then type:\n    bash scripts/test {' '.join([*new.tests, *chosen])}")  # noqa: T201
+    if new.site:
+        print(f"and to use it, on every node:\n    distdoctor check --checks {new.site}")  # noqa: T201
+    return status
 
 
-def with_case(text: str, case: str) -> str:
-    """The text of a file of cases with one more at the end of CASES, and ``inside`` imported."""
-    tree = ast.parse(text)
+def shown(path: Path) -> str:
+    """The path, relative to the repository where it is in it."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def related(check: Path) -> str:
+    """Another check of the same stage, for a page to name."""
+    stage = check.parent.name
+    others = sorted(path.stem for path in (ROOT / "checks" / stage).glob("[a-z]*.py") if path.stem != check.stem)
+    return f"{stage}/{others[0].replace('_', '-')}"
+
+
+def with_line(text: str, check: str, line: str) -> str:
+    """The text of a file of wordings with one more at the end of CAUSES."""
     lines = text.splitlines(keepends=True)
-    for item in tree.body:
-        if isinstance(item, ast.Assign) and [ast.unparse(target) for target in item.targets] == ["CASES"]:
-            lines.insert((item.end_lineno or 1) - 1, case)
-    for item in tree.body:
-        if isinstance(item, ast.ImportFrom) and item.module == "tests.lab.faults":
-            names = sorted({alias.name for alias in item.names} | {"inside"})
-            lines[item.lineno - 1 : item.end_lineno] = [f"from tests.lab.faults import {', '.join(names)}\n"]
-    return "".join(lines)
+    for item in ast.parse(text).body:
+        if isinstance(item, ast.AnnAssign) and ast.unparse(item.target) == "CAUSES" and item.value is not None:
+            last = item.value.end_lineno or 1
+            closed = lines[last - 1].rstrip()
+            lines[last - 1] = f"{closed[:-1]}{'' if closed == ')' else chr(10)}    ({check!r}, {line!r}),\n)\n"
+    return "".join(lines).replace(f"({check!r}, {line!r})", f'("{check}", "{line}")')
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from distdoctor.judge.uncollected import ITERATED, Watch
 from distdoctor.model.cluster import build
 from tests.checks.tables import MODULES, file_of
 from tests.facts_builder import CHECKS
+from tests.logs.wordings import CAUSES
 
 JUDGING = [check for check in CHECKS if not check.of_logs_alone]
 """Those that judge facts; what only logs show has its lines in tests/logs."""
@@ -30,6 +31,7 @@ def test_nothing_is_left_to_do(check: Check) -> None:
     """As scripts/new-check lays it out, there is."""
     for path in (check.path, *([] if check.of_logs_alone else [file_of(check.id)])):
         assert [line for line in path.read_text().splitlines() if "TODO" in line] == [], path
+    assert [line for name, line in CAUSES if name == check.id and "TODO" in line] == [], "tests/logs/wordings"
 
 
 @pytest.mark.parametrize("check", [check.id for check in JUDGING if check.stage in OF_CALLS])

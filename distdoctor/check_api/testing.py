@@ -1,0 +1,74 @@
+"""Test a site's own check without a cluster: facts of nodes, and the findings of the check on them.
+
+from distdoctor.check_api.testing import findings, nodes, with_limits, with_variables
+
+good, bad = nodes(2)
+(finding,) = findings("/site/checks/host/queue_tiny.py", good, with_limits(bad, stack=65536))
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from distdoctor.judge.catalog import load
+from distdoctor.judge.engine import judge
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import (
+    HostFacts,
+    Identity,
+    Interface,
+    Limits,
+    MeetingFacts,
+    NetworkFacts,
+    NodeFacts,
+    Resolution,
+)
+from distdoctor.model.findings import Finding
+from distdoctor.model.plan import Plan
+
+
+def nodes(count: int = 2) -> tuple[NodeFacts, ...]:
+    """Nodes host0, host1, ... of one job, with one rank each, which joined. Everything else is not known."""
+    return tuple(_node(number, count) for number in range(count))
+
+
+def with_limits(facts: NodeFacts, **limits: Any) -> NodeFacts:
+    """The same node with these fields of Limits, as ``open_files=1024``."""
+    assert facts.host is not None
+    return replace(facts, host=replace(facts.host, limits=replace(facts.host.limits or Limits(), **limits)))
+
+
+def with_variables(facts: NodeFacts, **variables: str) -> NodeFacts:
+    """The same node, on which these environment variables were collected; an empty text: it was not set."""
+    given = {name: value for name, value in variables.items() if value}
+    collected = (*facts.site_variables, *variables)
+    return replace(facts, variables={**facts.variables, **given}, site_variables=collected)
+
+
+def findings(check: Path | str, *facts: NodeFacts) -> list[Finding]:
+    """What the check in this file finds on these nodes, run as ``--checks`` runs it.
+
+    Raises AssertionError where it could not judge them, and BadCheck where a file of its folder is no whole check.
+    """
+    path = Path(check).resolve()
+    (loaded,) = (one for one in load([path.parents[1]]) if one.path == path)
+    judgement = judge(build(facts), [loaded])
+    assert not judgement.broken, judgement.broken
+    assert not judgement.uncollected, judgement.uncollected
+    return [*judgement.findings]
+
+
+def _node(number: int, count: int) -> NodeFacts:
+    name, address = f"host{number}", f"10.0.0.{10 + number}"
+    plan = Plan(nnodes=count, nproc_per_node=1, node_rank=number, world_size=count, master_addr="10.0.0.10")
+    interfaces = (Interface("lo", ("127.0.0.1",), (8,), loopback=True), Interface("eth0", (address,), (24,)))
+    return NodeFacts(
+        Identity(name, f"boot-{name}", f"net-{name}", 1000 + number, "", "3.11"),
+        plan,
+        node_rank=number,
+        host=HostFacts(Resolution(name, (address,)), interfaces),
+        network=NetworkFacts(master=Resolution("10.0.0.10", ("10.0.0.10",)), master_is_own=number == 0),
+        meeting=MeetingFacts(joined=True, ours=True, hosted=number == 0, ended=number == 0),
+    )
