@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs gpu gpu-kit
+.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -36,6 +36,10 @@ turns:
 # The man page and the shells' completions, from the help of today.
 man:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/man_page.py
+
+# docs/validation.md: counts, recorded results and measured figures.
+validation:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/validation.py
 
 # dist/distdoctor.pyz: all but torch in one file.
 pyz:

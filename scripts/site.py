@@ -43,6 +43,7 @@ MOVED = {
     "docs/slurm/": "slurm/",
     "docs/kubernetes/": "kubernetes/",
     "docs/guides/": "guides/",
+    "docs/validation.md": "validation.md",
 }
 """Where the site has what a link in the repository's own Markdown leads to."""
 FEATURES = ("navigation.indexes", "navigation.top", "search.suggest", "search.highlight", "content.code.copy")
@@ -62,6 +63,7 @@ def sources(folder: Path) -> None:
         put(folder / f"{name}.md", moved((ROOT / f"{source}.md").read_text()))
     for place in ("report.svg", "slurm", "kubernetes"):
         copy(ROOT / "docs" / place, folder / ("docs" if place == "report.svg" else ".") / place)
+    copy(ROOT / "docs/validation.md", folder / "validation.md")
     put(folder / "LICENSE.txt", (ROOT / "LICENSE").read_text())
     for guide in GUIDES:
         own = ROOT / "docs/guides" / f"{guide}.md"
@@ -179,6 +181,7 @@ def configuration(folder: Path, checks: Iterable[Check]) -> dict[str, Any]:
             {"distdoctor": "index.md"},
             {"Guides": [{title: f"guides/{name}.md"} for name, title in GUIDES.items()]},
             {"Checks": ["checks/index.md", *({stage: pages} for stage, pages in by_stage.items())]},
+            {"Validation": "validation.md"},
             {"Contributing": "CONTRIBUTING.md"},
             {"Changelog": "CHANGELOG.md"},
         ],

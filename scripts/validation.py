@@ -1,0 +1,120 @@
+"""Write docs/validation.md: what the repository holds, how its recorded results are judged, and the figures measured.
+
+    python scripts/validation.py [FILE]
+
+Counts come from the checks and the tables of the tests. Recorded cases are judged again, from their facts. Figures of
+benchmarks are those of benchmarks/measured.json, which whoever runs a benchmark keeps by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from distdoctor.model.stages import LOG_STAGES, STAGES  # noqa: E402
+from tests.facts_builder import CHECKS  # noqa: E402
+from tests.lab.cases import ALL_CASES  # noqa: E402
+from tests.lab.cases.healthy import SHAPES  # noqa: E402
+from tests.lab.hang.table import ROWS as HANGS  # noqa: E402
+from tests.lab.harness.case import Case  # noqa: E402
+from tests.lab.harness.exact import misjudged  # noqa: E402
+from tests.lab.harness.recording import RECORDED, recorded  # noqa: E402
+from tests.lab.harness.shape import Shape  # noqa: E402
+from tests.lab.test_faults import LIVE  # noqa: E402
+from tests.logs.test_reports import INDEX, NOT_YET, cold  # noqa: E402
+from tests.recorded.test_recorded import judged  # noqa: E402
+
+PAGE = """\
+# Validation
+
+`make validation` writes this page; nothing else states counts, scores or timings.
+
+## Checks
+
+{checks}
+
+## Results, judged again when this page was written
+
+{results}
+
+## Measured
+
+{machine} The command in the last column measures a row again; the lab needs root.
+
+{measured}
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Write the page."""
+    path = Path(arguments[0]) if arguments else ROOT / "docs/validation.md"
+    path.write_text(page())
+
+
+def page() -> str:
+    """The text of the page."""
+    measured = json.loads((ROOT / "benchmarks/measured.json").read_text())
+    rows = [(row["what"], row["figure"], row["how"]) for row in measured["rows"]]
+    return PAGE.format(
+        checks=table(("stage", "checks", "of logs or live jobs alone", "cases in the lab"), checks()),
+        results=table(("what", "result", "how"), results()),
+        machine=measured["machine"],
+        measured=table(("what", "figure", "how"), rows),
+    )
+
+
+def checks() -> Iterator[tuple[str, ...]]:
+    """A row for each stage, and their sum."""
+    all_of, of_logs = Counter(one.stage for one in CHECKS), Counter(one.stage for one in CHECKS if one.of_logs_alone)
+    cases = Counter(case.root.partition("/")[0] for case in ALL_CASES)
+    for stage in (*STAGES, *LOG_STAGES):
+        yield stage, *(str(counted[stage]) for counted in (all_of, of_logs, cases))
+    yield "**all**", *(f"**{counted.total()}**" for counted in (all_of, of_logs, cases))
+
+
+def results() -> Iterator[tuple[str, ...]]:
+    """A row for each collection of recorded results."""
+    right = sum(_case_is_right(case) for case in ALL_CASES)
+    yield "faults of the lab, from the facts of a real run", f"{right} of {len(ALL_CASES)}", "`pytest tests/recorded`"
+    yield "of these, run live in every test run", str(len(LIVE)), "`pytest tests/lab/test_faults.py`"
+    right = sum(_shape_is_right(shape) for shape in SHAPES)
+    yield "healthy shapes, without a finding", f"{right} of {len(SHAPES)}", "`pytest tests/recorded`"
+    yield "rows of jobs that hang, each run for real", str(len(HANGS)), "`make hang`"
+    yield "runs on GPUs whose facts are kept", str(_count("gpu")), "`pytest tests/recorded/test_seen_on_gpus.py`"
+    yield "jobs of the lab whose logs are kept", str(_count("logs")), "`pytest tests/logs/test_lab_logs.py`"
+    named = f"{len(INDEX) - len(NOT_YET)} of {len(INDEX)}"
+    yield "public reports: a cause where the lines show one, else none", named, "`python scripts/log_score.py`"
+    splits = {case["split"] for case in INDEX if "cold" in case}
+    first, read, claimed = (sum(numbers) for numbers in zip(*map(cold, splits), strict=True))
+    told = f"{first} of {read} in {len(splits)} batches; a cause too many in {claimed}"
+    yield "of these, when first read, before any wording was changed for them", told, "`python scripts/log_score.py`"
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _case_is_right(case: Case) -> bool:
+    report = judged(recorded(RECORDED / "cases", case.name))
+    return misjudged(case, report) == [] and report["verdict"] == case.verdict
+
+
+def _shape_is_right(shape: Shape) -> bool:
+    report = judged(recorded(RECORDED / "healthy", shape.name))
+    return (report["verdict"], report["findings"]) == (shape.verdict, [])
+
+
+def _count(folder: str) -> int:
+    return sum(not path.name.startswith(".") for path in (ROOT / "tests/recorded" / folder).iterdir())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
