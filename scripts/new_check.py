@@ -10,6 +10,7 @@ import argparse
 import ast
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -280,8 +281,7 @@ def run(new: New) -> int:
         status = int(done.returncode != 0)
         print(done.stdout if status else f"Its tests pass: {done.stdout.splitlines()[-1]}")  # noqa: T201
     print("\n    ".join(["\nReplace the lines marked TODO:", *new.left()]))  # noqa: T201
-    chosen = [f'"{word}"' if " " in word else word for word in new.chosen]
-    print(f"Then type:\n    bash scripts/test {' '.join([*new.tests, *chosen])}")  # noqa: T201
+    print(f"Then type:\n    bash scripts/test {shlex.join([*new.tests, *new.chosen])}")  # noqa: T201
     if new.site:
         print(f"and to use it, on every node:\n    distdoctor check --checks {new.site}")  # noqa: T201
     return status

@@ -36,6 +36,7 @@ GUIDES = {
     "trust": "Who is trusted",
     "scripts": "Exit statuses and JSON",
     "writing-a-check": "Writing a check",
+    "long-runs": "Long runs",
 }
 """The file and its name in the menu; that of SLURM lies beside the scripts that it is about."""
 MOVED = {
@@ -69,6 +70,7 @@ def sources(folder: Path) -> None:
         own = ROOT / "docs/guides" / f"{guide}.md"
         text = own.read_text() if own.exists() else (ROOT / "docs" / guide / "README.md").read_text()
         text = text if own.exists() else re.sub(r"\]\((?!http)([\w.-]+)\)", rf"](../{guide}/\1)", text)
+        text = text.replace("](../../", "](../")
         put(folder / "guides" / f"{guide}.md", text.replace("\nSCHEMA\n", f"\n{fields()}\n"))
     put(folder / "checks/index.md", overview(checks))
     known = {check.id for check in checks}

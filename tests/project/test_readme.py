@@ -15,7 +15,9 @@ from tests.helpers.namespaces import ROOT
 from tests.lab.cases import ALL_CASES
 from tests.lab.cases.healthy import SHAPES
 
-README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+README, CONTRIBUTING, GUIDE = (
+    (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/guides/writing-a-check.md")
+)
 
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path.read_text()
@@ -59,11 +61,11 @@ def test_how_soon_a_line_that_is_gone_is_noticed() -> None:
     assert int(found[1]) > LEAVING_SECONDS and int(found[2]) == SILENT_SECONDS
 
 
-@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+@pytest.mark.parametrize("text", [README, CONTRIBUTING, GUIDE], ids=["README", "CONTRIBUTING", "guide"])
 def test_the_files_that_are_named_are_there(text: str) -> None:
     """But for the check that is made up to show how one is added."""
     named = set(re.findall(r"(?<![\w/])((?:tests|checks|distdoctor|scripts|benchmarks|docs)/[\w./*-]*\w/?)", text))
-    made_up = {path for path in named if "queue_tiny" in path}
+    made_up = {path for path in named if "queue_tiny" in path or "our_limit" in path}
     missing = [path for path in sorted(named - made_up) if not (ROOT / path).exists()]
     assert missing == []
 
@@ -74,13 +76,17 @@ def test_the_targets_of_make_that_are_named_are_there(text: str) -> None:
     assert set(re.findall(r"(?m)(?:^    |`)make (\w+)", text)) <= targets
 
 
+def test_contributing_is_short() -> None:
+    assert len(CONTRIBUTING.split()) <= 700
+
+
 def test_every_package_is_on_the_map() -> None:
     packages = {path.parent.name for path in (ROOT / "distdoctor").glob("*/__init__.py")}
     assert set(re.findall(r"(?m)^\| \d \| `(\w+)/`", CONTRIBUTING)) == packages
 
 
 def test_each_function_of_the_example_is_where_it_is_said_to_be() -> None:
-    told = re.findall(r"`(?:\w+\.)?(\w+)(?:\(\))?` in `(distdoctor/\S+?|tests/\S+?)`", CONTRIBUTING)
+    told = re.findall(r"`(?:\w+\.)?(\w+)(?:\(\))?` in `(distdoctor/\S+?|tests/\S+?)`", GUIDE)
     assert len(told) >= 4
     for name, path in told:
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{name} is not in {path}"
