@@ -82,6 +82,7 @@ SEVERITY = "fail"
 PREVENTS = "results right"  # TODO: the first step that such a job does not reach (distdoctor/model/milestones.py)
 LOG = (
     # The literal is looked for first: short, rare, without values. The expression takes the values out of the line.
+    # What stands before a message ("[rank3]:", a time) is taken off first: leave it out.
     # A line that does not prove the cause has shows="symptom" and why="what else it may come from".
     Line("TODO {id}:", r"TODO {id}: (?P<count>\\d+) of the words that a log has"),
 )
@@ -127,7 +128,7 @@ SITE_TEST = '''\
 
 from pathlib import Path
 
-from distdoctor.check_api.testing import findings, nodes, with_limits
+from distdoctor.check_api.testing import findings, nodes, with_limits  # also: with_variables
 
 CHECK = Path(__file__).parent / "{check}"
 

@@ -41,20 +41,19 @@ def with_limits(facts: NodeFacts, **limits: Any) -> NodeFacts:
 
 
 def with_variables(facts: NodeFacts, **variables: str) -> NodeFacts:
-    """The same node, on which these environment variables were collected; an empty text: it was not set."""
-    given = {name: value for name, value in variables.items() if value}
-    collected = (*facts.site_variables, *variables)
-    return replace(facts, variables={**facts.variables, **given}, site_variables=collected)
+    """The same node with these environment variables set."""
+    return replace(facts, variables={**facts.variables, **variables})
 
 
 def findings(check: Path | str, *facts: NodeFacts) -> list[Finding]:
     """What the check in this file finds on these nodes, run as ``--checks`` runs it.
 
-    Raises AssertionError where it could not judge them, and BadCheck where a file of its folder is no whole check.
+    The variables that it declares count as collected: one that a node does not have was not set there. Raises
+    AssertionError where the check crashes or reads other variables, and BadCheck where its folder cannot be loaded.
     """
     path = Path(check).resolve()
     (loaded,) = (one for one in load([path.parents[1]]) if one.path == path)
-    judgement = judge(build(facts), [loaded])
+    judgement = judge(build([replace(one, site_variables=loaded.variables) for one in facts]), [loaded])
     assert not judgement.broken, judgement.broken
     assert not judgement.uncollected, judgement.uncollected
     return [*judgement.findings]

@@ -16,14 +16,13 @@ from tests.judge.test_site_variables import DECLARED, READS
 def test_a_check_judges_them_as_with_checks_dir(tmp_path: Path) -> None:
     check = write(tmp_path, "environment/our_queue.py", PAGE + READS.format(declared=DECLARED))
     a, b = nodes(2)
-    slow, fast, unset = (with_variables(b, SITE_QUEUE=value) for value in ("slow", "fast", ""))
-    a = with_variables(a, SITE_QUEUE="fast")
-    assert [one.nodes for one in findings(check, a, slow)] == [("host1",)]
-    assert findings(check, a, fast) == [] and findings(check, a, unset) == []
-    with pytest.raises(AssertionError, match="SITE_QUEUE was not collected on host1"):
-        findings(check, a, b)
+    assert [one.nodes for one in findings(check, a, with_variables(b, SITE_QUEUE="slow"))] == [("host1",)]
+    assert findings(check, a, with_variables(b, SITE_QUEUE="fast")) == findings(check, a, b) == []
     with pytest.raises(AssertionError, match="TypeError"):
         findings(check, replace(a, variables=None))  # type: ignore[arg-type]
+    write(tmp_path, "environment/our_queue.py", PAGE + READS.format(declared=""))
+    with pytest.raises(AssertionError, match="SITE_QUEUE was not collected on host0, host1"):
+        findings(check, a, b)
 
 
 def test_a_file_that_is_no_check_is_refused(tmp_path: Path) -> None:
