@@ -2,11 +2,10 @@
 
     python benchmarks/from_one_place.py [PAIRS]            (5; 8 hosts, whole checks in turn, the median of both)
     python benchmarks/from_one_place.py --hosts 64         (one check of so many, up to the stage network: time, memory)
-    python benchmarks/from_one_place.py --lines 200        (what the way to each of so many costs the place itself: each
-                                                            called from here, and then most of them over others)
+    python benchmarks/from_one_place.py --lines 200        (what the way to each of so many costs the place itself)
 
 All hosts are on this machine and share its processors: what many of them take is theirs, not that of the way to them.
-With ``--lines`` they are so many logins on one host, where a stub answers, and relays are real. Memory is what the
+With ``--lines`` they are so many logins on one host, where a stub answers. Memory is what the
 command itself and its ssh processes have (Pss), at most, looked at ten times a second. All is compiled first, as where
 distdoctor is installed: else each process compiles it anew, and the place itself is one process more.
 """
@@ -34,14 +33,13 @@ HOSTS = 8
 LIMIT = 1.0
 """Seconds that going there from one place may add."""
 LOOKS = 0.1
-STUB = f"""#!/bin/sh
-echo '@distdoctor {{"hello": true}}'
+STUB = """#!/bin/sh
+echo '@distdoctor {"hello": true}'
 read -r line
-case $line in *'"task": "relay"'*) {{ echo "$line"; cat; }} | {sys.executable} -m distdoctor remote; exit ;; esac
-while sleep 4; do echo '@distdoctor {{"beat": true}}'; done &
+while sleep 4; do echo '@distdoctor {"beat": true}'; done &
 while read -r line; do case $line in *'"go"'*) break ;; esac; done
 kill $!
-echo '@distdoctor {{"nothing": "a stub"}}'
+echo '@distdoctor {"nothing": "a stub"}'
 """
 
 
@@ -82,7 +80,7 @@ def told(site: Site, process: Process) -> tuple[str, str, int]:
             most = max(most, memory(site))
 
 
-def lines(number: int, *flags: str) -> int:
+def lines(number: int) -> int:
     """The way to so many hosts, each of which is one and the same."""
     with Site(1) as site:
         site.sshd.restart(site.nodes[0], f"SetEnv PATH={sshd.PROGRAM_FOLDER}:/usr/sbin:/usr/bin:/sbin:/bin\n")
@@ -98,7 +96,6 @@ def lines(number: int, *flags: str) -> int:
             f"line[1-{number}]",
             "--setup",
             f"exec sh {SHARED}/stub",
-            *flags,
         ]
         before, began = processor_time(), time.perf_counter()
         process = site.popen(command)
@@ -108,7 +105,7 @@ def lines(number: int, *flags: str) -> int:
     # Who told nothing for a reason is no failure.
     answered = process.returncode == 3 and not json.loads(out)["findings"]
     sys.stdout.write(
-        f"{number} lines {' '.join(flags)} in {taken:.1f} s: for each {each:.0f} ms of the processor, {here:.0f} ms "
+        f"{number} lines in {taken:.1f} s: for each {each:.0f} ms of the processor, {here:.0f} ms "
         f"of them here, and {(most >> 10) / number:.0f} KiB here{'' if answered else ', and not all answered'}\n"
     )
     return int(not answered)
@@ -168,7 +165,7 @@ def main() -> int:
     for folder in ("distdoctor", "checks"):
         compileall.compile_dir(Path(__file__).resolve().parents[1] / folder, quiet=1)
     if asked.lines:
-        return lines(asked.lines, "--no-tree") or lines(asked.lines, "--tree")
+        return lines(asked.lines)
     return many(asked.hosts) if asked.hosts else compare(asked.pairs)
 
 

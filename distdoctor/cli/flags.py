@@ -54,7 +54,6 @@ class HostFlags:
     namespace: str | None = None
     container: str | None = None
     setup: str | None = None
-    tree: bool | None = None
 
     @property
     def any(self) -> bool:
@@ -171,11 +170,6 @@ OPTIONS: dict[str, Any] = {
     "container": _option(metavar="NAME", help="Of --pods."),
     "setup": _option(
         metavar="LINE", help="Shell line that is run on each host first (module load, activate an environment)."
-    ),
-    "tree": _option(
-        "--tree/--no-tree",
-        help="Log in to some of the hosts, and from each to its share of the others; what is not reached so is called "
-        "from here. Not for logs. [where ssh leads to 128 or more]",
     ),
     # a job that is started
     "preflight": _option(

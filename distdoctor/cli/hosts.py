@@ -48,7 +48,6 @@ def check_hosts(command: CheckCommand) -> int:
     """Check, tell, and return the exit status. Raises UsageError."""
     telling, began = Telling.from_flags(command.report), time.time()
     way, targets = one_place.targets_of(command.where)
-    tree = one_place.grows(command.where, targets)
     orders = _orders(command, way, targets)
     command.check_times()
     one_of("--until", command.how.until, STAGES)
@@ -86,7 +85,6 @@ def check_hosts(command: CheckCommand) -> int:
             setup=command.where.setup,
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
-            tree=tree,
             meanwhile=lambda: _get_ready(judging),
             told=tell,
         )

@@ -47,7 +47,6 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
             setup=where.setup,
             wait=2.0 * ways.CONNECT_SECONDS,
             limit=LIMIT,
-            tree=one_place.grows(where, targets),
         )
     finally:
         observer.close()

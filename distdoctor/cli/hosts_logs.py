@@ -37,8 +37,6 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
     """Fetch, judge and tell. Raises UsageError."""
     telling = Telling.from_flags(flags)
     way, targets = one_place.targets_of(where)
-    if where.tree:
-        raise UsageError("--tree is not for logs: gigabytes of files come on the shortest way")
     if which.follow:
         raise UsageError(f"--follow does not go with {way}: it reads files that grow here")
     checks = load_checks(flags.checks or ())

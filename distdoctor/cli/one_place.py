@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from distdoctor.cli.check import save_path
 from distdoctor.cli.flags import HostFlags
 from distdoctor.launch import host_list, ways
 from distdoctor.launch.open_files import make_room
-from distdoctor.launch.wire import SILENT_SECONDS
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import environment
@@ -26,12 +24,6 @@ if TYPE_CHECKING:
     from distdoctor.launch.line import Line
     from distdoctor.launch.ways import Target
     from distdoctor.model.facts import HostCall, NodeFacts
-
-
-GONE_SECONDS = SILENT_SECONDS + 2.0
-"""By when each host has ended its part whose way is gone, however that went: nobody may meet it there any more."""
-TREE_FROM = 128
-"""Hosts of which a tree is made unless it is said whether: below, all have logged in after two rounds."""
 
 
 def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
@@ -58,16 +50,6 @@ def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
     return flag, targets
 
 
-def grows(where: HostFlags, targets: Sequence[Target]) -> bool:
-    """Whether most of the hosts are reached over others, not each from here. Raises UsageError where they cannot be."""
-    by_ssh = targets[0].way == "ssh"
-    if where.tree and not by_ssh:
-        raise UsageError(
-            "--tree goes with --hosts and --hostfile: srun and kubectl lead everywhere by one place anyway"
-        )
-    return by_ssh and (len(targets) >= TREE_FROM if where.tree is None else where.tree)
-
-
 def order(way: str, **what: Any) -> dict[str, Any]:
     """What a host is told to do, with the settings of the backends that are made here and the folder of this place."""
     from distdoctor.knowledge.variables import OF_BACKENDS
@@ -84,45 +66,32 @@ def carry_out(
     setup: str | None,
     wait: float,
     limit: float,
-    tree: bool = False,
     meanwhile: Callable[[], object] | None = None,
     told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
 ) -> tuple[list[Line], list[HostCall]]:
     """Send each host its order, and wait for the end of all: the line to each, and how it went.
 
-    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``tree``: whether most are
-    reached over others; where one of these is then lost in the middle of its part, all begin anew without, and have the
-    same times again. ``meanwhile``: what is to be done here, in a thread, while they are reached. ``told``: gets the
-    same once all have told, while they end. From now on, signals are held. Raises UsageError where there are more hosts
-    than this process may speak to, or two of them are one.
+    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is
+    to be done here, in a thread, while they are reached. ``told``: gets the same once all have told, while they end.
+    From now on, signals are held. Raises UsageError where there are more hosts than this process may speak to, or two
+    of them are one.
     """
     from distdoctor.launch.fanout import FanOut
 
     make_room(len(targets))
-
-    def begun(tree: bool, meanwhile: Callable[[], object] | None) -> FanOut:
-        return FanOut(
-            targets,
-            orders,
-            watcher,
-            lambda: interrupts.pending() is not None,
-            setup=setup,
-            hello=max(wait, 2.0 * ways.CONNECT_SECONDS),
-            limit=limit,
-            tree=tree,
-            meanwhile=meanwhile,
-            told=told,
-        )
-
-    fan_out = begun(tree, meanwhile)
+    fan_out = FanOut(
+        targets,
+        orders,
+        watcher,
+        lambda: interrupts.pending() is not None,
+        setup=setup,
+        hello=max(wait, 2.0 * ways.CONNECT_SECONDS),
+        limit=limit,
+        meanwhile=meanwhile,
+        told=told,
+    )
     interrupts.hold()
     calls = fan_out.run()
-    if fan_out.again:
-        until = time.monotonic() + GONE_SECONDS
-        while time.monotonic() < until and interrupts.pending() is None:
-            time.sleep(0.1)
-        fan_out = begun(False, None)
-        calls = fan_out.run()
     if fan_out.twice:
         one, other = fan_out.twice
         raise UsageError(

@@ -7,7 +7,6 @@ or is silent for too long, the run here ends within 2 s.
 from __future__ import annotations
 
 import os
-import queue
 import select
 import signal
 import socket
@@ -45,8 +44,6 @@ class Order:
     def __init__(self) -> None:
         self.order: dict[str, Any] = {}
         self.missing: list[str] = []
-        self.beside: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        """What comes for the hosts that are reached over this one; one that is empty where the line has ended."""
         self._ordered = threading.Event()
         self._go = threading.Event()
         self._ended = False
@@ -115,8 +112,6 @@ class Order:
             self._go.set()
         elif "stop" in message:
             self._end()
-        elif "to" in message:
-            self.beside.put(message)
 
     def _end(self, why: str = "") -> None:
         """The line is gone, or the run is broken off: end as on a signal, and for certain a moment later."""
@@ -127,7 +122,6 @@ class Order:
             timer = threading.Timer(LEAVING_SECONDS, os._exit, (128 + signal.SIGHUP,))
             timer.daemon = True
             timer.start()
-            self.beside.put({})
             os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,5 +1,4 @@
-"""What a host does from one place, beside a check: it looks at the job (``hang``), hands files over (``diagnose``), or
-passes on what is said to and by hosts that are reached over it."""
+"""The tasks of a host in a remote run, beside a check: look at the job (``hang``), hand files over (``diagnose``)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from distdoctor.launch.wire import MOST_BYTES, RELAY, deflated
+from distdoctor.launch.wire import MOST_BYTES, deflated
 from distdoctor.render.exit_status import OK
 
 BLOCK = 1 << 20
@@ -84,11 +83,4 @@ def _blocks(path: Path, size: int) -> Iterator[bytes]:
             yield block
 
 
-def pass_on(line: Any, order: Mapping[str, Any]) -> int:
-    """What is said to and by the hosts that are reached over this one."""
-    from distdoctor.launch import relay  # each of the others would load it for nothing
-
-    return relay.pass_on(line, order)
-
-
-TASKS: dict[str, Callable[[Any, Mapping[str, Any]], int]] = {"hang": look, "files": hand_over, RELAY: pass_on}
+TASKS: dict[str, Callable[[Any, Mapping[str, Any]], int]] = {"hang": look, "files": hand_over}

@@ -1,8 +1,8 @@
 """The same run on many hosts at once, over ClusterShell: an order to each, and what each tells, as it comes.
 
-Every host has one command that leads to it (``distdoctor.launch.ways``), here or on another host (``.tree``), and whose
-stdin and stdout are the line to ``distdoctor remote`` there. All say hello first; then all are told to go, and who is
-not there by then. A host ends its run when its line ends, or when nothing has come over it for SILENT_SECONDS.
+Every host has one command here that leads to it (``distdoctor.launch.ways``). Its stdin and stdout are the line to
+``distdoctor remote`` there. All say hello first; then all are told to go, and who is not there by then. A host ends its
+run when its line ends, or when nothing has come over it for SILENT_SECONDS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ClusterShell.Event import EventHandler
 from ClusterShell.Task import task_self
 
 from distdoctor.launch.line import Line
-from distdoctor.launch.tree import Tree
 from distdoctor.launch.ways import CONNECT_SECONDS, Target
 from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, unpacked
 from distdoctor.launch.worker import Worker
@@ -64,8 +63,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
     be done here as soon as all were called, in a thread: the hosts are listened to, and told that this place is there,
-    however long it takes. ``tree``: whether most are reached over others. ``told``: gets the lines and how each went
-    once nothing more is to come that matters, while the hosts still end their part.
+    however long it takes. ``told``: gets the lines and how each went once nothing more is to come that matters, while
+    the hosts still end their part.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class FanOut(EventHandler):  # type: ignore[misc]
         setup: str | None,
         hello: float,
         limit: float,
-        tree: bool = False,
         meanwhile: Callable[[], object] | None = None,
         told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
     ) -> None:
@@ -86,8 +84,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
-        self._tree = Tree(self.lines if tree else (), setup, self)
-        self._told, self._to_call = told, deque(line for line in self.lines if not line.over)
+        self._told, self._to_call = told, deque(self.lines)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = self._ticked = time.monotonic()
@@ -95,18 +92,15 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._stopped: float | None = None
         self.twice: tuple[str, str] | None = None
         """Two names that lead to one machine: for them the run was broken off, and nothing is told."""
-        self.again = False
-        """A host that had begun was lost over another one: to be run anew without a tree, and nothing is told."""
 
     def run(self) -> list[HostCall]:
         """To the end of all. What came of facts is in ``lines``."""
         task = task_self()
-        task.set_info("fanout", 2 * len(self.lines))  # relays, too
+        task.set_info("fanout", len(self.lines))
         task.set_default("stdout_msgtree", False)
         task.set_default("stderr_msgtree", False)
         self._began = self._beat = self._ticked = time.monotonic()
         self._call()
-        self._tree.start()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
         self._tell_if_done()
@@ -120,27 +114,15 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if self._stopped is not None:
             self._end(self._to_call, "lost")
             self._to_call.clear()
-        logging_in = sum(one.worker is not None and not one.over and not one.hello for one in self._open())
+        logging_in = sum(one.worker is not None and not one.hello for one in self._open())
         while self._to_call and logging_in < self._at_once and self._to_call[0].due <= time.monotonic():
             line = self._to_call.popleft()
             logging_in, line.calls = logging_in + 1, line.calls + 1
             worker = Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
             task_self().schedule(worker)
-            self.begin(line, worker)
-
-    def begin(self, line: Line, worker: Any) -> None:
-        """From now on this is the way to its host."""
-        line.began = line.heard = self._called = time.monotonic()
-        line.worker, self._by_worker[worker] = worker, line
-        line.tell(line.order)
-
-    def call_from_here(self, lines: Iterable[Line]) -> None:
-        """What was to be reached over another host, and is not."""
-        for line in lines:
-            line.hang_up()
-            line.over = ""
-            self._to_call.append(line)
-        self._call()
+            line.began = line.heard = self._called = time.monotonic()
+            line.worker, self._by_worker[worker] = worker, line
+            line.tell(line.order)
 
     # -- what ClusterShell tells -------------------------------------------------------------------------------------
 
@@ -163,9 +145,6 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def ev_close(self, worker: Any, _timedout: bool) -> None:
         """And all that it had said was read."""
         line = self._by_worker[worker]
-        if line.over and not line.answered and self._stopped is None and not (line.hello and self._going):
-            self.call_from_here([line])
-            return
         if line.refused_for_now() and self._stopped is None:
             line.hang_up()
             line.due, self._at_once = time.monotonic() + AGAIN_SECONDS, FEW_AT_ONCE
@@ -173,12 +152,6 @@ class FanOut(EventHandler):  # type: ignore[misc]
             task_self().timer(AGAIN_SECONDS + TICK_SECONDS, self)  # it may have been the last that was at work
             return
         line.ended = time.monotonic()
-        if line.over and self._stopped is None and line.call(0).outcome == "lost":
-            self.again = True
-            self._watcher.event(
-                line.over, {"note": f"lost: the way over it to {line.target.host.name}; all begin anew"}
-            )
-            self._stop(line.ended)
         if not line.answered and self._stopped is None:
             call = line.call(0)
             self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), IN_WORDS.get(call.outcome, "")))
@@ -203,7 +176,6 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._beat = now
             for line in self._open():
                 line.tell({"beat": True})
-        self._tree.tick(now)
         self._call()
         self._call_the_roll()
         self._go_if_ready()
@@ -237,12 +209,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         """Two nodes of one machine would share its ports, and be counted as two."""
         same = [one for one in self.lines if line.machine and one.machine == line.machine]
         if len(same) > 1 and self._stopped is None:
-            over = [one for one in same if one.over and one.ended is None]
-            for one in over:  # its address may be another's there: what is refused was seen from here
-                one.worker.abort()
-            if not over:
-                self.twice = same[0].target.host.name, same[1].target.host.name
-                self._stop(time.monotonic())
+            self.twice = same[0].target.host.name, same[1].target.host.name
+            self._stop(time.monotonic())
 
     def _stop(self, now: float) -> None:
         """Break the run off: each host tells what it knows."""
@@ -250,7 +218,6 @@ class FanOut(EventHandler):  # type: ignore[misc]
         for line in self._open():
             line.stopped = True
             line.tell({"stop": True})
-        self._tree.stop()
         self._call()
 
     def _call_the_roll(self) -> None:
@@ -261,12 +228,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._watcher.hello(here, self._called + CONNECT_SECONDS - now)
 
     def _tell_if_done(self) -> None:
-        if (
-            self._told is not None
-            and not self.twice
-            and not self.again
-            and all(line.answered or line.ended is not None for line in self.lines)
-        ):
+        done = all(line.answered or line.ended is not None for line in self.lines)
+        if self._told is not None and not self.twice and done:
             told, self._told = self._told, None
             if self._meanwhile is not None and self._meanwhile.ident is not None:
                 self._meanwhile.join()

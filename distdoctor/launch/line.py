@@ -50,8 +50,6 @@ class Line:
     stopped: bool = False
     """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
     worker: Any = None
-    over: str = ""
-    """The host over which it is reached, empty where it is called from here."""
     calls: int = 0
     due: float = 0.0
     """When it may be called (again)."""

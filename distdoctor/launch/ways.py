@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from pathlib import Path
 
 from distdoctor import own_path
 from distdoctor.launch.host_list import NamedHost, named
-from distdoctor.model.addresses import parse_address
 from distdoctor.model.calls import Way
 from distdoctor.model.errors import UsageError
 
@@ -168,27 +166,6 @@ def _configured(name: str) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired):
         return {}
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-
-
-def unfolded(name: str) -> dict[str, str] | None:
-    """Where ssh goes from here for this name, for an ssh elsewhere: ``name``, ``address``, ``user``, ``port``, and the
-    ``alias`` by which its key is known. None where that means nothing elsewhere: another host or a command leads to it,
-    its address is this machine's own, or is not known."""
-    told = _configured(name)
-    by_another = [told.get(key, "none") for key in ("proxyjump", "proxycommand")]
-    if not told or by_another != ["none", "none"]:
-        return None
-    host, port, only = told["hostname"], told["port"], {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
-    try:
-        family = only.get(told.get("addressfamily", ""), socket.AF_UNSPEC)
-        address = str(socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)[0][4][0])
-    except (OSError, ValueError):
-        return None
-    parsed = parse_address(address)
-    if parsed is None or parsed.is_loopback or parsed.is_link_local:
-        return None
-    alias = told.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
-    return {"name": name, "address": address, "user": told["user"], "port": port, "alias": alias}
 
 
 def _asked(flag: str, command: Sequence[str]) -> str:

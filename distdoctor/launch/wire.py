@@ -4,9 +4,6 @@ A line is a mark and a JSON object. To the host: the order (its ``task``, ``chec
 and what that needs; ``way``, ``env``, ``cwd``), ``go`` with who is ``missing``, ``beat``, ``stop``. From it: ``hello``,
 ``beat``, ``stage``, ``note``, ``facts``; ``nothing``: why there are none; ``file``, ``data``, ``unread``, and ``sent``
 once there are no more files.
-
-To a relay (``distdoctor.launch.tree``) its order, and ``to`` the number of a host over it ``text``, or ``end``; from it
-``of`` that number what is on its stdout (``out``) and stderr (``err``), and with which status it ``ended``.
 """
 
 from __future__ import annotations
@@ -20,8 +17,6 @@ from typing import Any
 MARK = b"@distdoctor "
 """Begins what is meant for the other end; what a login shell prints is left out, also before it on the same line, as
 the title of a terminal."""
-RELAY = "relay"
-"""The task of a host over which others are reached."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 10.0
 """After so much silence the other end is taken for gone: ssh may hold a dead connection for minutes. A connection that
