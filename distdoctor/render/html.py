@@ -20,7 +20,6 @@ from distdoctor.render import hang, json, logs
 from distdoctor.render.fixes import remedies
 from distdoctor.render.heat_map import heat_map
 from distdoctor.render.style import PLAIN, Style
-from distdoctor.render.timeline import timeline
 from distdoctor.render.words import count, fold, ranks
 
 FOLDER = Path(__file__).with_name("pages")
@@ -42,7 +41,6 @@ def render(report: Report, style: Style = PLAIN) -> str:
         links=heat_map(report),
         nodes=_nodes(report),
         places=_places(report),
-        timeline=timeline(report),
         facts=_facts(report),
         style=(FOLDER / "report.css").read_text(),
         script=script,
