@@ -87,7 +87,7 @@ Values that must be alike, and variables:
     unreadable               those that torch or NCCL would end on, or take for something else
 
 Addresses and interfaces:
-    parse_address            an address as a number that compares whatever its spelling (parse: its name in 0.1.0)
+    parse_address            an address as a number that compares whatever its spelling
     in_network               whether an address is in the network of another one with a prefix of so many bits
     is_loopback              whether an address is of the host itself only
     reaches_no_other         whether no other host is reached at it: 0.0.0.0 and multicast, too
@@ -191,14 +191,12 @@ Fixes:
     correct_own_hosts_line   give the own name its real address there
     reads_hosts_file         whether look-ups read /etc/hosts
     hosts_file_unread        that they do not, as evidence
-    READ_HOSTS_FILE          the command that lets them
 
 torch that cannot be imported:
     nodes_by_torch_cause     the nodes on which torch cannot be imported, by why
     TorchImportCause         why: missing, shadowed, memory, library, ...
     torch_error_seen         what was seen, as evidence
     still_importing_torch    the nodes where the import did not end
-    missing_library_name     the library that was not found
     pip_command              pip's command line for a node's Python
     install_torch_command    install the torch that the other nodes have
     fixes_by_command         one fix for all nodes with the same command
@@ -214,7 +212,7 @@ from distdoctor.check_api import absent_nodes, files, gpus, groups, live, rdma, 
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
-    READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
+    append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
     hosts_file_unread, open_firewall_fix, other_master_port_fixes, reads_hosts_file, set_launch_fix, set_master_fixes,
     two_jobs_fixes,
 )
@@ -250,7 +248,7 @@ from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_o
 from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch_import import TorchImportCause, fixes_by_command, install_torch_command
-from distdoctor.check_api.torch_import import missing_library_name, nodes_by_torch_cause, pip_command
+from distdoctor.check_api.torch_import import nodes_by_torch_cause, pip_command
 from distdoctor.check_api.torch_import import still_importing_torch, torch_error_seen
 from distdoctor.check_api.vanished_ways import vanished_ways
 from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
@@ -272,11 +270,10 @@ from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 
 VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
-parse = parse_address  # what 0.1.0 called it
 
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
-    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO", "READ_HOSTS_FILE",
+    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO",
     "SPARED_BY_GLOO", "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement",
     "DuplicateAddress", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
     "HostCall", "InitFile", "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph",
@@ -293,9 +290,9 @@ __all__ = [
     "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links",
     "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
     "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",
-    "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
+    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
     "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix",
-    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse",
+    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
     "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface",
     "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address",
     "reaches_no_other", "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle",
