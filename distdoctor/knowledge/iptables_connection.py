@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Literal
 
 from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
-from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, passes, shut
-from distdoctor.model.facts import ShutPort
+from distdoctor.knowledge.new_connection import ALL_BITS, Packet, Rule, Verdict, mark_of, passes, shut
+from distdoctor.knowledge.ruleset import Direction
+from distdoctor.model.facts import PacketMark, ShutPort
 
 INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
 """Targets after which the next rule is looked at."""
@@ -19,10 +20,13 @@ _MODULES = {"tcp", "conntrack", "state", "multiport", "comment"}
 _ADDRESSES, _INTERFACES = {"-s": "saddr", "-d": "daddr"}, {"-i": "in", "-o": "out"}
 _PORTS = {"--dport": "dport", "--dports": "dport", "--sport": "sport", "--sports": "sport"}
 _STATES = {"--ctstate", "--state"}
-_OTHERS = {"-p", "-m", "-j", "-g", "--tcp-flags", "--reject-with"}
+_MARKS = {"--set-xmark", "--restore-mark", "--nfmask", "--ctmask"}
+_OTHERS = {"-p", "-m", "-j", "-g", "--tcp-flags", "--reject-with", *_MARKS}
 _KNOWN = {*_ADDRESSES, *_INTERFACES, *_PORTS, *_STATES, *_OTHERS}
 OUT_OF = ("OUTPUT", "POSTROUTING")
 """The built-in chains on the way out of this host."""
+_UNKNOWN = (0, 0)
+"""In place of a mark that is not known."""
 _FLAGS = re.compile(r"(--tcp-flags \S+) (\S+)")
 """Which flags are looked at, and which of them are to be set."""
 
@@ -44,6 +48,22 @@ def iptables_passes(text: str, packet: Packet) -> bool:
         if not passes(name, chains, policy):
             return False
     return True
+
+
+def iptables_marks(
+    text: str, tool: Literal["iptables", "ip6tables"], port: int, interface: str | None
+) -> tuple[PacketMark, ...]:
+    """The marks of what this host sends to and from ``port``, as ``nft_marks`` tells them. Raises BadRuleset."""
+    found, sides = list[PacketMark](), tuple[Direction, ...](("dport", "sport"))
+    for table, policies, rules in iptables_tables(text):
+        for side in sides if table == "mangle" and "OUTPUT" in policies else ():
+            packet = Packet(port, "out", side == "sport", interface=interface)
+            chains = {name: [_rule(line, packet) for line in rules.get(name, ())] for name in policies}
+            mark = mark_of([("OUTPUT", chains)])
+            if mark is not None and mark[0]:
+                where = f"{tool} mangle OUTPUT"
+                found.append(PacketMark(port, side, 4 if tool == "iptables" else 6, mark[0], f"{where}: {mark[1]}"))
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +103,8 @@ def _rule(line: str, packet: Packet) -> Rule:
     if words is None:
         return Rule(None, "elsewhere", line)
     verdict, target = _verdict(words)
-    return Rule(_matches(words, packet), verdict, line, target)
+    matches, mark = _matches(words, packet), _mark(words)
+    return Rule(None if mark == _UNKNOWN and matches else matches, verdict, line, target, mark)
 
 
 @lru_cache(maxsize=4096)
@@ -110,6 +131,19 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
     return "", ""
 
 
+def _mark(words: list[str]) -> tuple[int, int] | None:
+    """What a rule makes of the packet's mark, as ``Rule.mark``; None: it leaves it as it is."""
+    if "CONNMARK" in words:
+        return _UNKNOWN if "--restore-mark" in words else None
+    if "MARK" not in words:
+        return None
+    try:
+        value, _, mask = words[words.index("--set-xmark") + 1].partition("/")
+        return ALL_BITS & ~int(mask or "0xffffffff", 16), int(value, 16)
+    except (ValueError, IndexError):
+        return _UNKNOWN
+
+
 def _matches(words: list[str], packet: Packet) -> bool | None:
     """Whether the rule is one for the packet; None where that is not known."""
     held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, packet))
@@ -134,4 +168,4 @@ def _holds(flag: str, value: str, packet: Packet) -> bool | None:
         return None if packet.reply else wanted == ("SYN" if named else "NONE")
     if flag == "-m":
         return True if value in _MODULES else None
-    return True if flag in ("-j", "-g", "--reject-with") else None
+    return True if flag in ("-j", "-g", "--reject-with", *_MARKS) else None

@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Literal
 
 How = Literal["drop", "reject", "reset"]
+ALL_BITS = 0xFFFFFFFF
+"""Of a packet's mark."""
 Verdict = Literal["accept", "drop", "reject", "reset", "return", "jump", "goto", "elsewhere", ""]
 
 
@@ -27,6 +29,8 @@ class Rule:
     text: str = ""
     target: str = ""
     """The chain of a jump or goto."""
+    mark: tuple[int, int] | None = None
+    """The bits of the packet's mark that the rule keeps, and the mark that it puts over them."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,41 @@ def passes(chain: str, chains: Chains, policy: str) -> bool:
     """Whether a base chain lets the packet through for certain, to where it was sent."""
     through = {"let through"} if policy == "drop" else {"let through", "fallen through"}
     return through.issuperset(_ends(chain, chains, ()))
+
+
+def mark_of(base_chains: Sequence[tuple[str, Chains]]) -> tuple[int, str] | None:
+    """The mark on a packet after these base chains, each with its table's, and the rule that put it there last; None
+    where that is not known, as for a rule for some peer or user."""
+    mark: tuple[int, str] = 0, ""
+    for name, chains in base_chains:
+        done = _marked(name, chains, mark, ())
+        if done is None:
+            return None
+        mark = done[0]
+    return mark
+
+
+def _marked(
+    chain: str, chains: Chains, mark: tuple[int, str], above: tuple[str, ...]
+) -> tuple[tuple[int, str], bool] | None:
+    """(the mark after the chain, whether the packet is through with the base chain); None: not known."""
+    if chain not in chains or chain in above or len(above) > 16:
+        return None
+    for rule in chains[chain]:
+        if rule.matches is False or not (rule.verdict or rule.mark):
+            continue
+        if rule.matches is None or rule.verdict == "elsewhere":
+            return None
+        if rule.mark is not None:
+            mark = (mark[0] & rule.mark[0]) ^ rule.mark[1], rule.text
+        if rule.verdict in ("jump", "goto"):
+            inner = _marked(rule.target, chains, mark, (*above, chain))
+            if inner is None or inner[1] or rule.verdict == "goto":
+                return inner
+            mark = inner[0]
+        elif rule.verdict:
+            return mark, rule.verdict != "return"
+    return mark, False
 
 
 def _ends(chain: str, chains: Chains, above: tuple[str, ...]) -> list[End]:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from distdoctor.knowledge.iptables_connection import INERT
-from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, may_pass, passes, shut
+from distdoctor.knowledge.new_connection import ALL_BITS, Packet, Rule, Verdict, mark_of, may_pass, passes, shut
 from distdoctor.knowledge.nftables import IN, OUT, NftTable, dormant
-from distdoctor.knowledge.ruleset import BadRuleset
-from distdoctor.model.facts import ShutPort
+from distdoctor.knowledge.ruleset import BadRuleset, Direction
+from distdoctor.model.facts import PacketMark, ShutPort
 
 _TCP = ("tcp", "6", 6)
 _INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
@@ -21,6 +22,8 @@ VERSIONS = {4: ("ip", "inet"), 6: ("ip6", "inet")}
 """The families whose chains see packets of a version. Those of netdev are each on a device, which need not be the one
 by which the others come."""
 _INTERFACES = {"iif": "in", "iifname": "in", "oif": "out", "oifname": "out"}
+_MARK = ("meta", {"key": "mark"})
+_SAME = (ALL_BITS, 0)
 _FLAGS = {"protocol": "tcp", "field": "flags"}
 _OTHER_PROTOCOLS = {"udp", "udplite", "sctp", "dccp", "icmp", "icmpv6", "igmp", "ah", "esp", "comp", "arp"}
 """Of those that a payload can be looked at in, the ones that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). One
@@ -55,6 +58,15 @@ def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, st
             if not passes(name, chains, policy):
                 return False
         return True
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
+
+
+def nft_marks(text: str, port: int, interface: str | None) -> tuple[PacketMark, ...]:
+    """The marks of what this host sends to and from ``port``, by chains after which it is routed anew. Raises
+    BadRuleset. ``interface``: by which it goes; None: not known."""
+    try:
+        return tuple(_marks(_items(text), port, interface))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
@@ -101,8 +113,7 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
         for version, families in VERSIONS.items():
             if chain["family"] not in families:
                 continue
-            meets = _Met(Packet(port), version, table)
-            rules = {name: [r for e in exprs for r in meets.rules(e)] for name, exprs in table.chains.items()}
+            rules = _rules(table, Packet(port), version)
             if chain.get("type") == "nat" and may_pass(chain["name"], rules):
                 return  # sent to another port, perhaps, before the filter sees it
             end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
@@ -110,6 +121,28 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
                 where = f"nft chain {chain['family']} {chain['table']} {chain['name']}"
                 found.append(ShutPort(port, version, end.how, f"{where}: {end.text}"))
     yield from found
+
+
+def _marks(items: Sequence[dict[str, Any]], port: int, interface: str | None) -> Iterator[PacketMark]:
+    tables, asleep = NftTable.all(items), dormant(items)
+    chains = [item["chain"] for item in items if "chain" in item]
+    routing = [one for one in chains if (one.get("hook"), one.get("type")) == ("output", "route")]
+    routing = [one for one in routing if (one["family"], one["table"]) not in asleep]
+    routing.sort(key=lambda one: one["prio"] if isinstance(one.get("prio"), int) else 0)
+    sides: tuple[Direction, ...] = ("dport", "sport")
+    for version, side in product(VERSIONS, sides):
+        own = [one for one in routing if one["family"] in VERSIONS[version]]
+        packet = Packet(port, "out", side == "sport", interface=interface)
+        mark = mark_of([(one["name"], _rules(tables[one["family"], one["table"]], packet, version)) for one in own])
+        if mark is not None and mark[0]:
+            where = f"nft chain {own[-1]['family']} {own[-1]['table']} {own[-1]['name']}"
+            yield PacketMark(port, side, version, mark[0], f"{where}: {mark[1]}")
+
+
+def _rules(table: NftTable, packet: Packet, version: int) -> dict[str, list[Rule]]:
+    """All chains of a table, as the packet meets them."""
+    meets = _Met(packet, version, table)
+    return {name: [rule for expr in exprs for rule in meets.rules(expr)] for name, exprs in table.chains.items()}
 
 
 class _Met:
@@ -126,6 +159,10 @@ class _Met:
             return
         text = " ".join(filter(None, map(self._table.text, parts)))
         for part in parts:
+            if "mangle" in part and _only(part["mangle"]["key"]) == _MARK:
+                mark = _mark(part["mangle"]["value"])
+                said = f"{text} set {mark[1]:#x}" if mark else text
+                yield Rule(matches if mark else None, "", said, mark=mark or _SAME)
             if "vmap" in part:
                 for value, verdict in self._table.elements(part["vmap"]["data"]):
                     its = self._holds(part["vmap"]["key"], "==", value)
@@ -227,6 +264,19 @@ _ELSEWHERE = ("queue", "tproxy", "synproxy", "redirect", "dnat", "snat", "masque
 """Statements after which the packet is another's to judge."""
 _ENDS: dict[str, Verdict] = {"accept": "accept", "drop": "drop", "return": "return"}
 _JUMPS: dict[str, Verdict] = {"jump": "jump", "goto": "goto"}
+
+
+def _mark(value: Any) -> tuple[int, int] | None:
+    """``meta mark set 0x1``, ``... set meta mark and 0xff or 0x10``: the bits that are kept, and those that are put
+    over them; None: not known."""
+    if isinstance(value, int):
+        return 0, value
+    added, kept = 0, ALL_BITS
+    if isinstance(value, dict) and "|" in value and isinstance(value["|"][1], int):
+        value, added = value["|"]
+    if isinstance(value, dict) and "&" in value and isinstance(value["&"][1], int):
+        value, kept = value["&"]
+    return (kept & ~added, added) if _only(value) == _MARK else None
 
 
 def _verdict(part: Any) -> tuple[Verdict, str]:

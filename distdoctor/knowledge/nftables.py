@@ -225,6 +225,8 @@ class NftTable:
             return f"limit rate {'over ' if value.get('inv') else ''}{value.get('rate')}/{value.get('per')}"
         if kind in ("set", "meter") and isinstance(value, dict):
             return " ".join(filter(None, map(self.text, _listed(value.get("stmt")))))
+        if kind == "mangle" and value["key"] == {"meta": {"key": "mark"}}:
+            return "packet mark"
         return "" if kind in ("counter", "log", "comment") else kind
 
     def value(self, value: Any) -> str:

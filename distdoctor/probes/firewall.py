@@ -15,11 +15,9 @@ from itertools import product
 from typing import Literal
 
 from distdoctor.knowledge.iptables import iptables_proxied, parse_iptables
-from distdoctor.knowledge.iptables_connection import iptables_passes, iptables_shut
-from distdoctor.knowledge.iptables_marks import iptables_marks
+from distdoctor.knowledge.iptables_connection import iptables_marks, iptables_passes, iptables_shut
 from distdoctor.knowledge.new_connection import Packet
-from distdoctor.knowledge.nft_connection import nft_passes, nft_shut, opaque
-from distdoctor.knowledge.nft_marks import nft_marks
+from distdoctor.knowledge.nft_connection import nft_marks, nft_passes, nft_shut, opaque
 from distdoctor.knowledge.nftables import nft_proxied, parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.knowledge.open_sources import open_sources

@@ -43,14 +43,15 @@ LEGACY = "OUTPUT ! -o lo -p tcp -m multiport --sports 80,29500 -j MARK --or-mark
     [
         (nft("tcp dport 29500 meta mark set 1"), ["dport|4|0x1|nft chain ip m c: tcp dport 29500 packet mark set 0x1"]),
         (nft("tcp sport { 80, 29000-30000 } meta mark set 0x10"), ["sport|4|0x10"]),
-        (nft("meta mark set ct mark", before=NFT_CONNMARK), ["sport|4|0x7"]),
         (MASKED, ["dport|4|0x12", "sport|4|0x12"]),
-        (JUMP, ["dport|4|0x1", "sport|4|0x2"]),
+        (JUMP, ["dport|4|0x1"]),  # whether a port that a kernel picked is 29500 is not known
         (mangle("OUTPUT -p tcp --dport 29500 -j MARK --set-mark 1"), ["dport|4|0x1|iptables mangle OUTPUT: -p tcp"]),
         (mangle(LEGACY, tool="iptables-legacy"), ["sport|4|0x4"]),
-        (mangle(*CONNMARK), ["sport|4|0x1|iptables mangle OUTPUT: -j CONNMARK --restore-mark"]),
         (mangle("OUTPUT -p tcp --dport 29500 -j MARK --set-mark 1", tool="ip6tables"), ["dport|6|0x1"]),
         # What is not known, or changes no way.
+        (nft("meta mark set ct mark", before=NFT_CONNMARK), []),
+        (nft("tcp sport 29500 meta mark set 1", "meta mark set ct mark", before=NFT_CONNMARK), []),
+        (mangle(*CONNMARK), []),
         (nft("tcp dport 29500 meta mark set 1", kind="filter"), []),
         (nft("tcp dport 443 meta mark set 1"), []),
         (nft("ip daddr 10.0.0.0/8 tcp dport 29500 meta mark set 1"), []),
