@@ -166,7 +166,7 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
         "one, and start it once.",
     )
     if len(missing) != 1:
-        return once, *two_jobs_fixes(later, 2)
+        return once, *two_jobs_fixes(later)
     other = fix(later, missing)
     text = f"Or, if several nodes are meant to be on {hostname}: {other.text[0].lower()}{other.text[1:]}"
     return once, replace(other, text=text, option=2)

@@ -166,7 +166,7 @@ def started_twice(claimants: list[tuple[Node, int]]) -> tuple[Fix, ...]:
     """All ranks are there, and one of them twice on one host: no other number is free for it."""
     node, pids = claimants[0][0], together(str(pid) for _, pid in claimants)
     text = f"The rank was started {len(claimants)} times on {node.name} (pids {pids}): end all but one."
-    return Fix.on(node, text), *two_jobs_fixes(node, 2)
+    return Fix.on(node, text), *two_jobs_fixes(node)
 
 
 def fix(node: str, rank: int, missing: tuple[int, ...]) -> Fix:

@@ -113,7 +113,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 "on random ports, with no node or group common to them."
             )
         finding = link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
-        yield with_sample(star.edges, finding if unsure else with_range(cluster, finding, blamed))
+        yield with_sample(star.edges, finding if unsure else with_range(finding, blamed))
     shut = [node for node in cluster.nodes if shut_to_itself(node)] if not graph.deaf and not graph.stars else []
     if shut:
         yield Finding.about(
@@ -192,7 +192,7 @@ def range_fixes(nodes: Iterable[Node], option: int) -> Iterator[Fix]:
             yield Fix.on(node, text, option, commands=(command,))
 
 
-def with_range(cluster: Cluster, finding: Finding, blamed: Iterable[Node]) -> Finding:
+def with_range(finding: Finding, blamed: Iterable[Node]) -> Finding:
     """The finding, with what is open where a filter opens a range of ports, and how to keep to it."""
     known = [node for node in blamed if let_in(node)]
     more = tuple(range_fixes(known, 2)) if all(usable(node) for node in blamed) else ()
@@ -232,7 +232,7 @@ def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]
     summary = f"{names} {what} nothing on random ports from any other node."
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
-    return with_sample(edges, with_range(cluster, link_finding_by_need(cluster, summary, edges, deaf), deaf))
+    return with_sample(edges, with_range(link_finding_by_need(cluster, summary, edges, deaf), deaf))
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

@@ -184,7 +184,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from (replace(of_devices(one, found, planned), of_its_own=True) for one in named)
     apart = groups.cross_search(cluster)
     if apart is not None and apart.ranks and not named:
-        yield replace(of_ranks(cluster, apart, planned), of_its_own=True)
+        yield replace(of_ranks(apart, planned), of_its_own=True)
         return
     if found is None or not found.nodes:
         if named:
@@ -236,7 +236,7 @@ def of_devices(found: groups.DeviceSearch, nodes: groups.GroupSearch | None, pla
     )
 
 
-def of_ranks(cluster: Cluster, found: groups.CrossSearch, planned: bool) -> Finding:
+def of_ranks(found: groups.CrossSearch, planned: bool) -> Finding:
     """The GPUs of two nodes that do not come together, where others of the same nodes do."""
     ranks = found.ranks
     named = {rank: f"{gpus.device_of_rank(node, rank)} of {node.name}" for rank, node in found.node_of.items()}

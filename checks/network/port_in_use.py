@@ -124,7 +124,7 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         [node],
         f"Port {bind.port} is in use on {node.name}, so that node 0 cannot host the store.",
         evidence=(f"{node.name}: {line}" for line in seen),
-        fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node, option=2)),
+        fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node)),
     )
 
 

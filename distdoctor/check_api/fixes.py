@@ -113,20 +113,20 @@ def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fi
     )
 
 
-def two_jobs_fixes(node: Node, option: int) -> tuple[Fix, ...]:
+def two_jobs_fixes(node: Node) -> tuple[Fix, ...]:
     """For two processes that have one place on one host, which may be of two jobs: another port for one of these."""
     port = node.plan.master_port % 65535 + 1
     text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
-    return set_master_fixes([node], text, port=port, option=option)
+    return set_master_fixes([node], text, port=port, option=2)
 
 
-def end_leftover_fix(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
+def end_leftover_fix(holders: Sequence[PortHolder], node: Node) -> Fix:
     """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
     return Fix(
         f"Only if it is a left-over of your own earlier run: end {who or 'the process that holds the port'} yourself.",
         (node.name,),
-        option,
+        2,
     )
 
 

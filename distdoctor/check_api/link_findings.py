@@ -148,17 +148,15 @@ def link_finding(
     *,
     unsure: bool = False,
     severity: Severity = "fail",
-    count: int | None = None,
     fixes: tuple[Fix, ...] | None = None,
 ) -> Finding:
-    """A finding about links. ``edges``: those that are shown; ``count``: how many there are of them in all."""
-    total = len(edges) if count is None else count
+    """A finding about these links."""
     found = link_obstacles(edges[:MAX_LINKS_LISTED])
     ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in found]
     apart = not found and unanswered_below_ip(edges)
     shown = [_line(edge) for edge in edges[:MAX_LINES]]
-    if total > len(shown):
-        shown.append(f"and {total - len(shown)} other links")
+    if len(edges) > len(shown):
+        shown.append(f"and {len(edges) - len(shown)} other links")
     return Finding(
         summary=summary,
         nodes=tuple(node.name for node in blamed),

@@ -36,6 +36,6 @@ def taken_port_finding(
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),
-            *((end_leftover_fix(holders, owner, option=2),) if owner and holders else ()),
+            *((end_leftover_fix(holders, owner),) if owner and holders else ()),
         ),
     )

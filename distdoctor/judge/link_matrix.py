@@ -30,7 +30,7 @@ def link_matrix(cluster: Cluster) -> dict[str, Any] | None:
     return {
         "names": names,
         **{figure: _worst(rows, figure, frame.entries) for figure in FIGURES},
-        "bad": _bad(cluster, rows, frame.entries),
+        "bad": _bad(rows, frame.entries),
     }
 
 
@@ -46,7 +46,7 @@ def _worst(rows: list[tuple[Node, LinkRow]], figure: str, entries: int) -> list[
     return found if any(value is not None for line in found for value in line) else []
 
 
-def _bad(cluster: Cluster, rows: list[tuple[Node, LinkRow]], entries: int) -> list[list[int]]:
+def _bad(rows: list[tuple[Node, LinkRow]], entries: int) -> list[list[int]]:
     entry_of = {key: row.entry(row.place) for node, row in rows for key in node.keys}
     found = [[0] * entries for _ in range(entries)]
     for node, row in rows:

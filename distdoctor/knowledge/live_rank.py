@@ -62,12 +62,6 @@ class LiveRank:
         return bool(moved.stack) or moved.main_cpu * 75 >= most or by_time or moved.switches > 5 * most
 
     @property
-    def computes(self) -> bool:
-        """Whether nothing but the processor moves in it: it reads and writes nothing, nothing below it works, and as
-        far as is seen it stays in a function or two. So does a long step, and so does a loop without an end."""
-        return self.place.kind == job_places.CODE and self._only_computes
-
-    @property
     def _only_computes(self) -> bool:
         moved = self.process.moved
         if moved is None or not job_movement.works(self.process) or job_movement.gets_about(self.process):

@@ -60,12 +60,12 @@ class Line:
     """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
 
     @classmethod
-    def of_exit_code(cls, codes: str, *, shows: Shows, why: str = "", told: str = "", unless: str = "") -> Line:
+    def of_exit_code(cls, codes: str, *, shows: Shows, why: str = "", told: str = "") -> Line:
         """What launchers, shells and schedulers say of a process that ended with one of these ``codes``, an
         expression."""
         said = r"(?:exit ?code|return code) *[:=]? *\(?|^make(?:\[\d{1,3}\])?: \*\*\* .{1,300}\] Error "
         literals = ("exitcode", "exit code", "return code = ", "] Error ")
-        return cls(literals, rf"(?:{said})(?:{codes})\b", shows, why, told, unless=unless)
+        return cls(literals, rf"(?:{said})(?:{codes})\b", shows, why, told)
 
     @property
     def literals(self) -> tuple[str, ...]:

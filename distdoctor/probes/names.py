@@ -26,9 +26,9 @@ async def resolve(name: str, seconds: float | None = None) -> Resolution:
     return await _look_up("addresses", name, seconds)
 
 
-async def resolve_store(name: str, seconds: float | None = None) -> Resolution:
+async def resolve_store(name: str) -> Resolution:
     """The addresses of a store's host, as a TCPStore's client asks for them."""
-    return await _look_up("of_store", name, seconds)
+    return await _look_up("of_store", name, None)
 
 
 async def reverse(address: str, seconds: float | None = None) -> Resolution:

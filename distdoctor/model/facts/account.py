@@ -33,13 +33,12 @@ class Account:
     descriptors: str = ""
     """The errno's name with which that is refused to a process that is not the other's parent; asked only then."""
     withheld: tuple[str, ...] = ()
-    """What nobody may do here, root neither, as in a container: the capabilities of ``WITHHELD`` that are not in the
-    bounding set, and its paths that are mounted read-only."""
+    """What nobody may do here, root neither, as in a container: ``NET_ADMIN`` and ``SYS_ADMIN`` where they are not in
+    the bounding set, and the paths below that are mounted read-only."""
     missing_programs: tuple[str, ...] = ()
     """Of those that fixes use (``PROGRAMS``), the ones that are not installed."""
 
 
 NET_ADMIN, SYS_ADMIN = "CAP_NET_ADMIN", "CAP_SYS_ADMIN"
 HOSTS_FILE, NAME_SOURCES, KERNEL_SETTINGS = "/etc/hosts", "/etc/nsswitch.conf", "/proc/sys"
-WITHHELD = (NET_ADMIN, SYS_ADMIN, HOSTS_FILE, NAME_SOURCES, KERNEL_SETTINGS)
 PROGRAMS = ("ip", "sysctl")
