@@ -21,6 +21,7 @@ from distdoctor.model.facts.account import (
     PROGRAMS,
     SYS_ADMIN,
 )
+from distdoctor.probes import proc
 
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Python's getpass.getuser(): the first of these that is not empty, else the user database."""
@@ -57,7 +58,7 @@ def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
         home_of_entry=of_entry,
         remove_ipc=_remove_ipc(root),
         lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
-        in_session=f"/user-{uid}.slice/" in _text(root / "proc/self/cgroup"),
+        in_session=f"/user-{uid}.slice/" in proc.text(root / "proc/self/cgroup"),
         systemd=(root / "run/systemd/system").is_dir(),
         withheld=_withheld(root),
         missing_programs=_missing(env.get("PATH", os.defpath)),
@@ -65,7 +66,7 @@ def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
 
 
 def _withheld(root: Path) -> tuple[str, ...]:
-    told = re.search(r"^CapBnd:\s*([0-9a-f]+)$", _text(root / "proc/self/status"), re.MULTILINE)
+    told = re.search(r"^CapBnd:\s*([0-9a-f]+)$", proc.text(root / "proc/self/status"), re.MULTILINE)
     bounds = int(told[1], 16) if told else -1
     lacking = (name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1)
     return *lacking, *(name for name, place in PLACES.items() if _read_only(root / place))
@@ -97,7 +98,7 @@ def _remove_ipc(root: Path) -> bool | None:
     default, told = "", ""
     for pattern in SETTINGS:
         for path in sorted(glob.glob(str(root / pattern.lstrip("/")))):
-            for line in _text(Path(path)).splitlines():
+            for line in proc.text(path).splitlines():
                 key, _, value = line.strip().partition("=")
                 if key.strip() == KEY:
                     told = value.strip()
@@ -105,10 +106,3 @@ def _remove_ipc(root: Path) -> bool | None:
                     default = value.strip()
     value = told or default
     return value.lower() in ("yes", "true", "on", "1") if value else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")[:50_000]
-    except OSError:
-        return ""

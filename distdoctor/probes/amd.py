@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from distdoctor.model.facts import AmdFacts, Device, DriverFile
+from distdoctor.probes import proc
 
 TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"
 KFD = "dev/kfd"
@@ -26,7 +27,7 @@ def probe(root: Path = Path("/")) -> AmdFacts | None:
     files, count, cards = [KFD], 0, list[Device]()
     nodes = (root / TOPOLOGY).glob("*/properties")
     for properties in sorted(nodes, key=lambda path: (len(path.parent.name), path.parent.name))[:MOST]:
-        text = _text(properties)
+        text = proc.text(properties)
         if not _number("simd_count ", text):
             continue
         count += 1
@@ -44,17 +45,10 @@ def _card(folder: Path, index: int) -> Device:
     return Device(
         index,
         bus_id=folder.resolve().name if folder.exists() else "",
-        memory=_number("", _text(folder / "mem_info_vram_total")),
-        memory_used=_number("", _text(folder / "mem_info_vram_used")),
-        ecc_uncorrected=_number("ue: ", _text(folder / "ras/umc_err_count")),
+        memory=_number("", proc.text(folder / "mem_info_vram_total")),
+        memory_used=_number("", proc.text(folder / "mem_info_vram_used")),
+        ecc_uncorrected=_number("ue: ", proc.text(folder / "ras/umc_err_count")),
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _number(name: str, text: str) -> int | None:

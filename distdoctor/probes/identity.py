@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from distdoctor import __version__
 from distdoctor.knowledge.variables import ALLOWED, LIBRARY_PATHS
 from distdoctor.model.facts import Identity
+from distdoctor.probes import proc
 
 LONGEST = 500
 LONGEST_PATH = 4_000
@@ -31,7 +32,7 @@ def identity() -> Identity:
     """This process on this host. What torch is here is filled in once it is imported."""
     return Identity(
         hostname=socket.gethostname(),
-        boot_id=_read("/proc/sys/kernel/random/boot_id"),
+        boot_id=proc.text("/proc/sys/kernel/random/boot_id"),
         netns=_link("/proc/self/ns/net"),
         pid=os.getpid(),
         distdoctor=__version__,
@@ -54,14 +55,6 @@ def _libc() -> str:
     try:
         return os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):  # another C library has no such name
-        return ""
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
         return ""
 
 

@@ -6,7 +6,7 @@ import os
 import resource
 
 from distdoctor.model.facts import Limits, SharedMemory
-from distdoctor.probes import memory, process_room, processor
+from distdoctor.probes import memory, proc, process_room, processor
 
 CAP_NET_BIND_SERVICE, CAP_IPC_LOCK = 10, 14
 FIRST_NAMESPACE = ["0", "0", "4294967295"]
@@ -18,23 +18,25 @@ def probe() -> Limits:
     files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes, processes_hard = resource.getrlimit(resource.RLIMIT_NPROC)
     pids = process_room.cgroup()
-    pid_max = _number("/proc/sys/kernel/pid_max")
+    capabilities = proc.capabilities()
+    own_namespace = proc.text("/proc/self/uid_map").split() == FIRST_NAMESPACE
+    pid_max = proc.number("/proc/sys/kernel/pid_max")
     return Limits(
         open_files=files,
         open_files_hard=files_hard,
         open_files_inherited=_inherited(),
         locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
-        may_lock_memory=_has_capability(CAP_IPC_LOCK) and _text("/proc/self/uid_map").split() == FIRST_NAMESPACE,
+        may_lock_memory=bool(capabilities >> CAP_IPC_LOCK & 1) and own_namespace,
         file_size=resource.getrlimit(resource.RLIMIT_FSIZE)[0],
         address_space=resource.getrlimit(resource.RLIMIT_AS)[0],
         data_segment=resource.getrlimit(resource.RLIMIT_DATA)[0],
         stack=resource.getrlimit(resource.RLIMIT_STACK)[0],
         shared_memory=shared_memory(),
         port_range=_port_range(),
-        unprivileged_port_start=_number("/proc/sys/net/ipv4/ip_unprivileged_port_start"),
-        may_bind_privileged=_has_capability(CAP_NET_BIND_SERVICE),
+        unprivileged_port_start=proc.number("/proc/sys/net/ipv4/ip_unprivileged_port_start"),
+        may_bind_privileged=bool(capabilities >> CAP_NET_BIND_SERVICE & 1),
         rdma_devices=_names("/sys/class/infiniband"),
-        reserved_ports=_text("/proc/sys/net/ipv4/ip_local_reserved_ports")[:500],
+        reserved_ports=proc.text("/proc/sys/net/ipv4/ip_local_reserved_ports")[:500],
         processes=processes,
         processes_hard=processes_hard,
         pids_max=pids.most,
@@ -46,7 +48,7 @@ def probe() -> Limits:
         pids_used=pids.used,
         user_processes=process_room.of_user(processes),
         threads=process_room.on_machine(),
-        threads_max=_number("/proc/sys/kernel/threads-max"),
+        threads_max=proc.number("/proc/sys/kernel/threads-max"),
         pid_max=pid_max,
         pids_seen=process_room.seen(pid_max),
         threads_forbidden=process_room.threads_forbidden(),
@@ -90,33 +92,6 @@ def _port_range() -> tuple[int, int] | None:
             return int(low), int(high)
     except (OSError, ValueError):
         return None
-
-
-def _number(path: str) -> int | None:
-    try:
-        with open(path) as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _has_capability(number: int) -> bool:
-    try:
-        with open("/proc/self/status") as file:
-            for line in file:
-                if line.startswith("CapEff:"):
-                    return bool(int(line.split()[1], 16) >> number & 1)
-    except (OSError, ValueError):
-        pass
-    return False
 
 
 def _names(folder: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import resource
 from dataclasses import replace
 
 from distdoctor.model.facts import TorchFailure
+from distdoctor.probes import proc
 
 CGROUP = "/sys/fs/cgroup"
 UNLIMITED = 1 << 60
@@ -49,7 +50,7 @@ def limit() -> int | None:
     found = []
     for folder in cgroups():
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _read(f"{folder}/{name}")
+            text = proc.text(f"{folder}/{name}")
             if text.isdecimal() and int(text) < UNLIMITED:
                 found.append(int(text))
     return min(found, default=None)
@@ -63,7 +64,7 @@ def used() -> int | None:
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
-            most, now = _read(f"{folder}/{limit_name}"), _read(f"{folder}/{used_name}")
+            most, now = proc.text(f"{folder}/{limit_name}"), proc.text(f"{folder}/{used_name}")
             if most.isdecimal() and int(most) < UNLIMITED and now.isdecimal():
                 found.append((int(most), max(0, int(now) - _files(f"{folder}/memory.stat"))))
     return min(found)[1] if found else None
@@ -71,7 +72,7 @@ def used() -> int | None:
 
 def _files(path: str) -> int:
     """The page cache, which the kernel gives back first (cgroup v2's names, and those of v1 for a whole tree)."""
-    rows = dict(line.split(" ", 1) for line in _read(path).splitlines() if " " in line)
+    rows = dict(line.split(" ", 1) for line in proc.text(path).splitlines() if " " in line)
     for prefix in ("total_", ""):
         values = [rows.get(f"{prefix}{name}", "") for name in ("active_file", "inactive_file")]
         if all(value.isdecimal() for value in values):
@@ -81,7 +82,7 @@ def _files(path: str) -> int:
 
 def own(pid: int) -> int | None:
     """The bytes of a process's memory that are its own and no file's (RssAnon of proc(5)); None where not known."""
-    for line in _read(f"/proc/{pid}/status").splitlines():
+    for line in proc.text(f"/proc/{pid}/status").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     return None
@@ -91,7 +92,7 @@ def oom_kills() -> int | None:
     """How many processes of this cgroup the kernel has killed for want of memory; None where that cannot be read."""
     for folder in cgroups():
         for name in ("memory.events", "memory.oom_control"):
-            for line in _read(f"{folder}/{name}").splitlines():
+            for line in proc.text(f"{folder}/{name}").splitlines():
                 word, _, number = line.partition(" ")
                 if word == "oom_kill" and number.strip().isdecimal():
                     return int(number)
@@ -101,7 +102,7 @@ def oom_kills() -> int | None:
 def cgroups(controller: str = "memory") -> list[str]:
     """The folders of this process's cgroup and those above it, as far as they are seen (cgroups(7))."""
     found: list[str] = []
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in proc.text("/proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and controller not in controllers.split(","):
@@ -112,11 +113,3 @@ def cgroups(controller: str = "memory") -> list[str]:
             path = os.path.dirname(path)
         found.append(root)
     return found
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read(10_000).strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -6,13 +6,36 @@ psutil shows no sockets for a process in another network namespace.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 STOPPED = ("T", "t")
 """The states of a process that was stopped by a signal or by a tracer (proc(5))."""
 _LISTEN, _SYN_SENT = "0A", "02"
+
+
+def text(path: str | Path, most: int = 1 << 20) -> str:
+    """Return what a file holds, without white space around it; empty if it cannot be read. ``most``: bytes."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(most).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def number(path: str) -> int | None:
+    """Return the number that a file holds; None if it holds none, or cannot be read."""
+    held = text(path)
+    return int(held) if held.isdecimal() else None
+
+
+def capabilities() -> int:
+    """Return the effective capabilities of this process, a bit each (capabilities(7))."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", text("/proc/self/status"), re.MULTILINE)
+    return int(found[1], 16) if found else 0
 
 
 def process_state(pid: int) -> str | None:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from distdoctor.probes import proc
+
 CLONE3 = 435
 """Its number on every architecture of Linux but Alpha."""
 CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 21, 24
@@ -29,16 +31,16 @@ class Room(NamedTuple):
 def cgroup(root: str = "/sys/fs/cgroup", cgroups: str = "/proc/self/cgroup") -> Room:
     """The tightest limit (pids.max) of this process's cgroup and those around it (cgroup v2, or v1)."""
     rooms = []
-    for line in _text(cgroups).splitlines():
+    for line in proc.text(cgroups).splitlines():
         number, controllers, place = [*line.split(":", 2), "", ""][:3]
         if number == "0" or "pids" in controllers.split(","):
             above = f"{root}/pids" if number != "0" else root
             parts = [part for part in place.split("/") if part]
             for depth in range(len(parts) + 1):
                 folder = "/".join([above, *parts[:depth]])
-                most = _number(f"{folder}/pids.max")
+                most = proc.number(f"{folder}/pids.max")
                 if most is not None:
-                    rooms.append(Room(most, _number(f"{folder}/pids.current")))
+                    rooms.append(Room(most, proc.number(f"{folder}/pids.current")))
     return min(rooms, key=lambda room: (room.most or 0) - (room.used or 0), default=Room())
 
 
@@ -48,7 +50,7 @@ def of_user(limit: int) -> int | None:
     kernel/fork.c, copy_process(): neither root nor who has CAP_SYS_RESOURCE or CAP_SYS_ADMIN is held to RLIMIT_NPROC.
     """
     user = os.getuid()
-    if limit < 0 or limit >= FAR or user == 0 or _capabilities() & (1 << CAP_SYS_ADMIN | 1 << CAP_SYS_RESOURCE):
+    if limit < 0 or limit >= FAR or user == 0 or proc.capabilities() & (1 << CAP_SYS_ADMIN | 1 << CAP_SYS_RESOURCE):
         return None
     return sum(threads for owner, threads in _seen() if owner == str(user))
 
@@ -68,14 +70,14 @@ def _seen() -> Iterator[tuple[str, int]]:
     except OSError:
         return
     for name in names:
-        rows = dict(line.partition(":")[::2] for line in _text(f"/proc/{name}/status").splitlines())
+        rows = dict(line.partition(":")[::2] for line in proc.text(f"/proc/{name}/status").splitlines())
         if "Uid" in rows:
             yield rows["Uid"].split()[0], int(rows.get("Threads", "1"))
 
 
 def on_machine() -> int | None:
     """How many there are in all (the second number of the fourth field of /proc/loadavg, proc(5))."""
-    fields = _text("/proc/loadavg").split()
+    fields = proc.text("/proc/loadavg").split()
     count = fields[3].partition("/")[2] if len(fields) > 3 else ""
     return int(count) if count.isdecimal() else None
 
@@ -91,23 +93,3 @@ def threads_forbidden() -> bool:
     except RuntimeError:
         return True
     return False
-
-
-def _capabilities() -> int:
-    for line in _text("/proc/self/status").splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16)
-    return 0
-
-
-def _number(path: str) -> int | None:
-    text = _text(path)
-    return int(text) if text.isdecimal() else None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read(10_000).strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

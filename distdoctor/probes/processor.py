@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 
+from distdoctor.probes import proc
 from distdoctor.probes.memory import cgroups
 
 THROTTLED = {"throttled_usec": 1e6, "throttled_time": 1e9}
@@ -15,8 +16,8 @@ def quota() -> float | None:
     none is seen."""
     found = []
     for folder in cgroups("cpu"):
-        words = _read(f"{folder}/cpu.max").split() or [
-            _read(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
+        words = proc.text(f"{folder}/cpu.max").split() or [
+            proc.text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
         ]
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
             found.append(int(words[0]) / int(words[1]))
@@ -29,7 +30,7 @@ def throttled() -> float:
     there is no limit or none is seen."""
     most = 0.0
     for folder in cgroups("cpu"):
-        for line in _read(f"{folder}/cpu.stat").splitlines():
+        for line in proc.text(f"{folder}/cpu.stat").splitlines():
             name, _, value = line.partition(" ")
             if name in THROTTLED and value.isdecimal():
                 most = max(most, int(value) / THROTTLED[name])
@@ -40,11 +41,3 @@ def seconds() -> int | None:
     """RLIMIT_CPU: after so many seconds of processor time the kernel ends a process; None where there is no limit."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[0]
     return None if most == resource.RLIM_INFINITY else most
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read(2000).strip()
-    except OSError:
-        return ""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from distdoctor.model.facts import Gid, RdmaFacts, RdmaPort
 from distdoctor.model.sanitize import fit
+from distdoctor.probes import proc
 
 SECONDS = 2.0
 """For all of it: behind these files is the firmware of the adapters."""
@@ -41,8 +42,8 @@ def probe(gid_index: int | None = None, root: Path = Path("/")) -> RdmaFacts | N
 
 
 def _port(path: Path, device: str, number: int, gid_index: int | None) -> RdmaPort:
-    rate = re.match(r"[\d.]+", _read(path / "rate"))
-    layer = _read(path / "link_layer")
+    rate = re.match(r"[\d.]+", proc.text(path / "rate"))
+    layer = proc.text(path / "link_layer")
     return RdmaPort(
         fit(device),
         number,
@@ -61,14 +62,14 @@ def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
     found = []
     for index in sorted(i for i in indices if i < GIDS or i == wanted):
         try:
-            address = ipaddress.IPv6Address(_read(path / "gids" / str(index)))
+            address = ipaddress.IPv6Address(proc.text(path / "gids" / str(index)))
         except ValueError:
             continue
         if int(address) in (0, 0xFE80 << 112):
             continue
-        version = _version(_read(path / "gid_attrs/types" / str(index)))
+        version = _version(proc.text(path / "gid_attrs/types" / str(index)))
         told = f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
-        found.append(Gid(index, told, version, fit(_read(path / "gid_attrs/ndevs" / str(index)))))
+        found.append(Gid(index, told, version, fit(proc.text(path / "gid_attrs/ndevs" / str(index)))))
     return tuple(found)
 
 
@@ -88,15 +89,7 @@ def _unusable(root: Path, paths: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def _word(path: Path) -> str:
     """``ACTIVE`` of ``4: ACTIVE``."""
-    return fit(_read(path).partition(": ")[2])
-
-
-def _read(path: Path) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(256).strip()
-    except OSError:
-        return ""
+    return fit(proc.text(path).partition(": ")[2])
 
 
 def _names(folder: Path, prefix: str = "") -> list[str]:
