@@ -25,7 +25,7 @@ from distdoctor.logs.last_time import last_time
 from distdoctor.model.errors import UsageError
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Finding
-from distdoctor.model.observer import Observer, Silent
+from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.sanitize import clean
 
@@ -50,7 +50,7 @@ class LogCommand:
         observer: Observer | None = None,
     ) -> None:
         self._paths, self._checks, self._ignore, self._whole = paths, checks, ignore, whole
-        self._sources, self._observer = sources, observer or Silent()
+        self._sources, self._observer = sources, observer or Observer()
         self._began = time.monotonic()
         wordings = {check.id: check.log for check in checks}
         try:

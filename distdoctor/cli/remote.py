@@ -26,7 +26,7 @@ from distdoctor.cli.remote_tasks import TASKS
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, deflated, packed, unpacked
 from distdoctor.model.errors import UsageError
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 from distdoctor.render.exit_status import exit_status
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Order:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Teller(Silent):
+class Teller(Observer):
     """Tells the other place how the run goes on here."""
 
     def __init__(self, order: Order) -> None:

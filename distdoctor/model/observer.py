@@ -1,13 +1,17 @@
-"""Observers: told what happens while a run goes on. Here those that say nothing themselves; others are renderers."""
+"""Observers: told what happens while a run goes on. Here the one that says nothing; others are renderers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 
-class Observer(Protocol):
-    """Told what happens while it happens, in the order it happens; must not block and must not raise."""
+class Observer:
+    """Told what happens while it happens, in the order it happens; must not block and must not raise.
+
+    This one says nothing: for a rank that prints nothing, and to begin from where only some of it matters.
+    """
+
+    _known: frozenset[str] = frozenset()
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
         """This process begins ``stage``, which takes at most ``most`` seconds where that is known."""
@@ -30,47 +34,14 @@ class Observer(Protocol):
     def so_far(self, key: str, text: str, waited: str) -> None:
         """``text`` would be found if waiting ended now. Called about every second; ``key`` changes with what is known.
 
-        ``waited`` is the time in words (``3 s of 600 s``).
+        ``waited`` is the time in words (``3 s of 600 s``). It becomes a note where it is new.
         """
+        if key not in self._known:
+            self._known |= {key}
+            self.note(f"{text} ({waited})")
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
         """The meeting waits: who is here (names), how many ``what`` (nodes or ranks) are expected, seconds left."""
 
     def close(self) -> None:
         """The run is over, or its report is printed now: nothing is said after this. May be called again."""
-
-
-class Silent:
-    """Says nothing: for a rank that prints nothing, and to begin from where only some of it matters."""
-
-    def stage_started(self, stage: str, most: float | None = None) -> None:
-        """Nothing."""
-
-    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
-        """Nothing."""
-
-    def waits(self, what: str, most: float | None = None) -> None:
-        """Nothing."""
-
-    def waited(self, what: str) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def announce(self, line: str, nnodes: int) -> None:
-        """Nothing."""
-
-    _known: frozenset[str] = frozenset()
-
-    def so_far(self, key: str, text: str, waited: str) -> None:
-        """A note of what is new."""
-        if key not in self._known:
-            self._known |= {key}
-            self.note(f"{text} ({waited})")
-
-    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""

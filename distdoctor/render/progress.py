@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from distdoctor.model.observer import Observer, Silent
+from distdoctor.model.observer import Observer
 from distdoctor.model.sanitize import clean
 from distdoctor.render.words import fold_short
 
@@ -63,7 +63,7 @@ def _beside(function: Callable[[], None], name: str) -> None:
         threading.Thread(target=function, name=name, daemon=True).start()
 
 
-class Plain:
+class Plain(Observer):
     """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
 
     ``write`` gets whole lines; ``quiet`` leaves only notes and the announcement.
@@ -152,7 +152,7 @@ class Plain:
                 self._say(f"{what}: still at it after {took:.0f} s{most}")
 
 
-class Terminal:
+class Terminal(Observer):
     """For a person at a terminal: one line that lives, and notes that stay above it."""
 
     def __init__(self, write: Callable[[str], None], *, ascii_only: bool = False, colour: bool = True) -> None:
@@ -161,7 +161,6 @@ class Terminal:
         self._colour = colour
         self._lock = threading.Lock()
         self._roll_call = self._waited = ""
-        self._known: set[str] = set()
         self._under_way = UnderWay()
         self._drawn = False
         self._closed = threading.Event()
@@ -198,7 +197,7 @@ class Terminal:
         with self._lock:
             self._waited = f"still waiting ({waited})"
         if key not in self._known:
-            self._known.add(key)
+            self._known |= {key}
             self.note(text)
 
     def announce(self, line: str, nnodes: int) -> None:
@@ -266,7 +265,7 @@ def observer_for(
 ) -> Observer:
     """The observer for this process: of the ranks of one job, only the first of the node speaks."""
     if plan.started == "rank" and (plan.local_rank or 0) != 0:
-        return Silent()
+        return Observer()
     another = plan.task not in (0, None) or (plan.started == "rank" and plan.rank not in (0, None))
     if quiet or another or plan.restart:
         return Plain(write, quiet=True)

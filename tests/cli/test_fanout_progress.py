@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.cli import fanout_progress
 from distdoctor.cli.fanout_progress import MOST_ALIKE, Progress
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 from distdoctor.render.progress import Plain
 from distdoctor.render.words import fold_short
 
@@ -90,7 +90,7 @@ def test_who_is_there_of_hundreds_is_one_line_of_a_screen(
     assert max(map(len, said)) < SCREEN
 
 
-class Waits(Silent):
+class Waits(Observer):
     """Keeps what is waited for."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from distdoctor.cli import hosts_logs
 from distdoctor.cli.fanout_progress import MOST_NOTES
 from distdoctor.cli.hosts_logs import Fetched
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 
 
 def data(content: bytes) -> dict[str, str]:
@@ -26,7 +26,7 @@ def kept(fetched: Fetched) -> dict[str, bytes]:
 
 
 def test_each_file_is_told_of_with_its_host_and_one_that_they_share_once(tmp_path: Path) -> None:
-    fetched = Fetched(Silent(), ["a", "b"], tmp_path)
+    fetched = Fetched(Observer(), ["a", "b"], tmp_path)
     for host, own in (("a", 1), ("b", 2)):
         fetched.event(host, {"file": "/tmp/x.log", "seen": [3, own, 5]})
         fetched.event(host, data(b"of " + host.encode()))
@@ -38,7 +38,7 @@ def test_each_file_is_told_of_with_its_host_and_one_that_they_share_once(tmp_pat
 
 @pytest.mark.parametrize("name", ["/tmp/" + "n" * 300, "/tmp/a\0b", "/tmp/x.log/below"])
 def test_a_name_that_no_file_can_have_here_is_said(tmp_path: Path, name: str) -> None:
-    fetched = Fetched(Silent(), ["a"], tmp_path)
+    fetched = Fetched(Observer(), ["a"], tmp_path)
     for file in ("/tmp/x.log", name, "/tmp/y.log"):
         fetched.event("a", {"file": file, "seen": [1, len(file), 3]})
         fetched.event("a", data(b"said"))
@@ -48,7 +48,7 @@ def test_a_name_that_no_file_can_have_here_is_said(tmp_path: Path, name: str) ->
 
 
 def test_of_what_has_no_room_here_no_part_is_judged(tmp_path: Path) -> None:
-    fetched = Fetched(Silent(), ["a"], tmp_path)
+    fetched = Fetched(Observer(), ["a"], tmp_path)
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
@@ -68,7 +68,7 @@ def test_of_what_has_no_room_here_no_part_is_judged(tmp_path: Path) -> None:
 def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts_logs, "MOST_BYTES", 100)
     monkeypatch.setattr(hosts_logs, "MAX_FILES", 3)
-    fetched = Fetched(Silent(), ["a", "b"], tmp_path)
+    fetched = Fetched(Observer(), ["a", "b"], tmp_path)
     for host in ("a", "b"):
         for number in range(2 if host == "b" else 5):
             fetched.event(host, {"file": f"/tmp/{host}{number}.log", "seen": [number, 1, host]})
@@ -84,7 +84,7 @@ def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkey
 
 
 def test_a_file_of_which_a_part_is_missing_is_not_judged(tmp_path: Path) -> None:
-    fetched = Fetched(Silent(), ["a"], tmp_path)
+    fetched = Fetched(Observer(), ["a"], tmp_path)
     fetched.event("a", {"file": "/tmp/x.log", "seen": [1, 1, 1]})
     fetched.event("a", data(b"begin\n"))
     fetched.event("a", {"data": "?"})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 
 
-class Told(Silent):
+class Told(Observer):
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:

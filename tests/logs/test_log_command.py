@@ -16,7 +16,7 @@ from distdoctor.cli.diagnose import judged, only_facts
 from distdoctor.cli.flags import LogFlags
 from distdoctor.judge.log_selection import ranks_of, span_of, time_of
 from distdoctor.model.facts.files import read, write
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = "RuntimeError: CUDA out of memory. Tried to allocate 1 GiB"
@@ -197,7 +197,7 @@ def test_a_person_sees_which_file_is_read(tmp_path: Path) -> None:
     for name in ("a.log", "b.log"):
         (tmp_path / name).write_text(JOB)
 
-    class Heard(Silent):
+    class Heard(Observer):
         def __init__(self) -> None:
             self.all: list[str] = []
 

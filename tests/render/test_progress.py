@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.observer import Silent
+from distdoctor.model.observer import Observer
 from distdoctor.model.plan import Plan
 from distdoctor.render import progress
 from distdoctor.render.progress import Plain, Terminal, announcement, observer_for, roll_call
@@ -105,14 +105,14 @@ def test_terminal_line_is_cleared_at_the_end() -> None:
         (Plan(), {}, Plain),
         (Plan(), {"terminal": True}, Terminal),
         (Plan(started="rank", rank=0, local_rank=0), {}, Plain),
-        (Plan(started="rank", rank=1, local_rank=1), {}, Silent),
-        (Plan(started="rank", rank=1, local_rank=1), {"terminal": True}, Silent),
+        (Plan(started="rank", rank=1, local_rank=1), {}, Observer),
+        (Plan(started="rank", rank=1, local_rank=1), {"terminal": True}, Observer),
     ],
 )
 def test_who_speaks(plan: Plan, options: dict[str, Any], kind: type[Any]) -> None:
     given = {"quiet": False, "terminal": False, "ascii_only": True, "colour": False, "write": lambda _: None, **options}
     observer = observer_for(plan, **given)
-    assert isinstance(observer, kind)
+    assert type(observer) is kind
     observer.close()
 
 
