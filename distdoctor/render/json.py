@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
-from distdoctor.model.findings import Candidate, Finding, Fix
-from distdoctor.model.report import Report, ReportNode, ReportStage
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report
 from distdoctor.render.style import PLAIN, Style
 
 
@@ -27,38 +28,14 @@ def document(report: Report) -> dict[str, Any]:
         "started_at": report.started_at,
         "seconds": report.seconds,
         "plan": report.plan,
-        "nodes": [_node(node) for node in report.nodes],
-        "stages": [_stage(stage) for stage in report.stages],
+        "nodes": [asdict(node) for node in report.nodes],
+        "stages": [asdict(stage) for stage in report.stages],
         "findings": [_finding(finding) for finding in report.findings],
         "ignored": [_finding(finding) for finding in report.ignored],
         "notes": list(report.notes),
         "details": report.details,
-        "checks": [{"id": check.id, "status": check.status, "why": check.why} for check in report.checks],
-        "candidates": [_candidate(candidate) for candidate in report.candidates],
-    }
-
-
-def _node(node: ReportNode) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "node_rank": node.node_rank,
-        "arrived": node.arrived,
-        "hostname": node.hostname,
-        "ranks": list(node.ranks),
-        "address": node.address,
-        "torch": node.torch,
-        "distdoctor": node.distdoctor,
-    }
-
-
-def _stage(stage: ReportStage) -> dict[str, Any]:
-    return {
-        "stage": stage.stage,
-        "node": stage.node,
-        "status": stage.status,
-        "seconds": stage.seconds,
-        "reason": stage.reason,
-        "blocked_by": stage.blocked_by,
+        "checks": [asdict(check) for check in report.checks],
+        "candidates": [asdict(candidate) for candidate in report.candidates],
     }
 
 
@@ -79,16 +56,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "because_of": finding.because_of,
         "restart": finding.restart,
         "fixes": [_fix(fix) for fix in finding.fixes],
-    }
-
-
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "check": candidate.check,
-        "why": candidate.why,
-        "against": candidate.against,
-        "next": candidate.next,
-        "command": candidate.command,
     }
 
 
