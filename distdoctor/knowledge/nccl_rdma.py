@@ -11,38 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
-from typing import Protocol, TypeVar
 
 from distdoctor.model.addresses import parse_address
+from distdoctor.model.facts import Gid, RdmaPort
 
 HCA, DISABLED, GID_INDEX = "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX"
-
-
-class Port(Protocol):
-    """What these rules look at."""
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
-
-
-class Entry(Protocol):
-    """And at an entry of a port's GID table."""
-
-    @property
-    def index(self) -> int: ...
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
-
-P = TypeVar("P", bound=Port)
-G = TypeVar("G", bound=Entry)
 
 
 def switched_off(variables: Mapping[str, str]) -> bool:
@@ -51,7 +24,7 @@ def switched_off(variables: Mapping[str, str]) -> bool:
     return number(variables.get(DISABLED, "0")) not in (0, None) or bool(net and net.upper() != "IB")
 
 
-def chosen(ports: Iterable[P], variables: Mapping[str, str]) -> list[P]:
+def chosen(ports: Iterable[RdmaPort], variables: Mapping[str, str]) -> list[RdmaPort]:
     """The ports that NCCL_IB_HCA leaves, up or not."""
     text = variables.get(HCA, "")
     excluded = text.startswith("^")
@@ -61,7 +34,7 @@ def chosen(ports: Iterable[P], variables: Mapping[str, str]) -> list[P]:
     if not wanted:
         return list(ports)
 
-    def named(one: P) -> bool:
+    def named(one: RdmaPort) -> bool:
         for name, _, port in wanted:
             same = one.device == name if exact else one.device.startswith(name)
             if same and (number(port) or one.port) == one.port:
@@ -77,7 +50,7 @@ def gid_index(variables: Mapping[str, str]) -> int | None:
     return index if index is not None and index >= 0 else None
 
 
-def looked_for(gids: Iterable[G], variables: Mapping[str, str]) -> G | None:
+def looked_for(gids: Iterable[Gid], variables: Mapping[str, str]) -> Gid | None:
     """The entry that NCCL 2.21 and later takes of a RoCE port where no index is set, by NCCL's own search: of the
     family and the version that it is told to, else entry 0. None where that is not known or not set."""
     table = sorted(gids, key=lambda gid: gid.index)
@@ -96,7 +69,7 @@ def looked_for(gids: Iterable[G], variables: Mapping[str, str]) -> G | None:
     return taken
 
 
-def _family(gid: Entry) -> str:
+def _family(gid: Gid) -> str:
     return "IPv4" if kind_of_address(gid.address) == "IPv4" else "IPv6"
 
 

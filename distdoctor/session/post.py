@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
 from distdoctor.model.bounds import MAX_RANKS, within
 from distdoctor.model.facts import BadFacts, decode, encode
@@ -35,28 +35,6 @@ class TooLate(Exception):
     def __init__(self, met: int) -> None:
         super().__init__(f"{met} processes had met")
         self.met = met
-
-
-class Post(Protocol):
-    """How a participant and the leader talk."""
-
-    number: int
-    keys: Keys
-
-    async def enrol(self) -> None:
-        """Get a number."""
-
-    async def send(self, event: Event) -> None:
-        """One message to the leader."""
-
-    def commands(self) -> AsyncIterator[Command]:
-        """The leader's commands, as they come."""
-
-    async def ordered(self) -> bool:
-        """Whether a command is there that was not told yet."""
-
-    async def report(self, command: Command) -> Report:
-        """The report that ``command`` announces."""
 
 
 class OwnPost:
@@ -177,3 +155,7 @@ class StorePost:
             if not self._seal.keyed:
                 raise Untrusted(f"{self.keys.place(key)} {err}") from None
             return None
+
+
+Post: TypeAlias = OwnPost | StorePost
+"""How a participant and the leader talk."""
