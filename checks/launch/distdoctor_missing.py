@@ -1,9 +1,8 @@
-"""A host of a run from one place has no distdoctor that can be spoken to.
+"""A host of a run from one place has no distdoctor.
 
 What you see
 ------------
-`distdoctor check --hosts ...` gets to a host, and finds no distdoctor there, or another version that does not know what
-it is asked for. The other hosts are checked all the same.
+`distdoctor check --hosts ...` gets to a host, and finds no distdoctor there. The other hosts are checked all the same.
 
 Why it happens
 --------------
@@ -48,16 +47,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 ),
                 Fix("or install this version there, into the environment of the job.", names, option=2),
             ),
-        )
-    others = [call for call in cluster.calls if call.outcome == "other-version"]
-    if others:
-        names = tuple(call.host for call in others)
-        yield Finding.about(
-            names,
-            f"The distdoctor of {some_of(names)} is another version, which cannot be started from here.",
-            title="A host has another version of distdoctor",
-            evidence=(seen(call) for call in others),
-            fixes=(Fix("install the version that is here.", names),),
         )
 
 

@@ -36,7 +36,6 @@ ROLL_SECONDS = 0.5
 """How often it is told who is there while they come."""
 IN_WORDS: Mapping[CallOutcome, str] = {
     "absent": "there is no distdoctor",
-    "other-version": "its distdoctor is of another version",
     "failed": "it ended without telling anything",
     "lost": "the connection to it was lost",
     "silent": "nothing came from it",

@@ -103,8 +103,6 @@ class Line:
             return "failed" if self.status in (1, 2, 3) else "lost"
         if self.status == ABSENT:
             return "absent"
-        if any("command 'remote'" in line for line in self.said):  # whatever parser that version had
-            return "other-version"
         if self.status in NO_COMMAND:
             return "failed"
         # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).

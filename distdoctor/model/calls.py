@@ -7,11 +7,10 @@ from typing import Literal
 
 Way = Literal["ssh", "srun", "kubectl", "here"]
 """By what a command gets to a host."""
-CallOutcome = Literal["told", "unreached", "absent", "other-version", "silent", "lost", "failed", "stopped"]
+CallOutcome = Literal["told", "unreached", "absent", "silent", "lost", "failed", "stopped"]
 """``told``: its facts came back. ``unreached``: no command could be started there. ``absent``: there is no distdoctor.
-``other-version``: there is one that cannot be spoken to. ``silent``: nothing was heard of it in time. ``lost``: it was
-at work when the way to it ended. ``failed``: it ended by itself, without facts.
-``stopped``: it had not ended when the run was broken off here."""
+``silent``: nothing was heard of it in time. ``lost``: it was at work when the way to it ended. ``failed``: it ended by
+itself, without facts. ``stopped``: it had not ended when the run was broken off here."""
 
 
 @dataclass(frozen=True)
