@@ -37,7 +37,7 @@ from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
 from distdoctor.knowledge.live_limits import ranks_wait
 from distdoctor.knowledge.live_rank import LiveRank
-from distdoctor.model.facts import Member, RendezvousView, StoreView
+from distdoctor.model.facts import Member
 
 __all__ = [
     "RANKS_NOT_JOINED",
@@ -46,8 +46,6 @@ __all__ = [
     "LiveJob",
     "LiveRank",
     "Member",
-    "RendezvousView",
-    "StoreView",
     "absent_ranks",
     "agents_missing",
     "at_other_end",
