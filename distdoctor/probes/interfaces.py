@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import socket
 import struct
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import psutil
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Route
+from distdoctor.probes import proc
 from distdoctor.probes.netlink import attributes, dump
 
 _UNKNOWN = 0xFFFF
@@ -98,7 +98,7 @@ def _one_by_one() -> tuple[Interface, ...]:
         ipv6.setdefault(name, []).append((address, length))
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for name in _names():
+        for name in proc.names(_NAMES):
             flags = _flags(asked, name)
             pairs = list(ipv6.get(name, ()))
             if (own := _told(asked, _GET_ADDRESS, name)[20:24]) != bytes(4):
@@ -138,13 +138,6 @@ def _bridges() -> dict[str, str]:
         if _MASTER in fields and attributes(fields.get(_INFO, b"")).get(_SLAVE_KIND, b"").rstrip(b"\0") == b"bridge":
             masters[name] = struct.unpack("=i", fields[_MASTER])[0]
     return {name: names[index] for name, index in masters.items() if index in names}
-
-
-def _names() -> list[str]:
-    try:
-        return sorted(os.listdir(_NAMES))
-    except OSError:
-        return []
 
 
 def loopback_down(name: str = "lo") -> bool:

@@ -35,7 +35,7 @@ def probe() -> Limits:
         port_range=_port_range(),
         unprivileged_port_start=proc.number("/proc/sys/net/ipv4/ip_unprivileged_port_start"),
         may_bind_privileged=bool(capabilities >> CAP_NET_BIND_SERVICE & 1),
-        rdma_devices=_names("/sys/class/infiniband"),
+        rdma_devices=tuple(proc.names("/sys/class/infiniband")),
         reserved_ports=proc.text("/proc/sys/net/ipv4/ip_local_reserved_ports")[:500],
         processes=processes,
         processes_hard=processes_hard,
@@ -92,10 +92,3 @@ def _port_range() -> tuple[int, int] | None:
             return int(low), int(high)
     except (OSError, ValueError):
         return None
-
-
-def _names(folder: str) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(os.listdir(folder)))
-    except OSError:
-        return ()

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 
 from distdoctor.model.facts import NextHop
-from distdoctor.probes.netlink import attributes, dump
+from distdoctor.probes.netlink import attributes, dump, number
 
 _GETROUTE, _NEWROUTE, _MAIN = 26, 24, 254
 _DST, _GATEWAY, _METRIC, _MULTIPATH, _TABLE, _VIA = 1, 5, 6, 9, 15, 18
@@ -24,10 +24,10 @@ def multipath() -> dict[tuple[str, int], tuple[NextHop, ...]]:
         if family not in (socket.AF_INET, socket.AF_INET6):
             continue
         fields = attributes(body[12:])
-        if _number(fields.get(_TABLE), table) != _MAIN or not (hops := next_hops(family, fields)):
+        if number(fields.get(_TABLE), table) != _MAIN or not (hops := next_hops(family, fields)):
             continue
         target = socket.inet_ntop(family, fields.get(_DST, bytes(4 if family == socket.AF_INET else 16)))
-        found[f"{target}/{length}", _number(fields.get(_METRIC), 0)] = hops
+        found[f"{target}/{length}", number(fields.get(_METRIC), 0)] = hops
     return found
 
 
@@ -55,7 +55,3 @@ def _gateway(family: int, fields: Mapping[int, bytes]) -> str | None:
     if (via := fields.get(_VIA)) is not None and len(via) == 18:  # struct rtvia: IPv4 by a gateway of IPv6
         return socket.inet_ntop(socket.AF_INET6, via[2:])
     return None
-
-
-def _number(field: bytes | None, other: int) -> int:
-    return int(struct.unpack("=I", field)[0]) if field is not None and len(field) == 4 else other

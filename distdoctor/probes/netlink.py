@@ -55,3 +55,8 @@ def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
             return
         yield kind, data[16:length]
         data = data[(length + 3) & ~3 :]
+
+
+def number(field: bytes | None, other: int) -> int:
+    """Return the number in a field of 32 bits; ``other`` for a field that is missing."""
+    return int(struct.unpack("=I", field)[0]) if field is not None and len(field) == 4 else other

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from distdoctor.model.facts import PolicyRule, TableRoute
 from distdoctor.probes.multipath import next_hops
-from distdoctor.probes.netlink import attributes, dump
+from distdoctor.probes.netlink import attributes, dump, number
 from distdoctor.probes.routes import MOST as MOST_ROUTES
 
 MOST = 64
@@ -47,7 +47,7 @@ def rules() -> tuple[PolicyRule, ...]:
         fields = attributes(body[12:])
         if family not in _FAMILIES or service:  # of a type of service (tos), which torch does not ask for
             continue
-        version, table = _FAMILIES[family], _number(fields.get(_TABLE), table)
+        version, table = _FAMILIES[family], number(fields.get(_TABLE), table)
         if action == _GOTO and version not in past:
             return ()  # past which of the next ones it leads is not followed
         if version in past or table == _LOCAL or not {*fields} <= _KNOWN:
@@ -60,7 +60,7 @@ def rules() -> tuple[PolicyRule, ...]:
             continue
         rule = _rule(version, fields, (src_length, dst_length), (table, action), bool(flags & _INVERT))
         if rule is not None:
-            found.append((_number(fields.get(_PRIORITY), 0), rule, table if action == _LOOKUP else 0, passed_over))
+            found.append((number(fields.get(_PRIORITY), 0), rule, table if action == _LOOKUP else 0, passed_over))
     if not found or len(found) > MOST:
         return ()
     tables = _tables()
@@ -104,7 +104,7 @@ def _rule(
         if not low <= os.getuid() <= high:
             return None
         words.append(f"uidrange {low}-{high}")
-    mark = (_number(fields[_MARK], 0), _number(fields.get(_MASK), 0xFFFFFFFF)) if _MARK in fields else None
+    mark = (number(fields[_MARK], 0), number(fields.get(_MASK), 0xFFFFFFFF)) if _MARK in fields else None
     if mark is not None:
         words.append(f"fwmark {mark[0]:#x}" + (f"/{mark[1]:#x}" if mark[1] != 0xFFFFFFFF else ""))
     for word, pair in zip(("sport", "dport"), ports, strict=True):
@@ -122,11 +122,11 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
         fields = attributes(body[12:])
         if family not in _FAMILIES or kind not in (_UNICAST, _THROW, *_REJECTS):
             continue
-        version, number = _FAMILIES[family], _number(fields.get(_ROUTE_TABLE), table)
+        version, table = _FAMILIES[family], number(fields.get(_ROUTE_TABLE), table)
         network = _network(fields.get(_ROUTE_DST), length) or ("0.0.0.0/0" if version == 4 else "::/0")
         gateway = socket.inet_ntop(family, fields[_GATEWAY]) if _GATEWAY in fields else None
         try:
-            interface = socket.if_indextoname(_number(fields.get(_OIF), 0)) if kind == _UNICAST else None
+            interface = socket.if_indextoname(number(fields.get(_OIF), 0)) if kind == _UNICAST else None
         except OSError:
             interface = None
         hops = next_hops(family, fields)
@@ -134,13 +134,9 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
             gateway, interface = hops[0].gateway, hops[0].interface
         network = network if "/" in network else f"{network}/{length}"
         entry = TableRoute(network, gateway, interface, kind in _REJECTS, next_hops=hops, throws=kind == _THROW)
-        found[version, number].append((_number(fields.get(_METRIC), 0), entry))
+        found[version, table].append((number(fields.get(_METRIC), 0), entry))
     tables = {place: tuple(one for _, one in sorted(its, key=lambda p: p[0])) for place, its in found.items()}
     return defaultdict(tuple, tables)
-
-
-def _number(field: bytes | None, other: int) -> int:
-    return int(struct.unpack("=I", field)[0]) if field is not None and len(field) == 4 else other
 
 
 def _network(field: bytes | None, length: int) -> str:

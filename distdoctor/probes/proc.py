@@ -32,6 +32,14 @@ def number(path: str) -> int | None:
     return int(held) if held.isdecimal() else None
 
 
+def names(folder: str | Path) -> list[str]:
+    """Return what is in a folder, sorted; [] if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def capabilities() -> int:
     """Return the effective capabilities of this process, a bit each (capabilities(7))."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", text("/proc/self/status"), re.MULTILINE)
@@ -91,11 +99,7 @@ def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 def inodes(pid: int | str) -> set[str]:
     """The inodes of the sockets that process ``pid`` has open; none where that cannot be read."""
     found: set[str] = set()
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return found
-    for name in names:
+    for name in names(f"/proc/{pid}/fd"):
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:

@@ -65,11 +65,7 @@ def seen(pid_max: int | None) -> int | None:
 
 def _seen() -> Iterator[tuple[str, int]]:
     """Of each process that is seen, the user and how many threads it has (proc(5))."""
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return
-    for name in names:
+    for name in filter(str.isdecimal, proc.names("/proc")):
         rows = dict(line.partition(":")[::2] for line in proc.text(f"/proc/{name}/status").splitlines())
         if "Uid" in rows:
             yield rows["Uid"].split()[0], int(rows.get("Threads", "1"))

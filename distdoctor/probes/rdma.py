@@ -31,12 +31,12 @@ def probe(gid_index: int | None = None, root: Path = Path("/")) -> RdmaFacts | N
     ports = [
         _port(folder / device / "ports" / number, device, int(number), gid_index)
         for device in devices
-        for number in sorted(_names(folder / device / "ports"), key=_by_number)
+        for number in sorted(proc.names(folder / device / "ports"), key=_by_number)
         if number.isdigit()
     ]
     if not devices:
         return None
-    files = sorted(_names(root / "dev/infiniband", "uverbs"), key=_by_number)
+    files = sorted((name for name in proc.names(root / "dev/infiniband") if name.startswith("uverbs")), key=_by_number)
     paths = tuple(f"/dev/infiniband/{name}" for name in files)
     return RdmaFacts(tuple(ports[:MAX_PORTS]), paths, dict(_unusable(root, paths)))
 
@@ -58,7 +58,7 @@ def _port(path: Path, device: str, number: int, gid_index: int | None) -> RdmaPo
 def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
     """The entries that are set. The kernel shows one that is not as zeros; where a container's network has no part in
     it, reading fails."""
-    indices = {int(name) for name in _names(path / "gids") if name.isdigit()}
+    indices = {int(name) for name in proc.names(path / "gids") if name.isdigit()}
     found = []
     for index in sorted(i for i in indices if i < GIDS or i == wanted):
         try:
@@ -90,13 +90,6 @@ def _unusable(root: Path, paths: tuple[str, ...]) -> list[tuple[str, str]]:
 def _word(path: Path) -> str:
     """``ACTIVE`` of ``4: ACTIVE``."""
     return fit(proc.text(path).partition(": ")[2])
-
-
-def _names(folder: Path, prefix: str = "") -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if name.startswith(prefix)]
-    except OSError:
-        return []
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
