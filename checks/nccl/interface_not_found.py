@@ -45,8 +45,8 @@ LOG = (
     ),
     Line(
         "NCCL_SOCKET_IFNAME",
-        "(?:no|No|Could not find|not found).{0,80}NCCL_SOCKET_IFNAME|NCCL_SOCKET_IFNAME.{0,80}(?:not found|no "
-        "interface)",
+        r"\b(?:[Nn]o |Could not find|not found).{0,80}NCCL_SOCKET_IFNAME|NCCL_SOCKET_IFNAME.{0,80}\b(?:not found|no "
+        r"interface)",
     ),
     Line(
         "Socket creation failed : Address family",

@@ -20,7 +20,7 @@ trainer/0 [1]:d
 [pod/job-0/train] g
 worker-1  | h
 0: i
-x3005c0s31b1n0.hsn.cm.polaris.alcf.anl.gov 1: i
+x3005c0s31b1n0.hsn.cm.polaris.example.org 1: i
 Rank 3: j
 node7:12:34 [0] NCCL INFO k
 2024-01-02 03:04:05,6 - l

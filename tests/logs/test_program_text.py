@@ -166,3 +166,9 @@ def test_what_a_shell_has_said_before(tmp_path: Path) -> None:
     failed = "the training has failed: exit code 1"
     assert judged(tmp_path, f"{steps}+ echo '{failed}'\n{failed}\n").verdict == "incomplete"
     assert judged(tmp_path, f"{steps}+ echo so\nso\nRuntimeError: was seen\n").verdict == "fail"
+
+
+@pytest.mark.parametrize("prompt", ["[user@node0008 ~]$", "(env) user@no-gpu:~$", "node1:"])
+def test_a_command_that_sets_an_interface_is_no_error(tmp_path: Path, prompt: str) -> None:
+    found = judged(tmp_path, f"{prompt} NCCL_SOCKET_IFNAME=eth0 torchrun --nnodes=2 train.py\n{IN_USE}\n")
+    assert [one.check for one in found.findings if one.because_of is None] == ["network/port-in-use"]

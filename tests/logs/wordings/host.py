@@ -93,7 +93,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("host/shared-memory-small", "[node1:1234] Signal: Bus error (7)"),
     ("host/thread-limit", "[ 1234.567890] cgroup: fork rejected by pids controller in /docker/abc"),
     ("host/shared-memory-small", "[n1:1234 :0:1234] Caught signal 7 (Bus error: nonexistent physical address)"),
-    ("host/shared-memory-small", "x3006c0s1b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 exited with code 135"),
+    ("host/shared-memory-small", "x3006c0s1b0n0.hsn.cm.polaris.example.org: rank 0 exited with code 135"),
     (
         "host/disk-full",
         "  Warning  Evicted  109s  kubelet  Pod ephemeral local storage usage exceeds the total limit of "

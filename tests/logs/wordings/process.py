@@ -215,8 +215,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("process/timer-expired", "INFO:timer.api:Successfully reaped worker=[1234]"),
     ("process/timer-expired", "Terminating the server process=[33] because of expired timers"),
-    ("process/crashed", "x3200c0s13b0n0.hsn.cm.sirius.alcf.anl.gov: rank 1 died from signal 11 and dumped core"),
-    ("process/killed-by-oom", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 9"),
+    ("process/crashed", "x3200c0s13b0n0.hsn.cm.sirius.example.org: rank 1 died from signal 11 and dumped core"),
+    ("process/killed-by-oom", "x3006c0s1b1n0.hsn.cm.polaris.example.org: rank 2 died from signal 9"),
     ("process/killed-by-oom", "      Exit Code:    137"),
     (
         "process/crashed",
@@ -460,9 +460,9 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for "
         "root cause.",
     ),
-    ("process/crashed", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 6 and dumped core"),
-    ("process/exception", "x3006c0s1b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 exited with code 2"),
-    ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 died from signal 15"),
+    ("process/crashed", "x3006c0s1b1n0.hsn.cm.polaris.example.org: rank 2 died from signal 6 and dumped core"),
+    ("process/exception", "x3006c0s1b0n0.hsn.cm.polaris.example.org: rank 0 exited with code 2"),
+    ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.example.org: rank 0 died from signal 15"),
     ("process/exception", "[host1:71142] *** An error occurred in MPI_Init_thread"),
     ("process/exception", "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2"),
     (
