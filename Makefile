@@ -51,7 +51,7 @@ gpu-kit: pyz
 
 # What a machine with a GPU says, and jobs that go wrong on it, by its own Python; "make gpu-kit" before.
 gpu:
-	python3 scripts/gpu_facts.py build/gpu-facts; status=$$?; python3 scripts/gpu_jobs.py build/gpu-facts; exit $$status
+	python3 tests/gpu/facts.py build/gpu-facts; status=$$?; python3 tests/gpu/jobs.py build/gpu-facts; exit $$status
 
 # build/site: the documentation, searchable.
 docs:

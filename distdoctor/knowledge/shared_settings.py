@@ -7,7 +7,7 @@ GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The 
 nodes that differ in them ran.
 
 Of NCCL's own 31 were tried, each on one of two ranks that met over sockets as two hosts do, in seven operations of five
-sizes (2.28.9, on an H100; scripts/gpu_settings.py). Its ranks tell each other the graphs that they found (src/init.cc,
+sizes (2.28.9, on an H100; tests/gpu/settings.py). Its ranks tell each other the graphs that they found (src/init.cc,
 ``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and buffers from its own
 environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``). Where those differ it ends or hangs:
 NCCL_ALGO, NCCL_PROTO, NCCL_MIN_CTAS and NCCL_MAX_CTAS in the first collective, NCCL_MIN_P2P_NCHANNELS,

@@ -1,4 +1,4 @@
-"""NCCL's rules, held against what real NCCLs of eight versions picked and read (scripts/nccl_seen.py asked them)."""
+"""NCCL's rules, held against what real NCCLs of eight versions picked and read (tests/gpu/nccl_seen.py asked them)."""
 
 from __future__ import annotations
 

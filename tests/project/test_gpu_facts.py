@@ -13,22 +13,20 @@ import pytest
 
 from distdoctor.judge.catalog import load
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+GPU = Path(__file__).resolve().parents[1] / "gpu"
 
 
 def test_what_is_to_be_found_is_a_check_and_what_is_run_a_program() -> None:
-    facts, programs = (
-        runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name=name) for name in ("gpu_facts", "gpu_programs")
-    )
+    facts, programs = (runpy.run_path(str(GPU / f"{name}.py"), run_name=name) for name in ("facts", "programs"))
     wanted = {check for case in facts["CASES"] for check in case.expected}
     assert wanted and wanted <= {check.id for check in load()}
     run = {*facts["FIRST"], *facts["THEN"], *(case.beside[0] for case in facts["CASES"] if case.beside)}
     assert run - {"take"} == set(programs["PROGRAMS"])
-    assert facts["PROGRAMS"] == SCRIPTS / "gpu_programs.py"
+    assert facts["PROGRAMS"] == GPU / "programs.py"
 
 
 def test_a_part_that_breaks_or_never_ends_takes_no_other_with_it(tmp_path: Path) -> None:
-    facts = runpy.run_path(str(SCRIPTS / "gpu_facts.py"), run_name="gpu_facts")
+    facts = runpy.run_path(str(GPU / "facts.py"), run_name="facts")
     run, into = facts["run"], tmp_path / "said"
     assert run(["sh", "-c", "echo begun; sleep 60 & sleep 60"], into, 0.5) is None
     assert into.read_text().startswith("begun") and "ended after 0 s" in into.read_text()
@@ -65,7 +63,7 @@ def test_a_part_that_breaks_or_never_ends_takes_no_other_with_it(tmp_path: Path)
 def test_a_driver_that_says_nothing_and_a_listener_that_is_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    facts = runpy.run_path(str(SCRIPTS / "gpu_facts.py"), run_name="gpu_facts")
+    facts = runpy.run_path(str(GPU / "facts.py"), run_name="facts")
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2; exit 9\n")
     smi.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A rank of a training job that goes wrong in one way: ``python gpu_act.py ACT`` below a launcher, one GPU for all.
+"""A rank of a training job that goes wrong in one way: ``python act.py ACT`` below a launcher, one GPU for all.
 
 NCCL takes two ranks on one GPU for a mistake unless they seem to be on two machines: NCCL_HOSTID gives each its own,
 and what they say goes over sockets then, as between two nodes. Rank 1 is the one that does otherwise.
@@ -220,7 +220,7 @@ def kernel() -> None:
     begin()
     steps()
     if OTHER:
-        torch.cuda._sleep(1 << 39)
+        torch.cuda._sleep(1 << 39)  # type: ignore[no-untyped-call]
     reduce()
     end()
 

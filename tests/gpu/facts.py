@@ -1,7 +1,7 @@
 """What a machine with an NVIDIA GPU says, kept: the first thing to run where there is one. Four minutes on an H200.
 
     make gpu-kit                                        before, where there is a network: into dist/ all but torch
-    python3 scripts/gpu_facts.py FOLDER [--minutes 9]   there, with a Python that has torch; nothing else is needed
+    python3 tests/gpu/facts.py FOLDER [--minutes 9]   there, with a Python that has torch; nothing else is needed
 
 What the driver, NVML, CUDA and NCCL say comes first, then the checks, then what may be missed; each is run by itself,
 with a bound. FOLDER gets gpu-facts.tar.gz (what each printed, of each check its facts) and summary.txt: what was to be
@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PYZ, WHEELS = ROOT / "dist/distdoctor.pyz", ROOT / "dist"
-PROGRAMS = Path(__file__).with_name("gpu_programs.py")
+PROGRAMS = Path(__file__).with_name("programs.py")
 CHECK_SECONDS, PROGRAM_SECONDS, READY_SECONDS, ENDED_SECONDS = 75, 60, 40, 5
 TIMED = ("gpu", "nccl")
 NCCL = ("--backend", "nccl")
@@ -50,7 +50,7 @@ class Case:
     """One of these is a root; empty: nothing of severity fail."""
     env: dict[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
-    """A program of gpu_programs.py that runs meanwhile, once it says that it is ready."""
+    """A program of programs.py that runs meanwhile, once it says that it is ready."""
     below: tuple[str, ...] = ()
     """The launcher's words before distdoctor's own."""
     command: str = "check"
@@ -106,7 +106,7 @@ COMMANDS = (
     ),
 )
 FIRST = (*("versions", "nvml", "attributes", "device", "collectives", "duplicate", "shared", "several"),)
-"""What plain torch, CUDA, NVML and NCCL say, from gpu_programs.py: what all else stands on."""
+"""What plain torch, CUDA, NVML and NCCL say, from programs.py: what all else stands on."""
 THEN = (
     *(
         "count",
@@ -273,6 +273,7 @@ def taken(words: Sequence[str], python: str) -> subprocess.Popen[str] | None:
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
+    assert process.stdout is not None
     select.select([process.stdout], [], [], READY_SECONDS)
     return process
 

@@ -1,6 +1,6 @@
-"""Small programs that provoke what torch, CUDA, NVML and NCCL say on a real GPU: ``python gpu_programs.py NAME``.
+"""Small programs that provoke what torch, CUDA, NVML and NCCL say on a real GPU: ``python programs.py NAME``.
 
-They use no part of distdoctor. scripts/gpu_facts.py runs them and keeps what they print.
+They use no part of distdoctor. tests/gpu/facts.py runs them and keeps what they print.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def stuck() -> None:
     import torch
 
     dist = own_group(29573)
-    torch.cuda._sleep(1 << 39)  # some minutes of cycles
+    torch.cuda._sleep(1 << 39)  # type: ignore[no-untyped-call]  # some minutes of cycles
     dist.all_reduce(torch.ones(1, device="cuda"))
     say("ready")
     torch.cuda.synchronize()

@@ -1,8 +1,8 @@
 """Keep what a machine with a GPU brought back, so that tests can judge it again: tests/recorded/gpu.
 
-    python scripts/gpu_record.py gpu-facts.tar.gz gpu-jobs.tar.gz
+    python tests/gpu/record.py gpu-facts.tar.gz gpu-jobs.tar.gz
 
-The first is of scripts/gpu_facts.py, the second of scripts/gpu_jobs.py. Of each check and of each look at a job the
+The first is of tests/gpu/facts.py, the second of tests/gpu/jobs.py. Of each check and of each look at a job the
 facts are kept, of each job its logs, all with the places and the ids of that machine in other words. What each must be
 judged as stands in tests/recorded/test_seen_on_gpus.py: a new one fails there until it does.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.lab.harness.recording import BOOT_ID, RECORDED, slug
 
@@ -34,7 +34,7 @@ WORDS = (
 )
 
 
-CHECKOUT = re.compile(r"(/[\w.-]+(?:/[\w.-]+)*)/(?:scripts/gpu_\w+\.py|dist/distdoctor\.pyz)")
+CHECKOUT = re.compile(r"(/[\w.-]+(?:/[\w.-]+)*)/(?:tests/gpu/\w+\.py|dist/distdoctor\.pyz)")
 
 
 def neutral(text: str, checkout: str) -> str:

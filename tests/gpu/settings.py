@@ -1,6 +1,6 @@
 """Which of NCCL's settings two ranks must have alike: each is set on one of two that share a GPU.
 
-    python3 scripts/gpu_settings.py FOLDER [--minutes 2] [--at-once 8]
+    python3 tests/gpu/settings.py FOLDER [--minutes 2] [--at-once 8]
 
 NCCL takes the two for two machines (NCCL_HOSTID), so they meet over sockets as two nodes do. They run seven operations
 in five sizes; what does not end within SECONDS hangs. FOLDER gets settings.jsonl: for each setting what each rank said.
@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gpu_facts import end_all, tell
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.gpu.facts import end_all, tell
 
 SECONDS = 28
 SETTINGS = """

@@ -1,8 +1,8 @@
 """Jobs of two ranks on one GPU that go wrong, `hang` at each while it is stuck, and what it left when it is dead.
 
-    python3 scripts/gpu_jobs.py FOLDER [--minutes 3] [--at-once 6]
+    python3 tests/gpu/jobs.py FOLDER [--minutes 3] [--at-once 6]
 
-NCCL takes the ranks for two machines (gpu_act.py), so they meet over sockets as two nodes do. FOLDER gets
+NCCL takes the ranks for two machines (act.py), so they meet over sockets as two nodes do. FOLDER gets
 gpu-jobs.tar.gz: for each job its console, its dumps, and what `hang` said of it, with summary.txt. With `ip` and the
 rights for it, `check` runs on two hosts that are network namespaces, which share the GPU, healthy and with faults.
 """
@@ -26,10 +26,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_facts import distdoctor, end_all, run, tell, with_wheels
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-ACT = Path(__file__).with_name("gpu_act.py")
-RECORDED = Path(__file__).resolve().parents[1] / "tests/recorded/gpu"
+from tests.gpu.facts import distdoctor, end_all, run, tell, with_wheels  # noqa: E402
+
+ACT = Path(__file__).with_name("act.py")
+RECORDED = ROOT / "tests/recorded/gpu"
 DUMPS = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
 INFO = {"NCCL_DEBUG": "INFO"}
 READY_SECONDS, STUCK_SECONDS, JOB_SECONDS, HANG_SECONDS = 40, 6, 60, 40

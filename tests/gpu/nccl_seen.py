@@ -1,6 +1,6 @@
 """What NCCL itself picks and reads, kept: it says so while it makes a unique id, for which it needs no GPU.
 
-    python3 scripts/nccl_seen.py FILE LIBRARY...     as root; each a libnccl.so.2, as of the wheels of nvidia-nccl-cu12
+    python3 tests/gpu/nccl_seen.py FILE LIBRARY...   as root; each a libnccl.so.2, as of the wheels of nvidia-nccl-cu12
 
 In network and mount namespaces of its own it lays out hosts with interfaces of many kinds, and files of settings; for
 each, with some settings, each library is asked. FILE gets a JSON object: of each host its interfaces as distdoctor sees
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 INSIDE = "NCCL_SEEN_INSIDE"
 ASKED = 30
 """Seconds for one answer."""
@@ -182,12 +182,12 @@ def written() -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
         path.write_bytes(content)
     for name, (files, env) in FILES.items():
         with_roots = {place(path): text for path, text in files.items()}
-        for path, text in with_roots.items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_bytes(text.encode())
+        for file, text in with_roots.items():
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).write_bytes(text.encode())
         yield name, with_roots, {key: place(value) if value.startswith("/") else value for key, value in env.items()}
-        for path in with_roots:
-            Path(path).unlink()
+        for file in with_roots:
+            Path(file).unlink()
 
 
 def place(path: str) -> str:
