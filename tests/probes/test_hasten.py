@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import pytest
+
 from distdoctor.probes.hasten import MOST, hasten
 from tests.helpers.namespaces import lines_of
 
@@ -46,6 +48,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.perf
 def test_losses_cost_less_than_tcp_s_own_patience() -> None:
     assert lines_of(_LOSS, "--net", tools=("ip", "nft")) == ["True"]
 

@@ -66,7 +66,7 @@ silent.bind(("127.0.0.1", 53))
 for look_up in (resolve("gpu07.cluster.example", 0.5), reverse("10.1.2.3", 0.5)):
     started = time.monotonic()
     found = asyncio.run(look_up)
-    print(found.timed_out, found.addresses, found.error, 0.4 < time.monotonic() - started < 3)
+    print(found.timed_out, found.addresses, found.error, time.monotonic() - started > 0.4)
 silent.settimeout(3)
 print("asked", b"gpu07" in silent.recv(512))
 """

@@ -56,9 +56,7 @@ def test_silence_is_silence_and_an_end_is_no_silence() -> None:
         ours, theirs = socket.socketpair()
         with ours:
             ours.setblocking(False)
-            started = time.monotonic()
             assert not await ready(ours, 0.1)
-            assert time.monotonic() - started < 1
             with pytest.raises(asyncio.TimeoutError):
                 await received(ours, 1, 0.05)
             assert await ready(ours, 0.1, to_write=True)

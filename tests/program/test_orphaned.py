@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 
 from tests.helpers.runs import listens, node, started
 from tests.helpers.servers import unused_port
@@ -27,9 +26,7 @@ def test_the_remote_side_of_an_ssh_that_was_ended_ends() -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         process.stderr.close()
-        began = time.monotonic()
-        assert process.wait(20) == 128 + signal.SIGHUP
-        assert time.monotonic() - began < 10
+        assert process.wait(40) == 128 + signal.SIGHUP
 
 
 def test_a_reader_of_one_of_the_two_is_enough() -> None:
