@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
+.PHONY: dev check test perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -9,6 +9,10 @@ check:
 
 test:
 	bash scripts/test
+
+# What compares times; on a machine that does nothing else.
+perf:
+	bash scripts/test -m perf
 
 scoreboard:
 	bash scripts/scoreboard $(if $(ONLY),--only="$(ONLY)") $(if $(BUSY),--busy) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(RECORD),--record)

@@ -183,3 +183,22 @@ make_venv() (
     fi
     install_torch && install_distdoctor "${1:-}"
 )
+
+# failed_tests CACHE: the names of the tests that pytest has kept there as failed, sorted; none where there is no such file.
+failed_tests() { sed -n 's/^  "\(.*\)": true,\{0,1\}$/\1/p' "$1/v/cache/lastfailed" 2>/dev/null | LC_ALL=C sort || :; }
+
+# second_try CACHE COMMAND...: run what failed once more, and keep in $second the names of the tests that pass now.
+second=()
+second_try() {
+    local first failed=0
+    first=$(failed_tests "$1")
+    "${@:2}" || failed=$?
+    [ -z "$first" ] ||
+        mapfile -t -O ${#second[@]} second < <(failed_tests "$1" | LC_ALL=C comm -23 <(printf '%s\n' "$first") -)
+    return "$failed"
+}
+
+# A test that needs two tries has a fault, or has found one.
+say_second_tries() {
+    [ ${#second[@]} = 0 ] || { say "passed only on the second try:" && printf '    %s\n' "${second[@]}" >&2; }
+}

@@ -333,3 +333,31 @@ def test_what_is_to_be_nice_is_nice_among_sessions_too(tmp_path: Path, niceness:
     assert (int(nice), session.strip() == "1") == (min(19, os.nice(0) + niceness), niceness > 0), done
     if Path("/proc/self/autogroup").exists():
         assert group == ([f"nice {niceness}"] if niceness else before)
+
+
+TRIES = """
+set -euo pipefail
+. "$CHECKOUT/scripts/venv.sh"
+cd "$TESTS"
+try() { "$PYTHON_HERE" -m pytest -q -o cache_dir="$PWD/cache" "$@" >/dev/null; }
+try || :
+again=0
+SECOND=1 second_try "$PWD/cache" try --last-failed --last-failed-no-failures none || again=$?
+say_second_tries
+second_try "$PWD/none" true
+exit "$again"
+"""
+
+
+def test_what_passes_only_on_the_second_try_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import os, pytest\n"
+        "@pytest.mark.parametrize('value', ['a b', 'c'])\n"
+        "def test_late(value): assert 'SECOND' in os.environ\n"
+        "def test_wrong(): assert False\n"
+        "def test_right(): pass\n"
+    )
+    done = bash(TRIES, tmp_path, {"TESTS": str(tmp_path), "PYTHON_HERE": sys.executable})
+    assert done.returncode == 1, done.stderr
+    names = ["test_it.py::test_late[a b]", "test_it.py::test_late[c]"]
+    assert done.stderr.splitlines() == ["== passed only on the second try:", *(f"    {name}" for name in names)]
