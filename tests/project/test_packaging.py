@@ -61,9 +61,13 @@ def contents(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def test_wheel(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel(wheel: Path, tmp_path: Path) -> None:
     """The package, the checks inside it, and nothing else: no tests, no compiled files."""
-    wheel = build_wheel(ROOT, tmp_path)
     assert {name for name in contents(wheel) if name.endswith(".py")} == PACKAGE | {
         f"distdoctor/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "checks").rglob("*.py")
     }
@@ -92,12 +96,12 @@ def wheel_of_sdist(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return build_wheel(source, folder)
 
 
-def test_sdist_and_the_wheel_made_of_it(sdist: Path, wheel_of_sdist: Path, tmp_path: Path) -> None:
+def test_sdist_and_the_wheel_made_of_it(sdist: Path, wheel_of_sdist: Path, wheel: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= CHECK_FILES
     assert {"tests/project/test_packaging.py", "README.md", "LICENSE", "pyproject.toml", "scripts/test"} <= names
-    assert contents(wheel_of_sdist) == contents(build_wheel(ROOT, tmp_path))
+    assert contents(wheel_of_sdist) == contents(wheel)
 
 
 def test_installed_into_an_environment_of_its_own(wheel_of_sdist: Path, tmp_path: Path) -> None:
