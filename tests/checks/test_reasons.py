@@ -52,7 +52,7 @@ BY_LUCK = {
 def test_that_gloo_runs_by_luck_is_said_only_where_it_was_seen_to_run(last: str) -> None:
     """The same facts from a check that was interrupted, or that ended with ``--until``, below gloo's stage."""
     found: dict[str, set[str]] = {}
-    for _, row in ROWS:
+    for _, row in (one for one in ROWS if one[0] in BY_LUCK):
         climbed = [replace(one, stages=one.stages[: position(last) + 1]) for one in row.facts()]
         for finding in judged(*climbed).findings:
             if finding.severity == "warn" and finding.matters != NO_GLOO:
