@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    Ended,
     Finding,
     Fix,
     Line,
@@ -71,9 +72,8 @@ LOG = (
         "posix_fallocate",
         "posix_fallocate failed ?: No space left",
     ),
-    Line(
-        "killed by signal: Bus error",
-    ),
+    Line.of_end(Ended(("data loader worker",), signals=(7,))),
+    Line.of_end(Ended(signals=(7,)), shows="end"),
     Line(
         "failed to extend /dev/shm/nccl",
         shows="end",
@@ -83,34 +83,6 @@ LOG = (
         shows="symptom",
         why="NCCL before 2.21 does not say the reason: CUDA may have refused the memory, too",
         unless="Permission denied|No space left|Too many open",
-    ),
-    Line.of_exit_code("-7", shows="end"),
-    Line(
-        (" died from signal 7", " exited with code 135"),  # of HPE's mpiexec (PALS)
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 7|exited with code 135)\b",
-        shows="end",
-    ),
-    Line(
-        "Signal 7",
-        r"Signal 7 \(SIGBUS\)",
-        shows="end",
-    ),
-    Line(
-        "Bus error",
-        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Bus error"
-        r"|Bus error ?\(core dumped\)|^(?:.{0,80}\d+ |.{0,80}Signal: )?Bus error",
-        shows="end",
-    ),
-    Line(
-        ("signal SIGBUS", "Signals.SIGBUS", "exited on signal 7 "),
-        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGBUS|died with <Signals\.SIGBUS"
-        r"|(?:process rank (?P<rank>\d{1,6}) with PID \d+ on node (?P<host>\S{1,64}) )?exited on signal 7 ",
-        shows="end",
-    ),
-    Line(
-        "Caught signal 7",  # UCX's
-        r"\[(?P<host>[\w.-]{1,64}):\d{1,9} {0,2}:\d{1,9}(?::\d{1,9})?\] Caught signal 7|Caught signal 7\b",
-        shows="end",
     ),
 )
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"

@@ -23,7 +23,7 @@ See also
 process/exception, process/killed-by-oom
 """
 
-from distdoctor.check_api import Line
+from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -31,57 +31,30 @@ NEXT = (
     "what the rank wrote to stderr before it was aborted, or its core dump",
     "coredumpctl gdb",
 )
+ABORTED = "who called abort() says why above it: NCCL's watchdog does after a timeout"
 LOG = (
-    Line.of_exit_code("-11|139", shows="end"),
-    Line(
-        "Signal 11",
-        r"Signal 11 \(SIGSEGV\)",
-        shows="end",
-    ),
-    Line(
-        "signal SIGSEGV",
-        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGSEGV",
-        shows="end",
-    ),
-    Line("Signals.SIGSEGV", shows="end"),
-    Line(
-        "egmentation fault",
-        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Segmentation fault",
-        shows="end",
-    ),
-    Line(
-        # what bash makes of the signal in other languages: de, zh, fr, es, it, pt, ru
-        (
-            "Speicherzugriffsfehler",
-            " 段错误",
-            "段错误 ",
-            "Erreur de segmentation",
-            "Violación de segmento",
-            "Errore di segmentazione",
-            "Falha de segmentação",
-            "Ошибка сегментирования",
+    Line.of_end(
+        # Of crashes, traps, illegal instructions and divisions; of Windows' NTSTATUS the same
+        Ended(
+            signals=(4, 5, 8, 11),
+            codes=(
+                *(3221225477, 3221225501, 3221225725, 3221226356),
+                *(-1073741819, -1073741795, -1073741571, -1073740940),
+            ),
         ),
-        r"(?:[:：] ?\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?:Speicherzugriffsfehler|段错误|Erreur de segmentation"
-        r"|Violación de segmento|Errore di segmentazione|Falha de segmentação|Ошибка сегментирования)"
-        r"(?: {2,}|$|\s*[(（])",
         shows="end",
     ),
-    Line(
-        "exited on signal 11",
-        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 11\b|exited on signal 11",
-        shows="end",
+    Line.of_end(Ended(("data loader worker",), signals=(6, 11)), shows="end"),
+    Line.of_end(Ended(signals=(6,)), shows="symptom", why=ABORTED),
+    Line.of_end(
+        Ended(codes=(3221226505, -1073740791)),  # Windows' abort()
+        shows="symptom",
+        why="who called abort() says why above it",
     ),
-    Line(
-        "Caught signal 11",  # UCX's
-        r"\[(?P<host>[\w.-]{1,64}):\d{1,9} {0,2}:\d{1,9}(?::\d{1,9})?\] Caught signal 11|Caught signal 11",
-        shows="end",
-    ),
-    Line(
-        "egmentation fault",
-        "[Ss]egmentation fault",
-        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation|(?:could|may|might) be caused"
-        "|error: pyxis: ",  # what enroot's hooks said while it made the container: no rank runs yet
-        shows="end",
+    Line.of_end(
+        Ended(("actor died", "worker crashed", "node dead")),
+        shows="symptom",
+        why="the kernel's want of memory, a lost network and somebody who ended it look the same to Ray",
     ),
     Line(
         "Segfault encountered",
@@ -108,28 +81,6 @@ LOG = (
         shows="end",
     ),
     Line(
-        "Aborted",
-        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Aborted\b(?: {2,}| *\(core|$)"
-        r"|(?:exited on signal 6|Signal: Aborted) \((?:Aborted|6)\)",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
-        (
-            "Worker unexpectedly exits",
-            "by an unexpected system error",
-            "actor died unexpectedly",
-            "marked dead because",
-        ),
-        shows="symptom",
-        why="the kernel's want of memory, a lost network and somebody who ended it look the same to Ray",
-    ),
-    Line(
-        "killed by signal: ",
-        "killed by signal: (?:Segmentation fault|Aborted)",
-        shows="end",
-    ),
-    Line(
         "Fatal Python error: ",
         r"Fatal Python error: (?P<what>[^\n]{1,80})",
         shows="end",
@@ -143,18 +94,6 @@ LOG = (
         shows="end",
     ),
     Line(
-        (" died from signal ", " exited with code ", "l termination (signal "),  # HPE's mpiexec (PALS); HTCondor
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) "
-        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b|\(0\) Abnormal.{1,30} (?:4|7|8|11)\)",
-        shows="end",
-    ),
-    Line(
-        (" died from signal 6", " exited with code 134", "l termination (signal 6)"),
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 6|exited with code 134)\b|\(0\) A",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
         "Memory access fault by GPU",  # AMD's ROCR-Runtime, which then calls abort()
         shows="end",
         told="AMD's runtime ended a process: its GPU touched memory that is not its own",
@@ -162,30 +101,10 @@ LOG = (
         "driver is at fault (the kernel's log of that host).",
     ),
     Line(
-        ("Illegal instruction", "Floating point exception"),
-        r"(?:Illegal instruction|Floating point exception) ?\(core dumped\)|SIGILL",
-        shows="end",
-    ),
-    Line.of_exit_code(
-        "-6|134",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
-        ("Signal 6", "signal SIGABRT"),
-        r"Signal 6 \(SIGABRT\)|(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGABRT",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
         "exits: rank",
         r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code (?:-6|134);",
         shows="end",
         why="who called abort() says why on its standard error",
-    ),
-    Line(
-        ("EXIT CODE: 139", "EXIT STRING: Segmentation fault"),  # Hydra's, of MPICH and Intel MPI
-        shows="end",
     ),
     Line(
         "Fatal Python error: ",
@@ -208,11 +127,6 @@ LOG = (
         alone=True,
     ),
     Line(
-        "code=dumped, status=",
-        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main .{0,40}=(?:4|7|8|11)/",
-        shows="end",
-    ),
-    Line(
         "frame #",
         r"^frame #\d{1,4}: \S.{0,1900} \(0x[0-9a-f]{6,16} in /|^frame #\d{1,4}: (?:c10\w*|gloo)::",
         shows="symptom",
@@ -225,17 +139,6 @@ LOG = (
         why="what it threw says why: NCCL's watchdog throws after a timeout",
     ),
     Line(
-        "*** SIG",  # glog's, absl's and TPU's account of a signal
-        r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE)\b.{0,40} received ",
-        shows="end",
-    ),
-    Line(
-        "*** SIGABRT",
-        r"\*\*\* SIGABRT\b.{0,40} received ",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
         ("Assertion `", "Assertion '"),  # the C library's assert()
         r"^(?:\S{1,200}: )?\S{1,300}:\d{1,7}: .{1,500}: Assertion [`'].{1,500}' failed\.",
         shows="end",
@@ -243,26 +146,6 @@ LOG = (
     Line(
         "failed assertion",  # Apple's
         r"\.(?:mm?|c|cpp|swift):\d{1,7}: failed assertion [`']",
-        shows="end",
-    ),
-    Line(
-        "Program received signal SIGABRT",  # gfortran's and gdb's
-        shows="symptom",
-        why="who called abort() says why above it",
-    ),
-    Line.of_exit_code(
-        # of traps, illegal instructions and divisions; Windows' NTSTATUS
-        "-[458]|13[236]|3221225477|3221225501|3221225725|3221226356|-1073741819|-1073741795|-1073741571|-1073740940",
-        shows="end",
-    ),
-    Line.of_exit_code(
-        "3221226505|-1073740791",  # Windows' abort()
-        shows="symptom",
-        why="who called abort() says why above it",
-    ),
-    Line(
-        ("terminated with signal SIG", "died with <Signals.SIG"),
-        r"(?:process (?P<local_rank>\d{1,4}) )?(?:terminated with signal|died with <Signals\.) ?SIG(?:FPE|ILL|TRAP)",
         shows="end",
     ),
     Line(
@@ -285,15 +168,5 @@ LOG = (
         r"(?:Killing|Sending SIGBUS to) (?P<program>\S{1,32}):(?P<pid>\d+) due to hardware memory corruption",
         told="The kernel ended a process because the host's memory is broken where it had its data",
         fix="Take that node out of use: a memory module is broken (the kernel's log and `edac-util` say which).",
-    ),
-    Line(
-        "Exit Code:",  # kubectl's
-        r"Exit Code: {1,12}(?:139|13[26])\b",
-        shows="end",
-    ),
-    Line(
-        ("exited on signal 4", "exited on signal 8"),
-        r"(?:process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) )?exited on signal [48]\b",
-        shows="end",
     ),
 )

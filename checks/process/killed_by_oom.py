@@ -26,7 +26,7 @@ process/killed-by-scheduler, host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedRank, Finding, Fix, Line, died_ranks, names_of, ranks_said
+from distdoctor.check_api import Cluster, Ended, FailedRank, Finding, Fix, Line, died_ranks, names_of, ranks_said
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -41,11 +41,12 @@ KILLED = "A process was killed by signal 9: want of memory is the commonest reas
 REFUSED = "A process asked for more memory than it can have"
 BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
 LOG = (
-    Line(("oom_kill event", "oom-kill event"), "oom.kill event"),
-    Line(
-        ("OOMKilled", "OOM Killed"),
-        r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d{1,3}/\d{1,3} +)?OOM ?Killed",
-        unless=r"OOMKilled['\"]?[:=] ?['\"]?(?:false|0)\b",
+    Line.of_end(Ended(("out of memory",))),
+    Line.of_end(Ended(("", "data loader worker"), signals=(9,)), shows="end", why=BY_WHOM, told=KILLED),
+    Line.of_end(
+        Ended(("actor died", "worker crashed", "node dead")),
+        shows="symptom",
+        why="a crash, a lost network and somebody who ended it look the same to Ray",
     ),
     Line(
         ("Out of memory: Kill", "Memory cgroup out of memory"),
@@ -63,38 +64,6 @@ LOG = (
         "oom-kill:constraint=",
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
-    ),
-    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit")),
-    Line("gone over ", r"gone over (?:cgroup )?memory limit of \d+ (?:Mb|megabytes)"),  # HTCondor, by its version
-    Line(
-        "Out Of Memory",
-        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
-    ),
-    Line(
-        ("OUT_OF_MEMORY", "OUT_OF_ME+"),  # SLURM's state of a job: scontrol's, seff's, its mails', sacct's tables
-        r"State['\"]?[=:] ?['\"]?OUT_OF_MEMORY\b|Run time [\d:-]{5,20}, OUT_OF_MEMORY\b|[│|] ?OUT_OF_MEMORY\b"
-        r"|^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} OUT_OF_ME(?:MORY|\+)(?: |$)",
-    ),
-    Line(
-        ("low on resource: memory", "MemoryPressure"),
-        r"low on resource: memory|had condition: \[MemoryPressure",
-    ),
-    Line(("TERM_MEMLIMIT", "job killed: mem", "job killed: vmem")),
-    Line(
-        "killed due to memory",  # Ray's raylet: where the line was broken, the rest is on the next one
-        r"[1-9]\d* Workers (?:\(tasks / actors\) )?killed due to memory(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
-    ),
-    Line("due to the node running low on memory"),
-    Line(
-        "exceeds the memory usage threshold of",  # what Ray's raylet and its exceptions tell
-        r"Memory on the node \(IP: (?P<host>[\w.:-]{1,64})[,)].{0,600}exceeds the memory usage threshold of",
-    ),
-    Line("OutOfMemoryError: Task was killed"),
-    Line(
-        "killed by signal: Killed",  # of a DataLoader's worker
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
     ),
     Line(
         "DefaultCPUAllocator: can",
@@ -123,19 +92,6 @@ LOG = (
         ("due to memory used", "due to memory pressure for ", "sending SIGKILL to process"),
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
-    Line("ran out-of-memory and exited"),  # Vertex AI's
-    Line(  # systemd's, of a unit in which a job may be
-        ("by the OOM killer", "result 'oom-kill'"),
-        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker|cri-|kubepods|session|user)[^:]{0,200}"
-        r"\.(?:service|scope|slice): (?:A|Failed)",
-    ),
-    Line(
-        "code=killed, status=9",
-        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main process exited",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
     Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
@@ -150,96 +106,6 @@ LOG = (
         "std::bad_alloc",
         told=REFUSED,
     ),
-    Line.of_exit_code("-9|137", shows="end", why=BY_WHOM, told=KILLED),
-    Line(
-        "Signal 9",
-        r"Signal 9 \(SIGKILL\)",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        "signal SIGKILL",
-        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGKILL",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        "Signals.SIGKILL",
-        r"died with <Signals\.SIGKILL",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(  # what bash makes of the signal, also in other languages: de, zh, fr, es, ja, it, pt, ru, ko
-        (
-            "Killed",
-            "Getötet",
-            " 已杀死",
-            "已杀死 ",
-            "Processus arr",
-            "Terminado (k",
-            "強制終了",
-            "Ucciso",
-            "Morto",
-            "Убито",
-            "죽었음 ",
-        ),
-        r"(?:\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?:Killed|Getötet|已杀死|Processus arrêté|Terminado \(killed\)|強制終了"
-        r"|Ucciso|Morto|Убито|죽었음)(?: {2,}|$|\s*\()",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        "Killed",
-        r"srun: error: (?P<host>[\w.-]{1,64}): (?P<outside>tasks?) (?P<tasks>[\d,-]{1,200}): Killed\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        ("exited on signal 9", "Exited with signal t", "Exited by signal 9"),  # LSF's, the latter
-        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b"
-        r"|^Exited (?:with signal termination: (?:9|Killed)\b|by signal 9\b)",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        # HPE's mpiexec (PALS); HTCondor; docker compose
-        (" died from signal 9", " exited with code 137", "l termination (signal 9)"),
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b|\(0\) A"
-        r"|^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code 137$"
-        r"|\b(?:[Jj]ob|[Tt]rain\w*|torchrun|python[\d.]*|[Cc]ontainer|[Cc]ommand|[Ss]cript)\b.{0,60} exited with code "
-        r"137\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        "KILLED BY SIGNAL: 9",
-        r"(?P<outside>KILLED BY SIGNAL: 9)\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        "Exit Code:",  # kubectl's
-        r"Exit Code: {1,12}137\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
-    Line(
-        ("killed  ", "exit status 137", '"ExitCode": 137'),
-        r"\"ExitCode\": 137\b|^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}"
-        r"|\bexit status 137\b",
-        shows="end",
-        why=BY_WHOM,
-        told=KILLED,
-    ),
     Line(
         ("allocate more memory than is available", "crashed after using all available RAM"),  # Kaggle's and Colab's
         "^Your (?:notebook|session) ",
@@ -249,11 +115,6 @@ LOG = (
         r"\[WinError 1455\]|paging file is too small for this operation",
         told="Windows has no room left in its paging file",
         fix="Let Windows make the paging file larger, or use fewer DataLoader workers: each loads CUDA's libraries.",
-    ),
-    Line(
-        ("Worker unexpectedly exit", "by an unexpected system error", "actor died unexpectedly", "marked dead because"),
-        shows="symptom",
-        why="a crash, a lost network and somebody who ended it look the same to Ray",
     ),
 )
 

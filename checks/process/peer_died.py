@@ -22,7 +22,7 @@ See also
 process/exception, process/rank0-died, process/peer-exited-early
 """
 
-from distdoctor.check_api import Line
+from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -108,16 +108,17 @@ LOG = (
         shows="symptom",
         why="what it was stands above it",
     ),
-    Line(
-        ("lost communication with a remote daemon", "daemon has unexpectedly failed after launch"),
+    Line.of_end(
+        Ended(("daemon lost",)),
         shows="symptom",
         why="a node that went away, and one that cannot be reached, show the same to mpirun",
     ),
-    Line(
-        ("NodeDiedError", "marked dead because", "Raylet is terminated. Termination is unexpected"),
+    Line.of_end(
+        Ended(("node dead", "node lost")),
         shows="symptom",
         why="why the node went away is in its own log, and in its kernel's",
     ),
+    Line.of_end(Ended(("actor died", "actor lost")), shows="symptom", why="how it died is in the actor's own log"),
     Line(
         ("GetTimeoutError", "DEADLINE_EXCEEDED"),
         shows="symptom",
@@ -194,24 +195,6 @@ LOG = (
         "watchdog thread terminated with exception",
         shows="symptom",
         why="the reason is behind it, or in the log of another rank",
-    ),
-    Line(
-        (
-            "actor died unexpectedly",
-            "actor is dead because its",
-            "ActorDiedError",
-            "RayActorError",
-            "Worker unexpectedly exits",
-            "WorkerCrashedError",
-        ),
-        shows="symptom",
-        why="how it died is in the actor's own log",
-    ),
-    Line(
-        "ray.exceptions.",
-        r"ray\.exceptions\.(?:Actor|RayActor|Worker|Node|Owner|Object|ReferenceCounting|LocalRaylet|Raylet)\w{0,40}Error",
-        shows="symptom",
-        why="what became of the process that had it is in its own log",
     ),
     Line(
         (

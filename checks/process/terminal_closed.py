@@ -22,25 +22,9 @@ See also
 process/terminated
 """
 
-from distdoctor.check_api import Line
+from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
 RESTART = "yes"
-LOG = (
-    Line(
-        "death signal",
-        r"Received 1 death signal|Received Signals\.SIGHUP",
-    ),
-    Line(
-        "closing signal",
-        r"closing signal (?:Signals\.)?SIGHUP",
-    ),
-    Line(
-        "got signal: 1",
-        r"got signal: 1\b(?!\d)",
-    ),
-    Line(
-        "Received SIGHUP",
-    ),
-)
+LOG = (Line.of_end(Ended(("launcher signalled", "sent by launcher"), signals=(1,))),)

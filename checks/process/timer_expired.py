@@ -28,20 +28,12 @@ See also
 process/killed-by-oom, collective/slow-rank, collective/heartbeat-stuck
 """
 
-from distdoctor.check_api import Line
+from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOG = (
-    # torch/distributed/elastic/timer: api.py and file_based_local_timer.py
-    Line(
-        "uccessfully reaped worker=[",
-        r"[Ss]uccessfully reaped worker=\[(?P<pid>\d+)\](?: with signal=(?P<signal>\d+))?",
-    ),
-    Line(
-        "because of expired timers",
-        r"Terminating the server process=\[\d+\] because of expired timers",
-    ),
+    Line.of_end(Ended(("timer expired",))),
     Line(
         "Reaping worker_",
         r"Reaping worker_(?:p?id)=\[(?P<pid>\d+)\]\. Expired timers: (?P<timers>.{0,200})",

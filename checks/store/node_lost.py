@@ -31,6 +31,7 @@ from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
+    Ended,
     Finding,
     Fix,
     Line,
@@ -77,9 +78,8 @@ LOG = (
         shows="symptom",
         why="whether the job still ran then, the clock says",
     ),
-    Line(
-        "shepherd died from signal",  # HPE's mpiexec (PALS) has one on each node
-        r"^(?:(?P<host>[\w.-]{1,253}): )?shepherd died from signal \d",
+    Line.of_end(
+        Ended(("launcher died",)),
         shows="symptom",
         why="the launcher's own process on a node is also killed for want of memory there, or with the job",
     ),

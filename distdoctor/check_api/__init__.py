@@ -9,6 +9,7 @@ The facts, and what a check makes of them:
     Finding                  a failure that was found; Finding.about(nodes, summary, evidence=, fixes=) writes one down
     Fix                      a remedy; Fix.on(nodes, text, env=, flags=, commands=) writes one down
     Line                     one wording by which a log shows the failure, for LOG: literal, expression, what it shows
+    Ended                    a class of ends of processes, for Line.of_end: by reason, signal or exit code
     RankFacts                one rank: its stages, its devices and the work it got done (Node.facts.ranks)
     PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
     Caller                   a process that node 0 did not let in (MeetingFacts.callers)
@@ -265,7 +266,7 @@ from distdoctor.model.facts import (
     MeetingFacts, NodeFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix, Severity
-from distdoctor.model.log_line import Line
+from distdoctor.model.log_line import Ended, Line
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 
@@ -275,7 +276,7 @@ __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
     "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO",
     "SPARED_BY_GLOO", "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement",
-    "DuplicateAddress", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
+    "DuplicateAddress", "Ended", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
     "HostCall", "InitFile", "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph",
     "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts",
     "Resolution", "RouteObstacle", "Sequence", "Severity", "Shadow", "SharedMemory", "TemporaryFolder",

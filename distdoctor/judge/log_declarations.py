@@ -20,8 +20,10 @@ def problem_of_log(log: object) -> str:
 
 
 def _problem_of_literals(line: Line) -> str:
+    if not line.literals and line.ended is None:
+        return "a Line of LOG has a literal, or a class of ends"
     literals = (line.literal,) if isinstance(line.literal, str) else line.literal
-    if not isinstance(literals, tuple) or not literals or not all(isinstance(one, str) for one in literals):
+    if not isinstance(literals, tuple) or not all(isinstance(one, str) for one in literals):
         return f"the literal of a Line is a text or a tuple of texts, not {line.literal!r}"
     if any(len(literal) < SHORTEST or "\n" in literal for literal in literals):
         return f"a literal of LOG has at least {SHORTEST} characters, all on one line"

@@ -147,6 +147,7 @@ class LogFile:
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text = line.text
+        known = [one for entry in known for one in entry.on(text)]
         quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
         echoed = not quoted and program_text.is_echoed(text, context, at)
         if self._place is not None:
@@ -191,7 +192,9 @@ class LogFile:
     def _known(self, text: str) -> list[Known]:
         """The wordings that know this line."""
         found = self._scanner.lines(text.encode(), self._scanner.begin())
-        return [one for _, _, known in found for one in known if one.values(text) is not None]
+        return [
+            one for _, _, known in found for entry in known for one in entry.on(text) if one.values(text) is not None
+        ]
 
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
         """An exception that no wording knows."""
@@ -261,4 +264,4 @@ def _match(line: Match, known: Known, mark: Mapping[str, str], ignored: bool, co
     values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
     named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
     match = replace(line, check=known.check, shows=wording.shows, who=who, values=values, why=wording.why)
-    return replace(match, ranks=ranks, text=named)
+    return replace(match, ranks=ranks, text=named, ended=known.end)

@@ -10,6 +10,8 @@ from functools import cached_property
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
+from distdoctor.logs.launcher_exits import WORDINGS, Wording
+from distdoctor.model.facts.logs import ProcessExit
 from distdoctor.model.log_line import Line
 
 WINDOW = 2000
@@ -43,10 +45,17 @@ class Known:
     check: str
     line: Line
 
+    end: ProcessExit | None = None
+    """The end that a launcher reports in the line."""
+
+    def on(self, text: str) -> list[Known]:
+        """Return what of it may be in ``text``."""
+        return [self]
+
     def values(self, text: str) -> dict[str, str] | None:
         """The values in ``text``, None where it is not this wording."""
         match = self._pattern.search(text)
-        if match is None or (self._unless is not None and self._unless.search(text)):
+        if match is None or self._is_void(text):
             return None
         values = {name: value for name, value in match.groupdict().items() if value}
         more, less = self.line.above
@@ -55,6 +64,9 @@ class Known:
     def is_in(self, text: str) -> bool:
         """Whether all of it is in ``text``."""
         return any(literal in text for literal in self.line.literals) and self.values(text) is not None
+
+    def _is_void(self, text: str) -> bool:
+        return self._unless is not None and self._unless.search(text) is not None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -65,19 +77,66 @@ class Known:
         return re.compile(self.line.unless) if self.line.unless else None
 
 
+class KnownEnd(Known):
+    """A launcher's wording of an end in ``text``, which a check takes."""
+
+    def __init__(self, entry: Known, wording: Wording, text: str, end: ProcessExit, values: dict[str, str]) -> None:
+        super().__init__(entry.check, entry.line, end)
+        self._entry, self._wording, self._text, self._values = entry, wording, text, values
+
+    def values(self, text: str) -> dict[str, str] | None:
+        """The values in ``text``, None where it reports no such end."""
+        if text == self._text:
+            return dict(self._values)
+        return next((one.values(text) for one in ends(self._wording, (self._entry,), text)), None)
+
+    def is_in(self, text: str) -> bool:
+        """Whether all of it is in ``text``."""
+        return any(literal in text for literal in self._wording.literals) and self.values(text) is not None
+
+
+def ends(wording: Wording, entries: Sequence[Known], text: str) -> list[KnownEnd]:
+    """Return what ``entries`` make of the ends that ``text`` reports in this wording."""
+    return [
+        KnownEnd(entry, wording, text, end, values)
+        for end, values in wording.read(text)
+        for entry in entries
+        if entry.line.ended is not None and entry.line.ended.has(end.reason, end.code, end.signal)
+        if not entry._is_void(text)
+    ]
+
+
+class Ends(Known):
+    """A launcher's wording, and the entries of checks that take ends for its reason."""
+
+    def __init__(self, wording: Wording, entries: Sequence[Known]) -> None:
+        super().__init__("", Line(wording.literal))
+        self._wording, self._entries = wording, entries
+
+    def on(self, text: str) -> list[Known]:
+        """Return what of it may be in ``text``."""
+        return [*ends(self._wording, self._entries, text)]
+
+
 class Scanner:
     """The wordings of all checks. ``extra`` are literals of the caller's own, found along with them."""
 
     def __init__(self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = ()) -> None:
         self._known: dict[bytes, list[Known]] = {literal.encode(): [] for literal in extra}
-        for check, lines in wordings.items():
-            for line in lines:
-                known = Known(check, line)
-                for literal in line.literals:
-                    self._known.setdefault(literal.encode(), []).append(known)
+        every = [Known(check, line) for check, lines in wordings.items() for line in lines]
+        for wording in WORDINGS:
+            takers = [one for one in every if one.line.ended and wording.reason in one.line.ended.reasons]
+            if takers:
+                self._add(wording.literals, Ends(wording, takers))
+        for known in every:
+            self._add(known.line.literals, known)
         self.literals = tuple(self._known)
         self._entries = [self._known[literal] for literal in self.literals]
         self._automaton = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
+
+    def _add(self, literals: Sequence[str], known: Known) -> None:
+        for literal in literals:
+            self._known.setdefault(literal.encode(), []).append(known)
 
     def begin(self) -> Search:
         """To search a file."""

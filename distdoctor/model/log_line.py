@@ -16,9 +16,64 @@ Shows = Literal["cause", "end", "symptom", "hint", "exception", "noise"]
 """
 
 
+Reason = Literal[
+    "",
+    "actor died",
+    "actor lost",
+    "cancelled",
+    "command failed",
+    "container failed",
+    "daemon lost",
+    "data loader worker",
+    "ends its ranks",
+    "failed",
+    "first to fail",
+    "gave up",
+    "goes well",
+    "held",
+    "instance terminated",
+    "launcher died",
+    "launcher signalled",
+    "node dead",
+    "node failure",
+    "node lost",
+    "node shut down",
+    "out of memory",
+    "preempted",
+    "sent by launcher",
+    "time limit",
+    "timer expired",
+    "worker crashed",
+]
+"""Reasons that launchers and schedulers give for an end themselves; empty: only an exit code or a signal."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Class of ends of processes, whatever launcher reports them: by reason, and then by signal or exit code.
+
+    Without signals, codes and ``failed``, all with the reason are in it.
+    """
+
+    reasons: tuple[Reason, ...] = ("",)
+    signals: tuple[int, ...] = ()
+    """Also where an exit code stands for one: -9, 137."""
+    codes: tuple[int, ...] = ()
+    failed: bool = False
+    """Also every exit code above 0 that stands for no signal."""
+
+    def has(self, reason: Reason, code: int | None, signal: int | None) -> bool:
+        """Return whether an end with this reason, exit code and signal is in the class."""
+        if reason not in self.reasons:
+            return False
+        if not (self.signals or self.codes or self.failed):
+            return True
+        return signal in self.signals or code in self.codes or (self.failed and signal is None and (code or 0) > 0)
+
+
 @dataclass(frozen=True)
 class Line:
-    """One wording."""
+    """One wording, or with ``ended`` all wordings of launchers for one class of ends."""
 
     literal: str | tuple[str, ...]
     """Looked for first, in every line, as it is: one of these strings must stand in the line. As short as it can be
@@ -56,16 +111,26 @@ class Line:
 
     of_peer: bool = False
     """It is the doing of another than who says it, and of whom is not said."""
+    ended: Ended | None = None
+    """The class of ends that it stands for; ``literal`` and ``pattern`` are then empty."""
     ahead_of: str = ""
     """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
 
     @classmethod
-    def of_exit_code(cls, codes: str, *, shows: Shows, why: str = "", told: str = "") -> Line:
-        """What launchers, shells and schedulers say of a process that ended with one of these ``codes``, an
-        expression."""
-        said = r"(?:exit ?code|return code) *[:=]? *\(?|^make(?:\[\d{1,3}\])?: \*\*\* .{1,300}\] Error "
-        literals = ("exitcode", "exit code", "return code = ", "] Error ")
-        return cls(literals, rf"(?:{said})(?:{codes})\b", shows, why, told)
+    def of_end(
+        cls,
+        ended: Ended,
+        *,
+        shows: Shows = "cause",
+        why: str = "",
+        told: str = "",
+        fix: str = "",
+        unless: str = "",
+        final: bool = False,
+        alone: bool = False,
+    ) -> Line:
+        """Return the entry for ends of processes of a class, as every launcher reports them."""
+        return cls((), "", shows, why, told, fix, unless, final=final, alone=alone, ended=ended)
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def _known(records: Sequence[tuple[float, str]], wordings: dict[str, tuple[Line,
     search, block = scanner.begin(), "\n".join(text for _, text in records).encode()
     for start, end, ways in scanner.lines(block, search):
         at, text = records[block.count(b"\n", 0, start)][0], block[start:end].decode(errors="replace")
-        for way in ways:
+        for way in (one for entry in ways for one in entry.on(text)):
             values = way.values(text)
             if values is not None:
                 yield KernelLine(way.check, way.line.shows, text[:TEXT], round(at, 1), values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from distdoctor.model.log_line import Shows
+from distdoctor.model.log_line import Reason, Shows
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,27 @@ class Who:
     """Seconds since the epoch by that host's clock; where a line has no date, of an unknown day."""
     task: int | None = None
     """The number that ``srun --label`` put before it: of a rank, or of the launcher of a whole node."""
+
+
+@dataclass(frozen=True)
+class ProcessExit:
+    """End of a process or a job, as its launcher or scheduler reports it."""
+
+    rank: int | None = None
+    host: str | None = None
+    code: int | None = None
+    """Exit code as reported: negative for a signal where Python reports it."""
+    signal: int | None = None
+    """The signal that ended it, also where the exit code stands for one."""
+    reason: Reason = ""
+    """The launcher's own reason; empty where it reports only the code or the signal."""
+    launcher: str = ""
+    """Who reports it, where that tells more: torchrun, deepspeed, srun, slurmstepd, mpirun, pals, kubectl."""
+    local_rank: int | None = None
+    pid: int | None = None
+    """Of the process, in torchrun's tables and where torchrun sends it a signal."""
+    tasks: str = ""
+    """The tasks of srun that ended so: ``3``, ``0-3,7``."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,8 @@ class Match:
     """Which ranks said the same."""
     count: int = 1
     """How often it stands in the logs."""
+    ended: ProcessExit | None = None
+    """The end that it reports, where a launcher wrote it."""
     compared: bool = False
     """No line of a log: what ranks say together and none of them alone."""
 
