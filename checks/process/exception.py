@@ -35,6 +35,7 @@ NEXT = (
     "--output-filename DIR, mpiexec -outfile-pattern and srun --output job-%t.log keep one each)",
     "",
 )
+CONTAINER = "what the container said last is in its own log (kubectl logs --previous)"
 LOG = (
     Line(("Error: ", "Exception: "), shows="exception"),
     Line(
@@ -64,18 +65,14 @@ LOG = (
         why="the exit code says nothing of the reason",
         unless="exit code 255 .{0,20}ssh",
     ),
-    Line.of_end(
-        Ended(("container failed",)),
-        shows="symptom",
-        why="what the container said last is in its own log (kubectl logs --previous)",
-    ),
+    Line.of_end(Ended(("container failed",)), shows="symptom", why=CONTAINER),
     Line.of_end(
         Ended(("ends its ranks",)),
         shows="symptom",
         why="DeepSpeed's launcher ends all ranks of its node when one has failed, or when it is ended itself",
     ),
     Line.of_end(
-        Ended(signals=(6,)),
+        Ended(signals=(6,), launchers=("torchrun",)),
         shows="symptom",
         why="an error in native code that nobody catches ends so; its text is above it",
     ),

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 
 from distdoctor.model.facts.logs import ProcessExit
@@ -83,7 +84,8 @@ class Wording:
         """The ends that ``text`` reports in this wording, each with the values of its match."""
         if self._unless is not None and self._unless.search(text):
             return
-        for match in self._pattern.finditer(text):
+        each = self._pattern.finditer(text)
+        for match in each if "code" in self._pattern.groupindex else islice(each, 1):
             groups = {name: value for name, value in match.groupdict().items() if value}
             end = self._end(groups)
             marks = {name: "yes" for name, signals in self.marks if end.signal in signals}
@@ -139,7 +141,7 @@ TORCHRUN = (
         marks=_SENT,
         launcher="torchrun",
     ),
-    Wording("(SIG", r"Signal (?P<signal>\d{1,2}) \(SIG", marks=_SENT),
+    Wording("(SIG", r"Signal (?P<signal>\d{1,2}) \(SIG", marks=_SENT, launcher="torchrun"),
     Wording(
         "closing signal",
         r"(?:Sending process (?P<process>\d{1,10}) )?closing signal (?:Signals\.)?(?P<name>SIG[A-Z]{2,5})",

@@ -101,7 +101,7 @@ def ends(wording: Wording, entries: Sequence[Known], text: str) -> list[KnownEnd
         KnownEnd(entry, wording, text, end, values)
         for end, values in wording.read(text)
         for entry in entries
-        if entry.line.ended is not None and entry.line.ended.has(end.reason, end.code, end.signal)
+        if entry.line.ended is not None and entry.line.ended.has(end.reason, end.code, end.signal, end.launcher)
         if not entry._is_void(text)
     ]
 

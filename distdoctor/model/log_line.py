@@ -61,10 +61,12 @@ class Ended:
     codes: tuple[int, ...] = ()
     failed: bool = False
     """Also every exit code above 0 that stands for no signal."""
+    launchers: tuple[str, ...] = ()
+    """Only what these report; empty: what any does."""
 
-    def has(self, reason: Reason, code: int | None, signal: int | None) -> bool:
+    def has(self, reason: Reason, code: int | None, signal: int | None, launcher: str = "") -> bool:
         """Return whether an end with this reason, exit code and signal is in the class."""
-        if reason not in self.reasons:
+        if reason not in self.reasons or (self.launchers and launcher not in self.launchers):
             return False
         if not (self.signals or self.codes or self.failed):
             return True
