@@ -39,7 +39,7 @@ from distdoctor.logs.places import Places
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match, ProcessExit, Who
 from distdoctor.model.log_line import Line
 from distdoctor.model.sanitize import encodable
 
@@ -208,11 +208,11 @@ class Collector:
         part_of, written = encodable(source.part_of), _written(source)
         self._sources.append(replace(log.source(), part_of=part_of, written=written))
 
-    def _hear(self, name: str, who: Who, text: str) -> None:
+    def _hear(self, name: str, who: Who, text: str, ended: Sequence[ProcessExit]) -> None:
         self._settings.take(who, text)
         self._watchdogs.take(who, text)
         self._roll.take(name, text)
-        self._exits.take(name, who, text)
+        self._exits.take(name, who, text, ended)
 
     def _left_out(self) -> list[str]:
         """Which dumps are not compared, and why."""

@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from distdoctor.logs.rank_list import rank_list
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import ProcessExit, Who
 
 LITERALS = (
-    " closing signal SIG",
     "Failures:\n",
     "Failures:\r",
     "]:\n",
     "]:\r",
     "host      : ",
     " (local_rank: ",
-    "exitcode  : ",
-    "srun: error: ",
-    "mpirun noticed that process rank ",
-    "Process name: [[",
     "nproc",
     "; will restart worker group",
     "Connection closed by peer",
@@ -36,19 +31,10 @@ LITERALS = (
     "collective operation timeout",
     "Timed out waiting",
 )
-_SIGNALLED = re.compile(r"Sending process (?P<pid>\d{1,10}) closing signal SIG")
 _HOST = re.compile(r"\bhost {6}: (?P<host>[\w.:-]{1,253})$")
 _NUMBER = re.compile(r"\[(?P<number>\d{1,6})\]:$|Failures:$")
 _HEAD = -1
 _RANK = re.compile(r"\brank +: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
-_EXIT = re.compile(r"\bexitcode +: (?P<code>-?\d{1,4}) \(pid: (?P<pid>\d{1,10})\)")
-_ENDED = re.compile(
-    r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<task>\d{1,6})(?P<more>[-,\d]{0,400}): "
-    r"(?:Exited with exit code (?P<code>\d{1,3})|(?P<aborted>Aborted)\b|\w)"
-    r"|mpirun noticed that process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<node>\S{1,253}) exited on "
-    r"signal (?P<signal>\d{1,2})|Process name: \[\[\d{1,6},\d{1,6}\],(?P<first>\d{1,6})\]"
-)
-"""What srun says of each task, and mpirun of the first process that a signal, or an error of its own, has ended."""
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
 LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
 """What a rank says when another has left (``gone``), or does not come."""
@@ -109,8 +95,8 @@ class Exits:
         self._ended: dict[str, tuple[int, str, str] | None] = {}
         """By file who ended first by srun's or mpirun's account: rank, host, exit code; None where it does not tell."""
 
-    def take(self, name: str, who: Who, text: str) -> None:
-        """A line of the file ``name``, where it is one of them."""
+    def take(self, name: str, who: Who, text: str, ended: Sequence[ProcessExit]) -> None:
+        """Take a line of the file ``name`` that may be of a table, or reports ends."""
         self._agents = self._agents or "elastic" in text or "torchrun" in text
         if number := _NUMBER.match(text):
             self._launches[name].numbers.append(int(number["number"] or _HEAD))
@@ -120,21 +106,29 @@ class Exits:
             launch, rank = self._launches[name], (int(row["rank"]), int(row["local"]))
             launch.rank = rank
             launch.hosts[rank[0] - rank[1]] = launch.host
-        elif told := _EXIT.search(text):
-            launch = self._launches[name]
-            if launch.rank is not None and len(launch.rows) < MOST:
-                launch.rows[int(told["pid"])] = (*launch.rank, told["code"])
-            launch.rank = None
-        elif sent := _SIGNALLED.search(text):
-            self._launches[name].signalled.add(int(sent["pid"]))
-        elif ended := _ENDED.search(text):
-            self._ended.setdefault(name, _first(ended))
+        elif any(self._take_end(name, end) for end in ended):
+            pass
         elif each := _EACH.search(text):
             self._launches[name].each = int(each["each"])
         elif "; will restart worker group" in text:
             self._launches[name] = _Launch(each=self._launches[name].each)
         else:
             self._hear(who, text)
+
+    def _take_end(self, name: str, end: ProcessExit) -> bool:
+        """Take an end that a launcher reports in the file ``name``; return whether it says anything of the order."""
+        if end.pid is not None and end.reason == "sent by launcher":
+            self._launches[name].signalled.add(end.pid)
+        elif end.pid is not None and end.launcher == "torchrun":
+            launch = self._launches[name]
+            if launch.rank is not None and len(launch.rows) < MOST:
+                launch.rows[end.pid] = (*launch.rank, str(end.code))
+            launch.rank = None
+        elif (end.launcher == "srun" and end.host) or (end.launcher == "mpirun" and end.rank is not None):
+            self._ended.setdefault(name, _first(end))
+        else:
+            return False
+        return True
 
     def _hear(self, who: Who, text: str) -> None:
         lost, raised = (self._lost, self._raised) if who.rank is not None else self._locals
@@ -196,13 +190,13 @@ def _by_itself(launch: _Launch) -> list[tuple[int, str]]:
     return ended if len(ended) == 1 else []
 
 
-def _first(ended: re.Match[str]) -> tuple[int, str, str] | None:
-    if ended["first"]:
-        return int(ended["first"]), "", "other than 0"
-    if ended["signal"]:
-        return int(ended["rank"]), f" on {ended['node']}", f"-{ended['signal']}"
-    code = "-6" if ended["aborted"] else ended["code"]
-    return None if ended["more"] or not code else (int(ended["task"]), f" on {ended['host']}", code)
+def _first(end: ProcessExit) -> tuple[int, str, str] | None:
+    """Return rank, host and exit code of the one process that a report is about; None where it is about several."""
+    where = f" on {end.host}" if end.host else ""
+    if end.rank is not None:
+        return end.rank, where, "other than 0" if end.signal is None else f"-{end.signal}"
+    code = -6 if end.code is None and end.signal == 6 else end.code
+    return (int(end.tasks), where, str(code)) if code is not None and end.tasks.isdecimal() else None
 
 
 def _left(launch: _Launch) -> list[int]:

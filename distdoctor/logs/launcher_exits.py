@@ -3,8 +3,8 @@
 Every wording of theirs stands here and nowhere else; the checks classify the :class:`ProcessExit` that it yields.
 
 Named groups of an expression: ``code`` is an exit code, ``signal`` a signal's number, ``name`` its name (SIGKILL),
-``word`` the text that a shell, the kernel or SLURM has for it; ``process`` and ``agent`` are a pid and a local rank that only
-the ProcessExit gets. All other groups become values of the match.
+``word`` the text that a shell or SLURM has for it; ``process`` and ``agent`` are a pid and a local rank that only the
+ProcessExit gets. All other groups become values of the match.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ SHELL = (
         "egmentation fault",
         "(?P<word>[Ss]egmentation fault)",
         unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation|killed by signal: "
-        "|(?:could|may|might) be caused|error: pyxis: ",  # enroot's hooks while they make the container: no rank runs yet
+        "|(?:could|may|might) be caused|error: pyxis: ",  # enroot's hooks: no rank runs yet
     ),
     Wording("Aborted", r"(?:line \d+: +\d+ +|^)(?P<word>Aborted)\b(?: {2,}| *\(core|$)"),
     Wording("Terminated", r"(?:line \d+: +\d+ +|^|[\]\\|%\d])(?P<word>Terminated)\b(?: {2,}|$)"),
@@ -273,6 +273,7 @@ SLURM = (
         "Out Of Memory",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
         "out of memory",
+        launcher="srun",
     ),
     Wording(("oom_kill event", "oom-kill event"), "oom.kill event", "out of memory"),
     Wording(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit"), "", "out of memory"),
@@ -326,6 +327,13 @@ SLURM = (
         "cancelled",
     ),
     Wording("Job has been cancelled", "", "cancelled"),
+    # What the tasks of the step had still to write comes after it
+    Wording(
+        ("Terminating StepId=", "Force Terminated StepId="),
+        "^srun: (?:Terminating StepId=|Force Terminated StepId=)",
+        "sent by launcher",
+        launcher="srun",
+    ),
 )
 MPI = (
     # Open MPI and PRRTE
@@ -495,7 +503,7 @@ SERVICES = (
         r"|terminated|done|failed)\b.{0,40}(?:\bwith (?:exit )?status|exit_status=|\brc=)[: ]?[1-9]"
         r"|\b(?:[Jj]ob|[Rr]un|[Tt]raining)\b.{0,60}\b(?:state|[Ss]tatus)(?:=|: )FAILED\b"
         r"|^wandb: .{0,80}(?:\(failed |Program failed with code )[1-9]"
-        r"|(?:^|: )exit status (?!137)[1-9]\d{0,2}$|^Job 'raysubmit_\w{1,40}' failed",
+        r"|(?:^|: )exit status (?!137)(?P<code>[1-9]\d{0,2})$|^Job 'raysubmit_\w{1,40}' failed",
         "failed",
     ),
 )
@@ -503,13 +511,14 @@ CHILDREN = (
     # subprocess of Python's library, with which launchers start their ranks; 255 is ssh's own
     Wording(
         "CalledProcessError: ",
-        r"returned non-zero exit status (?!255)\d+|died with <Signals\.SIG(?:TERM|ABRT|INT|HUP|PIPE|USR[12]|QUIT)",
+        r"returned non-zero exit status (?!255)(?P<code>\d{1,3})"
+        r"|died with <Signals\.SIG(?:TERM|ABRT|INT|HUP|PIPE|USR[12]|QUIT)",
         "failed",
         unless=r"^[\w.]{1,200}(?:Error|Exception): [\w.]{0,80}CalledProcessError: ",  # the program's own, which says so
     ),
     Wording(
-        "returned non-zero exit status",
-        r"^\s{0,8}(?:[^ ]{0,40}['\]]+ )?returned non-zero exit status (?!0|255)\d+\.",  # of a command that was wrapped
+        "returned non-zero exit status",  # of a command that was wrapped
+        r"^\s{0,8}(?:[^ ]{0,40}['\]]+ )?returned non-zero exit status (?!0|255)(?P<code>\d{1,3})\.",
         "command failed",
     ),
 )

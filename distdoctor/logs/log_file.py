@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import alive, attribution, calls, ending, flushed, program_text, tracebacks, whose
+from distdoctor.logs import alive, attribution, calls, ending, flushed, program_text, scanner, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
-from distdoctor.model.facts.logs import LogSource, Match, Who
+from distdoctor.model.facts.logs import LogSource, Match, ProcessExit, Who
 from distdoctor.model.sanitize import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
@@ -41,21 +41,21 @@ class LogFile:
         self,
         name: str,
         kind: str,
-        scanner: Scanner,
+        searched: Scanner,
         keep: Callable[[Match], None],
         exceptions: str = "",
         since: float | None = None,
-        hear: Callable[[Who, str], None] | None = None,
+        hear: Callable[[Who, str, Sequence[ProcessExit]], None] | None = None,
         place: Callable[[Who, str], None] | None = None,
         shown: str | None = None,
     ) -> None:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
-        self._scanner, self._exceptions, self._tries = scanner, exceptions, Tries()
+        self._scanner, self._exceptions, self._tries = searched, exceptions, Tries()
         self._kept_by = keep
         self._file, self._tail, self._open = attribution.of_file(shown or self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
-        self._search = scanner.begin()
+        self._search = searched.begin()
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
@@ -147,15 +147,15 @@ class LogFile:
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text = line.text
-        known = [one for entry in known for one in entry.on(text)]
+        known, ended = scanner.read(known, text)
         quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
         echoed = not quoted and program_text.is_echoed(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
         if not quoted:
-            self._tries.hear(line.who, text)
+            self._tries.hear(line.who, text, ended)
             if self._hear is not None:
-                self._hear(line.who, text)
+                self._hear(line.who, text, ended)
         known = _believed(known, text, context, at, quoted=quoted, echoed=echoed)
         told_so = None if quoted or echoed else tracebacks.exception(text)
         uncaught = told_so is not None and flushed.is_uncaught(context, at)
@@ -192,9 +192,7 @@ class LogFile:
     def _known(self, text: str) -> list[Known]:
         """The wordings that know this line."""
         found = self._scanner.lines(text.encode(), self._scanner.begin())
-        return [
-            one for _, _, known in found for entry in known for one in entry.on(text) if one.values(text) is not None
-        ]
+        return [one for _, _, known in found for one in scanner.read(known, text)[0] if one.values(text) is not None]
 
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
         """An exception that no wording knows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -48,10 +48,6 @@ class Known:
     end: ProcessExit | None = None
     """The end that a launcher reports in the line."""
 
-    def on(self, text: str) -> list[Known]:
-        """Return what of it may be in ``text``."""
-        return [self]
-
     def values(self, text: str) -> dict[str, str] | None:
         """The values in ``text``, None where it is not this wording."""
         match = self._pattern.search(text)
@@ -65,6 +61,13 @@ class Known:
         """Whether all of it is in ``text``."""
         return any(literal in text for literal in self.line.literals) and self.values(text) is not None
 
+    def takes(self, end: ProcessExit, text: str) -> bool:
+        """Return whether the end that ``text`` reports is in its class."""
+        ended = self.line.ended
+        return (
+            ended is not None and ended.has(end.reason, end.code, end.signal, end.launcher) and not self._is_void(text)
+        )
+
     def _is_void(self, text: str) -> bool:
         return self._unless is not None and self._unless.search(text) is not None
 
@@ -77,45 +80,45 @@ class Known:
         return re.compile(self.line.unless) if self.line.unless else None
 
 
-class KnownEnd(Known):
-    """A launcher's wording of an end in ``text``, which a check takes."""
+class Ends(Known):
+    """A launcher's wording, and the entries of checks that take ends for its reason."""
 
-    def __init__(self, entry: Known, wording: Wording, text: str, end: ProcessExit, values: dict[str, str]) -> None:
-        super().__init__(entry.check, entry.line, end)
-        self._entry, self._wording, self._text, self._values = entry, wording, text, values
+    def __init__(self, wording: Wording, takers: Sequence[Known]) -> None:
+        super().__init__("", Line(wording.literal))
+        self.wording, self.takers = wording, takers
+
+
+class KnownEnd(Known):
+    """End of a process in ``text`` that a launcher reports and a check takes."""
+
+    def __init__(self, taker: Known, entry: Ends, text: str, end: ProcessExit, values: dict[str, str]) -> None:
+        super().__init__(taker.check, taker.line, end)
+        self._taker, self._entry, self._text, self._values = taker, entry, text, values
 
     def values(self, text: str) -> dict[str, str] | None:
         """The values in ``text``, None where it reports no such end."""
         if text == self._text:
             return dict(self._values)
-        return next((one.values(text) for one in ends(self._wording, (self._entry,), text)), None)
+        found, _ = read([Ends(self._entry.wording, [self._taker])], text)
+        return found[0].values(text) if found else None
 
     def is_in(self, text: str) -> bool:
         """Whether all of it is in ``text``."""
-        return any(literal in text for literal in self._wording.literals) and self.values(text) is not None
+        return any(literal in text for literal in self._entry.wording.literals) and self.values(text) is not None
 
 
-def ends(wording: Wording, entries: Sequence[Known], text: str) -> list[KnownEnd]:
-    """Return what ``entries`` make of the ends that ``text`` reports in this wording."""
-    return [
-        KnownEnd(entry, wording, text, end, values)
-        for end, values in wording.read(text)
-        for entry in entries
-        if entry.line.ended is not None and entry.line.ended.has(end.reason, end.code, end.signal, end.launcher)
-        if not entry._is_void(text)
-    ]
-
-
-class Ends(Known):
-    """A launcher's wording, and the entries of checks that take ends for its reason."""
-
-    def __init__(self, wording: Wording, entries: Sequence[Known]) -> None:
-        super().__init__("", Line(wording.literal))
-        self._wording, self._entries = wording, entries
-
-    def on(self, text: str) -> list[Known]:
-        """Return what of it may be in ``text``."""
-        return [*ends(self._wording, self._entries, text)]
+def read(entries: Iterable[Known], text: str) -> tuple[list[Known], list[ProcessExit]]:
+    """Return the wordings of checks that may be in ``text``, and the ends that launchers report in it."""
+    known: list[Known] = []
+    ended: list[ProcessExit] = []
+    for entry in entries:
+        if not isinstance(entry, Ends):
+            known.append(entry)
+            continue
+        for end, values in entry.wording.read(text):
+            ended.append(end)
+            known += [KnownEnd(one, entry, text, end, values) for one in entry.takers if one.takes(end, text)]
+    return known, ended
 
 
 class Scanner:

@@ -22,7 +22,7 @@ from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
 from distdoctor.logs.flushed import first_step
 from distdoctor.logs.tracebacks import HEAD
-from distdoctor.model.facts.logs import Match, Who
+from distdoctor.model.facts.logs import Match, ProcessExit, Who
 
 _Launcher = tuple[str | None, int | None]
 _Process = tuple[str | None, int | None, int]
@@ -32,8 +32,6 @@ LITERALS = (
     "Setting OMP_NUM_THREADS environment variable",  # torch/distributed/run.py, at every start
     "] WORLD INFO DICT: ",  # deepspeed/launcher/launch.py
     "values were not passed to `accelerate launch`",
-    "Terminating StepId=",
-    "Force Terminated StepId=",
     "NCCL version ",
     "distributed: GLOBAL_RANK: ",
     "All distributed processes registered",
@@ -42,17 +40,6 @@ STEPS = 3
 """Different lines with steps that a job which works has written at least."""
 LOOKED_AT = 256 << 10
 """Bytes between two known lines in which they are looked for."""
-_ENDED = re.compile(r"ChildFailedError|\bfailed \(exitcode: -?\d|\bexits with return code = -?[1-9]")
-"""The launcher of a node tells so when its processes are gone: of torchrun, of DeepSpeed."""
-_FAILED = re.compile(r"failed \(exitcode: -?\d{1,10}\) local_rank: \d")
-"""Of torchrun, once for each start of its ranks (_poll() in torch/distributed/elastic/multiprocessing/api.py)."""
-_SENDS = re.compile(r"Sending process \d{1,10} closing signal ")
-"""Of torchrun, to ranks that live: where its ranks had failed before, they were started again."""
-_TAKEN = re.compile(
-    r"\*\*\* (?:JOB|STEP) \S{1,40} ON .{1,120} CANCELLED AT .{1,60} DUE TO (?:PREEMPTION|NODE FAIL|JOB REQ)"
-)
-"""SLURM's word of a job that it may queue again. Until it ends it may go on for its time of grace: its steps tell no
-new try, only a launcher that is started, or a log that goes on so much later."""
 _BY_SLURM = re.compile(r"(?:srun|slurmstepd\S{0,64}): |\*\*\* ")
 GRACE = 3600
 """Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
@@ -65,8 +52,6 @@ _START = re.compile(
 )
 
 
-_STOPPED = re.compile(r"srun: (?:Terminating StepId=|Force Terminated StepId=)")
-"""Of srun, when it ends all tasks of a step. What they had still to write comes after it."""
 _SET_UP = re.compile(
     r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"
     r"[Ii]nitializing distributed: GLOBAL_RANK: |All distributed processes registered"
@@ -199,9 +184,9 @@ class Tries:
         said = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
         return bool(said) and numbers < before
 
-    def hear(self, who: Who, text: str) -> None:
-        """A line that has a literal in it."""
-        if _STOPPED.match(text):
+    def hear(self, who: Who, text: str, ended: Iterable[ProcessExit] = ()) -> None:
+        """Take a line that has a literal in it, and the ends that it reports."""
+        if any(end.launcher == "srun" and end.reason == "sent by launcher" for end in ended):
             self._ended = self._taken = self._stopped = True
             self._by_hand = None
         if _START.search(text) is None and not (self._taken and _SET_UP.search(text)):
@@ -224,7 +209,7 @@ class Tries:
         before = sum(line < match.line for lines in self._failed.values() for line in lines)
         if match.who.pid is not None:
             self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
-        if "ChildFailedError" in match.text:
+        if _is_summary(match):
             self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
         if before:  # what was said before and after it is not the same
             match = replace(match, values={**match.values, "after": str(before)})
@@ -237,13 +222,13 @@ class Tries:
                 self._awaited = set()
             self._ended = self._started = self._taken = self._stopped = False
             self._steps.clear()
-        if _TAKEN.search(match.text):
+        if _is_taken(match):
             self._ended = self._taken = True
             self._taken_at = _time(
                 line for piece in reversed(self._before) for line in reversed(piece.splitlines()[-TIMED:])
             )
             self._step = first_step(line for piece in reversed(self._before) for line in reversed(piece.splitlines()))
-        if _ENDED.search(match.text):
+        if _is_end(match):
             self._ended = True
             self._by_hand = None
             self._up.add((match.who.host, match.who.task))
@@ -256,11 +241,11 @@ class Tries:
 
     def _of_launcher(self, launcher: _Process, match: Match) -> None:
         """What torchrun may say of its ranks."""
-        if _FAILED.search(match.text):
+        if _is_of_agent(match):
             lines = self._failed.setdefault(launcher, [])
             lines += [match.line] if match.line not in lines else []
             self._sent.pop(launcher, None)
-        elif launcher in self._failed and _SENDS.search(match.text):
+        elif launcher in self._failed and _sends(match):
             self._sent[launcher] = [match.line]
 
     def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
@@ -276,6 +261,35 @@ class Tries:
     @property
     def _begun(self) -> bool:
         return self._started or (len(self._steps) >= STEPS and not self._taken)
+
+
+def _is_summary(match: Match) -> bool:
+    """Return whether it is the head of torchrun's table of failures."""
+    return match.ended is not None and match.ended.launcher == "torchrun" and match.ended.reason == "failed"
+
+
+def _is_end(match: Match) -> bool:
+    """Return whether the launcher of a node reports that its processes are gone: torchrun, DeepSpeed."""
+    return (
+        _is_summary(match) or _is_of_agent(match) or (match.ended is not None and match.ended.launcher == "deepspeed")
+    )
+
+
+def _is_of_agent(match: Match) -> bool:
+    """Return whether torchrun reports that its ranks failed, which it does once for each start of them (_poll() in
+    torch/distributed/elastic/multiprocessing/api.py)."""
+    return match.ended is not None and match.ended.launcher == "torchrun" and match.ended.local_rank is not None
+
+
+def _sends(match: Match) -> bool:
+    """Return whether torchrun ends ranks that live: where ranks had failed before, they were started again."""
+    return match.ended is not None and match.ended.reason == "sent by launcher" and match.ended.pid is not None
+
+
+def _is_taken(match: Match) -> bool:
+    """Return whether SLURM ends a job that it may queue again. Until it ends it may go on for its time of grace: its
+    steps tell no new try, only a launcher that is started, or a log that goes on so much later."""
+    return match.ended is not None and match.ended.launcher == "slurmstepd"
 
 
 def _time(lines: Iterable[bytes]) -> float | None:

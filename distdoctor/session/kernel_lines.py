@@ -42,13 +42,13 @@ async def look_again(recorder: Recorder) -> None:
 
 
 def _known(records: Sequence[tuple[float, str]], wordings: dict[str, tuple[Line, ...]]) -> Iterator[KernelLine]:
-    from distdoctor.logs.scanner import Scanner  # only where there is a log to search
+    from distdoctor.logs.scanner import Scanner, read  # only where there is a log to search
 
     scanner = Scanner(wordings)
     search, block = scanner.begin(), "\n".join(text for _, text in records).encode()
     for start, end, ways in scanner.lines(block, search):
         at, text = records[block.count(b"\n", 0, start)][0], block[start:end].decode(errors="replace")
-        for way in (one for entry in ways for one in entry.on(text)):
+        for way in read(ways, text)[0]:
             values = way.values(text)
             if values is not None:
                 yield KernelLine(way.check, way.line.shows, text[:TEXT], round(at, 1), values)
