@@ -4,7 +4,6 @@ of ft_launcher one that sends no heartbeat in time. Pure."""
 from __future__ import annotations
 
 import calendar
-import re
 from collections.abc import Iterable
 from time import strptime
 
@@ -13,8 +12,7 @@ from distdoctor.model.facts.logs import Match
 PATIENCE = 29
 """Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
-_SIGKILL = re.compile(r"exit ?code *[:=]? *\(?(?:-9|137)\b|[Ss]ignal 9\b|SIGKILL|\bKilled\b")
-_KILLED = re.compile(r"\bexitcode *: -9\b|\bSignal 9 \(")
+SIGKILL = 9
 
 
 def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
@@ -26,9 +24,7 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
         table = match.source, match.who.host
         first[table] = min(time, first.get(table, time))
     return [
-        match
-        for match, time in rows
-        if _KILLED.search(match.text) and time - first[match.source, match.who.host] >= PATIENCE
+        match for match, time in rows if _is_killed(match) and time - first[match.source, match.who.host] >= PATIENCE
     ]
 
 
@@ -40,7 +36,7 @@ def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         if "monitor" in match.values:
             monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
-        elif match.shows == "end" and _SIGKILL.search(match.text):
+        elif match.shows == "end" and _is_killed(match):
             killed.setdefault(match.source, []).append(match)
     return [
         match
@@ -48,6 +44,10 @@ def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
         if source in monitors and monitors[source] < min(one.line for one in own)
         for match in own
     ]
+
+
+def _is_killed(match: Match) -> bool:
+    return match.ended is not None and match.ended.signal == SIGKILL
 
 
 def _time(match: Match) -> float | None:

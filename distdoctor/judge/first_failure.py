@@ -18,8 +18,8 @@ from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logg
 from distdoctor.model.facts.logs import LogFacts, Match, Who
 
 BECAUSE = "it was raised because of what stands above it"
-_ABORTED = re.compile(r"-6\b|SIGABRT")
-"""How one ends that waits in vain for another, with NCCL."""
+SIGABRT = 6
+"""It ends a rank that waits in vain for another, with NCCL."""
 NEAR = 600
 """Lines within which exceptions belong to one death."""
 TIDIES = re.compile(
@@ -200,7 +200,7 @@ def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]
 def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Match]:
     """``raised`` without what the first rank to fail had caught, where a signal ended it; others caught the same."""
     ended = [row.who for row in rows]
-    if any(row.shows != "end" or _ABORTED.search(row.text) for row in rows):
+    if any(row.shows != "end" or (row.ended and row.ended.signal == SIGABRT) for row in rows):
         return [*raised]
     own = {
         (match.exception, match.values.get("message"))

@@ -126,7 +126,9 @@ def _last_of(own: Iterable[Match], count: str) -> int:
 
 def _ended(match: Match) -> bool:
     """Whether it shows that a try came to its end, whatever did that."""
-    return "row" in match.values or "by_hand" in match.values or "ChildFailedError" in match.text
+    end = match.ended
+    summary = end is not None and end.launcher == "torchrun" and end.reason == "failed"
+    return summary or "row" in match.values or "by_hand" in match.values
 
 
 def _number(match: Match, count: str) -> int:

@@ -18,7 +18,6 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 """How a line begins that a program's logger wrote: the program goes on, for the time being."""
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """How one begins that does not take itself for a failure."""
-_BY_ITSELF = re.compile(r"exitcode *: [1-9]")
 LAST_WORDS = 30
 """Lines that a log has at the most behind what its program wrote of its own end."""
 ACCOUNT = 150
@@ -168,7 +167,9 @@ def _worked(source: LogSource, match: Match) -> bool:
 def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
     """Whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by itself."""
     rows = [
-        one.who for one in every if one.values.get("row") and one.source != match.source and _BY_ITSELF.search(one.text)
+        one.who
+        for one in every
+        if one.values.get("row") and one.source != match.source and one.ended and (one.ended.code or 0) > 0
     ]
     ranks, local = {row.rank for row in rows} - {None}, {(row.local_rank, row.host) for row in rows}
     if match.who.rank is not None:
@@ -178,12 +179,8 @@ def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
     return bool(own) and (match.who.host in own or (match.who.host is None and len(hosts) == 1))
 
 
-_LAUNCHER = re.compile(
-    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]|Process name: \["
-    r"|(?:[Ee]xited with (?:exit )?code |\bexit (?:code|status)\W{0,3}|\] Error )(?!130\b|143\b)[1-9]"
-)
-"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's; srun, CI, make. What was told to end
-when the job was done, as a monitor of it, has failed in nothing."""
+TOLD_TO_END = (130, 143)
+"""Exit codes of what was told to end when the job was done, as a monitor of it: it has failed in nothing."""
 _FATAL = re.compile(
     r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
     r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called |mpirun noticed |MPI_ABORT |Aborted\b|Terminated$"
@@ -193,7 +190,12 @@ _FATAL = re.compile(
 
 
 def _ends(match: Match) -> bool:
-    return _LAUNCHER.search(match.text) is not None or by_scheduler(match)
+    """Return whether a launcher reports that a job ended."""
+    end = match.ended
+    if end is None:
+        return False
+    ended = end.launcher in ("torchrun", "deepspeed") or end.reason in ("gave up", "first to fail")
+    return ended or ((end.code or 0) != 0 and end.code not in TOLD_TO_END) or by_scheduler(match)
 
 
 def by_scheduler(match: Match) -> bool:
