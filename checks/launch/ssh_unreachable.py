@@ -22,7 +22,7 @@ See also
 launch/srun-step-blocked
 """
 
-from distdoctor.check_api import Line
+from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -30,6 +30,7 @@ NEXT = (
     "whether ssh works without a password",
     "ssh -o BatchMode=yes HOST hostname",
 )
+DAEMON = "a daemon of mpirun that cannot be started, or cannot reach back, looks the same"
 LOG = (
     Line(
         "returned non-zero exit status 255",
@@ -87,13 +88,6 @@ LOG = (
         told="pdsh, which the launcher starts the others with, is not installed",
         fix="Install pdsh on the first node, or let DeepSpeed start the nodes otherwise (--launcher).",
     ),
-    Line(
-        (
-            "unable to reliably start one or more daemons",
-            "daemon has unexpectedly failed after launch",
-            "lost communication with a remote daemon",
-        ),
-        shows="symptom",
-        why="a daemon of mpirun that cannot be started, or cannot reach back, looks the same",
-    ),
+    Line("unable to reliably start one or more daemons", shows="symptom", why=DAEMON),
+    Line.of_end(Ended(("daemon lost",)), shows="symptom", why=DAEMON),
 )

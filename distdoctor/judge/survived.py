@@ -58,7 +58,9 @@ def _is_death(match: Match, source: LogSource) -> bool:
     """Whether ``match`` shows the end of a process that had not said that the job is done."""
     if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
-    told = match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text)
+    told = (
+        match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text) or _reports(match)
+    )
     return bool(told) and source.known < last_line(match)
 
 
@@ -183,10 +185,18 @@ TOLD_TO_END = (130, 143)
 """Exit codes of what was told to end when the job was done, as a monitor of it: it has failed in nothing."""
 _FATAL = re.compile(
     r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
-    r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called |mpirun noticed |MPI_ABORT |Aborted\b|Terminated$"
-    r"|Job '\S{1,80}' failed|.{0,80}(?:Watchdog caught|terminated with exception|entire process down)"
+    r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called "
+    r"|.{0,80}(?:Watchdog caught|terminated with exception|entire process down)"
 )
 """How a line begins of who starts programs and sees them end, or of a process that ends itself."""
+
+
+def _reports(match: Match) -> bool:
+    """Return whether who started a process reports that it gave up, failed, or was ended by SIGABRT or SIGTERM."""
+    end = match.ended
+    return end is not None and (
+        end.reason in ("gave up", "failed") or (not (end.reason or end.launcher) and end.signal in (6, 15))
+    )
 
 
 def _ends(match: Match) -> bool:

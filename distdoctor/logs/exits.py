@@ -14,15 +14,17 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from distdoctor.logs.launcher_exits import TABLE_HOST, TABLE_RANK
 from distdoctor.logs.rank_list import rank_list
 from distdoctor.model.facts.logs import ProcessExit, Who
 
+HOST = "host      : "
 LITERALS = (
     "Failures:\n",
     "Failures:\r",
     "]:\n",
     "]:\r",
-    "host      : ",
+    HOST,
     " (local_rank: ",
     "nproc",
     "; will restart worker group",
@@ -31,10 +33,8 @@ LITERALS = (
     "collective operation timeout",
     "Timed out waiting",
 )
-_HOST = re.compile(r"\bhost {6}: (?P<host>[\w.:-]{1,253})$")
 _NUMBER = re.compile(r"\[(?P<number>\d{1,6})\]:$|Failures:$")
 _HEAD = -1
-_RANK = re.compile(r"\brank +: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
 LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
 """What a rank says when another has left (``gone``), or does not come."""
@@ -100,9 +100,9 @@ class Exits:
         self._agents = self._agents or "elastic" in text or "torchrun" in text
         if number := _NUMBER.match(text):
             self._launches[name].numbers.append(int(number["number"] or _HEAD))
-        elif host := _HOST.search(text):
+        elif HOST in text and (host := TABLE_HOST.search(text)):
             self._launches[name].host = host["host"]
-        elif row := _RANK.search(text):
+        elif row := TABLE_RANK.search(text):
             launch, rank = self._launches[name], (int(row["rank"]), int(row["local"]))
             launch.rank = rank
             launch.hosts[rank[0] - rank[1]] = launch.host

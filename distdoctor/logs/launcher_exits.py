@@ -132,6 +132,13 @@ def _signal_of(code: int) -> int | None:
     return code - CODE if code - CODE in MEANT else None
 
 
+TABLE_RANK = re.compile(r"\brank\s*: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
+TABLE_HOST = re.compile(r"\bhost\s*: (?P<host>[\w.:-]{1,253})")
+TABLE_TIME = re.compile(r"\btime\s*: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
+TABLE_CODE = b"exitcode"
+TABLE_ROOT = b"Root Cause (first observed failure)"
+"""Rows of torchrun's table of failures (ChildFailedError), in the order in which they stand in an entry, and the head
+of the entry of the first rank to fail."""
 TORCHRUN = (
     # torch/distributed/elastic/multiprocessing: what the agent says of each rank, the table's rows, its own signals
     Wording(

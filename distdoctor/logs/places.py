@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from distdoctor.logs.launcher_exits import TABLE_RANK
 from distdoctor.model.facts.logs import Match, Who
 from distdoctor.model.launch_settings import STANDALONE
 
@@ -44,7 +45,6 @@ _NODES = re.compile(
 (where one node is enough, more may come)."""
 _LAUNCH = re.compile(r"\b(?:torchrun|torch\.distributed\.(?:launch|run))\s(?=.*--?nproc[-_]per[-_]node)")
 _ANOTHER_COUNT = re.compile(r"nnodes|rdzv|\\\s*$|\$|node[-_]rank")
-_ROW = re.compile(r"\brank\s*: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4})\)")
 _DEEPSPEED = re.compile(r"\bnnodes=\d{1,5}, num_local_procs=(?P<each>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
 _ELASTIC = re.compile(r"\bglobal_ranks=\[(?P<first>\d{1,6})[\],]")
 _PROMPT = re.compile(r"^(?:\([\w.-]{1,60}\) ?){0,3}\[?[\w.-]{1,32}@(?P<host>[\w.-]{1,64})[: ][^#$]{0,200}[#$] ")
@@ -71,7 +71,7 @@ class Places:
         """One line."""
         if who.host and who.pid is not None and len(self._hosts) < MOST:
             self._hosts.add(who.host)  # what stands before a line without a process may be any word
-        row = _ROW.search(text)
+        row = TABLE_RANK.search(text)
         if row is not None:
             self._first.setdefault(None, set()).add(int(row["rank"]) - int(row["local"]))
         self.agents |= "elastic" in text or "torchrun" in text

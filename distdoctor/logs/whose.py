@@ -8,21 +8,18 @@ from dataclasses import replace
 
 from distdoctor.logs import attribution, tracebacks
 from distdoctor.logs.attribution import within
+from distdoctor.logs.launcher_exits import TABLE_CODE, TABLE_HOST, TABLE_RANK, TABLE_ROOT, TABLE_TIME
 from distdoctor.model.facts.logs import Who
 
 _EXIT = re.compile(r"exit ?code")
 _ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
 """Torchrun ends the other ranks so after one has failed."""
-_ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
-_ROW_TIME = re.compile(r"\btime\s*: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
-_ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
 _OWN = ("localhost", "localhost.localdomain")
 """What a host calls itself whose name has no other address."""
 ROW = 700
 """Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
 TOLD = 12_000
 """Bytes of what a row tells of an error, its frames with it."""
-ROOT = b"Root Cause (first observed failure)"
 _TELLS = (b"traceback : Traceback", b"  msg:")
 """What stands in a row before the error that its rank has left in its error file."""
 _HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
@@ -79,7 +76,7 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
             if not _ENDED.search(text):
                 marks["row"] = "yes"
         before = context[max(at - ROW, 0) : at]
-        if before.rfind(ROOT) > before.rfind(b"exitcode"):
+        if before.rfind(TABLE_ROOT) > before.rfind(TABLE_CODE):
             marks["first"] = "yes"
     elif "traceback : Signal " in text and (row := _of_row(context, at)) is not None:
         who = _as_row(row, who)
@@ -115,7 +112,7 @@ def _as_row(row: Who, who: Who) -> Who:
 def _of_row(context: bytes, at: int) -> Who | None:
     """Whose row of torchrun's table it is that goes on at ``at``."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
-    ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
+    ranks, hosts = TABLE_RANK.findall(row), TABLE_HOST.findall(row)
     if not ranks:
         return None
     return Who(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
@@ -123,7 +120,7 @@ def _of_row(context: bytes, at: int) -> Who | None:
 
 def _row_time(context: bytes, at: int) -> dict[str, str]:
     """When the process of the row that goes on at ``at`` was seen to have ended."""
-    times = _ROW_TIME.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
+    times = TABLE_TIME.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
     return {"row_time": times[-1]} if times else {}
 
 
@@ -156,6 +153,6 @@ def _told_in_row(context: bytes, at: int) -> Who:
     """Who has left the error in its error file that a row tells at ``at``; nobody where none does."""
     low = max(at - TOLD, 0)
     start = max(context.rfind(mark, low, at) for mark in _TELLS)
-    if start < 0 or context.find(b"exitcode", start, at) >= 0 or context.find(b"\n====", start, at) >= 0:
+    if start < 0 or context.find(TABLE_CODE, start, at) >= 0 or context.find(b"\n====", start, at) >= 0:
         return Who()
     return _of_row(context, start) or Who()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from signal import Signals
 from typing import Literal
 
 Shows = Literal["cause", "end", "symptom", "hint", "exception", "noise"]
@@ -63,6 +64,14 @@ class Ended:
     """Also every exit code above 0 that stands for no signal."""
     launchers: tuple[str, ...] = ()
     """Only what these report; empty: what any does."""
+
+    def described(self) -> str:
+        """Return the class in words, for the page of a check."""
+        parts = [f"signal {number} ({Signals(number).name})" for number in self.signals]
+        parts += [f"exit code {code}" for code in self.codes] + ["any exit code above 0"] * self.failed
+        reported = ", ".join(reason for reason in self.reasons if reason)
+        by = f", reported by {' or '.join(self.launchers)}" if self.launchers else ""
+        return f"{reported}{': ' if reported and parts else ''}{', '.join(parts)}{by}"
 
     def has(self, reason: Reason, code: int | None, signal: int | None, launcher: str = "") -> bool:
         """Return whether an end with this reason, exit code and signal is in the class."""

@@ -11,11 +11,12 @@ def whole_page(check: Check) -> str:
     """The page of ``distdoctor explain`` and of the documentation. The messages are in the words that are looked for,
     without the values between them."""
     told = ", ".join(f"`{words}`" for words in messages(check))
-    return (
-        f"{check.page.rstrip()}\n\n{HEADING}\n{'-' * len(HEADING)}\nLooked for in logs: {told}\n"
-        if told
-        else check.page
-    )
+    ended = "; ".join(dict.fromkeys(line.ended.described() for line in check.log if line.ended))
+    lines = [f"Looked for in logs: {told}"] if told else []
+    lines += [f"Ends that launchers report there, in their own words: {ended}"] if ended else []
+    if not lines:
+        return check.page
+    return "\n".join((check.page.rstrip(), "", HEADING, "-" * len(HEADING), *lines, ""))
 
 
 def messages(check: Check) -> list[str]:
