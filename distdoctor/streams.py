@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from distdoctor.model.launch_variables import HYDRA, OPENMPI, SLURM_STEP, SLURM_TERMINAL
 from distdoctor.model.sanitize import clean
 
 _OURS = re.compile(r"\r\x1b\[K|\x1b\[[0-9;]*m")
@@ -164,8 +165,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def _copied(env: Mapping[str, str]) -> bool:
     """Whether a launcher started this process as one of several: its terminal is the launcher's, but for srun --pty."""
-    step = "SLURM_STEP_ID" in env and "SLURM_PTY_PORT" not in env
-    return step or any(name in env for name in ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"))
+    step = SLURM_STEP in env and SLURM_TERMINAL not in env
+    return step or any(name in env for name in (OPENMPI.rank, HYDRA.local_rank))
 
 
 def wants_colour(stream: TextIO | None) -> bool:

@@ -15,8 +15,9 @@ from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import MeetingFacts
 from distdoctor.model.findings import Fix
+from distdoctor.model.launch_variables import SLURM_LISTS
 
-JOB_LIST = "SLURM_JOB_NODELIST"
+JOB_LIST = SLURM_LISTS[0]
 
 
 def incomplete(meeting: MeetingFacts) -> bool:

@@ -13,6 +13,7 @@ from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import Contact, Socket, StoreView
 from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.launch_variables import AGENT_STORE
 
 
 def master_of(job: LiveJob) -> str:
@@ -44,7 +45,7 @@ def before_store(job: LiveJob) -> bool:
     on_way = (*job_places.TOGETHER, job_places.ENDED)
     if first is None:  # any whose number is not known may be the one, as where one script starts them all
         return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
-    by_agent = first.process.variables.get("TORCHELASTIC_USE_AGENT_STORE") != "False"
+    by_agent = first.process.variables.get(AGENT_STORE) != "False"
     if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
         return False
     return not hosts_store(first.process) and not threads_of(first.process, "gloo_tcp_loop")

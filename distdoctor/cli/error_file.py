@@ -10,10 +10,11 @@ import json
 import time
 from collections.abc import Mapping
 
+from distdoctor.model.launch_variables import ERROR_FILE
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 
-VARIABLE = "TORCHELASTIC_ERROR_FILE"
+VARIABLE = ERROR_FILE
 
 
 def leave_cause(env: Mapping[str, str], report: Report) -> None:

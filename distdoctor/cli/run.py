@@ -25,6 +25,7 @@ from distdoctor.launch.job_line import JobLine
 from distdoctor.launch.spokesman import speaks
 from distdoctor.launch.too_few import contradiction
 from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.exit_status import FINDINGS
@@ -127,7 +128,7 @@ def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tupl
     try:
         from distdoctor.cli.run_watcher import Watching, start
 
-        allocation = os.environ.get("SLURM_JOB_ID") if line.before else None
+        allocation = os.environ.get(SLURM_JOB) if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
         what = Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, apart)
         return start(what)

@@ -11,15 +11,14 @@ from functools import cached_property
 
 from distdoctor.inspection import proc_files, ray_session, thread_names
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
+from distdoctor.model.launch_variables import RANK_VARIABLES, RUN_ID
 from distdoctor.model.sanitize import ADDRESS_VARIABLES, fit, without_userinfo
 
 STARTED_BY = (
     *RANK.variables,
     *LOCAL_RANK.variables,
-    RANK.slurm,
-    "TORCHELASTIC_RUN_ID",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
+    RUN_ID,
+    *(one.rank for one in RANK_VARIABLES),
 )
 """Variables of a launcher: a Python that has one of them and has not loaded torch yet may be a rank that starts."""
 DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")

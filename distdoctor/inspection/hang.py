@@ -25,6 +25,7 @@ from distdoctor.launch.nodes import number_of
 from distdoctor.model.durations import age_said
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT
+from distdoctor.model.launch_variables import AGENT_STORE, RUN_ID
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 from distdoctor.probes import build_locks
 from distdoctor.probes.identity import identity
@@ -199,7 +200,7 @@ def _strangers(
 def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
     ranks = [one for one in processes if one.role == "rank"]
     options = found.options
-    launcher = "torchrun" if options or found.variable("TORCHELASTIC_RUN_ID") else "env"
+    launcher = "torchrun" if options or found.variable(RUN_ID) else "env"
     if launcher == "env" and not any(one.rank is not None for one in ranks):
         launcher = "fork"
     if found.ray is not None:
@@ -249,7 +250,7 @@ def _plan(job: JobFacts) -> Plan:
         world_size=job.world_size,
         master_addr=job.master_addr or None,
         master_port=job.master_port if job.master_port is not None else DEFAULT_PORT,
-        agent_store=any(one.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True" for one in ranks),
+        agent_store=any(one.variables.get(AGENT_STORE) == "True" for one in ranks),
         run_id=job.run_id or "none",
         rdzv_backend=job.rdzv_backend or "static",
         restart=max((one.restart for one in ranks), default=0),

@@ -15,6 +15,7 @@ from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
+from distdoctor.model.launch_variables import AGENT_STORE
 from distdoctor.model.plan import DEFAULT_PORT
 
 _ARP_COMPLETE = 0x02
@@ -44,7 +45,7 @@ def ask(found: Found, given: str | None) -> tuple[tuple[StoreView, ...], list[st
         return _elsewhere(found, place)
     hosts = [found.variable(MASTER_ADDR.variables[0]), platform.node()]
     # With c10d the ranks meet at another store than their agents (rendezvous.py, ``_create_c10d_store``).
-    told = found.variable("TORCHELASTIC_USE_AGENT_STORE")
+    told = found.variable(AGENT_STORE)
     followed: store_view.HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
     ask_one = partial(store_view.views, timeout=patience(), hosts=hosts, followed_by=followed, **_known(found))
     views = ask_one(*place)
@@ -64,7 +65,7 @@ def _known(found: Found) -> _Known:
     """What is known of the job, whatever its store holds."""
     said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
     worlds = [number for number in said if number is not None and number <= MAX_WORLD]
-    by_agent = found.variable("TORCHELASTIC_USE_AGENT_STORE") == "True" or found.options is not None
+    by_agent = found.variable(AGENT_STORE) == "True" or found.options is not None
     return {
         "expected_world": max(worlds, key=worlds.count) if worlds else None,
         "run_id": found.run_id or "none",

@@ -14,12 +14,11 @@ from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import RayView
 from distdoctor.model.facts.job import Role
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.launch_variables import RUN_ID, STARTED_BY
 
 _OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
-_RUN_ID = "TORCHELASTIC_RUN_ID"
 _UNNAMED = "pid "
 """How the names of jobs begin that no variable and no agent tells."""
-_LAUNCHERS = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Found:
     @property
     def run_id(self) -> str:
         """Its run id: torchrun's, or empty."""
-        return self.variable(_RUN_ID) or (self.options.rdzv_id if self.options else "")
+        return self.variable(RUN_ID) or (self.options.rdzv_id if self.options else "")
 
     def serves(self) -> bool:
         """Whether one of its ranks here serves a store."""
@@ -228,14 +227,14 @@ def inherited(found: Found, scan: Scan) -> set[int]:
 
 
 def _numbers(one: Candidate) -> tuple[str, ...]:
-    names = (*RANK.variables, RANK.slurm, *_LAUNCHERS)
+    names = (*RANK.variables, RANK.slurm, *STARTED_BY)
     return tuple(f"{name}={one.variables[name]}" for name in names if name in one.variables)
 
 
 def _is_rank(one: Candidate) -> bool:
     """Whether its variables make it one: they are those at its start, and a child inherits them."""
     told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
-    return told or (one.torch is not None and any(name in one.variables for name in _LAUNCHERS))
+    return told or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
 
 
 def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:

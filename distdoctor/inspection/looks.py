@@ -28,15 +28,16 @@ from distdoctor.model.launch_settings import (
     WORLD_SIZE,
     Setting,
 )
+from distdoctor.model.launch_variables import RANK_VARIABLES, RESTART_COUNT
 from distdoctor.model.sanitize import encodable, environment
 from distdoctor.probes.identity import variables
 
 MOST_THREADS = 256
 """Those of which it is told what they do: a rank may have hundreds that do nothing, of OpenMP and of libraries."""
 _SCHEDULERS = {
-    RANK.name: (RANK.slurm, "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
-    WORLD_SIZE.name: (WORLD_SIZE.slurm, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
-    LOCAL_RANK.name: (LOCAL_RANK.slurm, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
+    RANK.name: tuple(one.rank for one in RANK_VARIABLES),
+    WORLD_SIZE.name: tuple(one.size for one in RANK_VARIABLES),
+    LOCAL_RANK.name: tuple(one.local_rank for one in RANK_VARIABLES),
 }
 """What other launchers call them."""
 
@@ -174,7 +175,7 @@ def process(one: Candidate, role: Role, tables: SocketTables, main_thread: int |
             node_rank=of_agent(one.command, env).static_node_rank if role == "agent" else _number(env, NODE_RANK),
             world_size=_number(env, WORLD_SIZE),
             local_world_size=_number(env, NPROC_PER_NODE),
-            restart=number_of(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
+            restart=number_of(env.get(RESTART_COUNT)) or 0,
             variables=environment(variables(env)) if role in ("rank", "agent") else {},
             torch=one.torch,
             threads=threads(one.pid, tables, main_thread)[: None if role != "child" else 1],

@@ -18,6 +18,7 @@ from typing import Any
 
 from distdoctor.job.own_process import ask
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.launch_variables import AGENT_STORE
 from distdoctor.model.shared_token import VARIABLE
 
 MARGIN_SECONDS = 20.0
@@ -174,7 +175,7 @@ def _store_is_taken(env: Mapping[str, str]) -> bool:
     """Whether the ranks of the job have met where the check would: at a store of their own, not at that of an agent."""
     group = sys.modules.get("torch.distributed")
     up = group is not None and group.is_available() and group.is_initialized()
-    return up and RANK.variables[0] in env and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    return up and RANK.variables[0] in env and env.get(AGENT_STORE) != "True"
 
 
 def _diagnosis(told: Mapping[str, Any]) -> Diagnosis:

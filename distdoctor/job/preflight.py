@@ -10,6 +10,7 @@ import msgspec
 
 from distdoctor.job.own_process import command, end
 from distdoctor.launch.job_line import JobLine
+from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import FINDINGS, INCOMPLETE, OK
@@ -29,7 +30,7 @@ class NotChecked(Exception):
 def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float | None, timeout: float) -> Report | int:
     """The report of the check, whose progress goes to stderr; its exit status where another process of the launcher's
     tells for all. Raises NotChecked."""
-    if line.before and "SLURM_JOB_ID" not in env:
+    if line.before and SLURM_JOB not in env:
         raise NotChecked("outside an allocation srun would wait in the queue for it; salloc or sbatch first")
     words = ["check", "--json", *line.flags]
     if which == "quick":

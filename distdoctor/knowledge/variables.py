@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from distdoctor.model.launch_settings import RDZV_CONF, SETTINGS
+from distdoctor.model.launch_variables import AGENT_STORE, MAX_RESTARTS, RESTART_COUNT, RUN_ID, SLURM_LISTS, SLURM_NODE
 
 _LAUNCH = (*(name for setting in SETTINGS for name in setting.all_variables), "PET_MAX_RESTARTS")
 _GLOO = """
@@ -111,15 +112,15 @@ ALLOWED = frozenset(
         "OMP_PLACES",
         "GOMP_CPU_AFFINITY",
         "KMP_AFFINITY",
-        "SLURMD_NODENAME",
+        SLURM_NODE,
     }
-    | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
+    | {SLURM_LISTS[0], "TORCH_ELASTIC_WORKER_IDENTICAL"}
     | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
     | {"HOST_IP", "NODE_IP", "POD_IP"}
     | {*ALLOCATOR}
     | {*LIBRARY_PATHS}
     | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
-    | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
+    | {RUN_ID, RESTART_COUNT, MAX_RESTARTS, AGENT_STORE}
 )
 """Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
 and may hold secrets."""

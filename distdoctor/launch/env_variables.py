@@ -14,11 +14,10 @@ from distdoctor.model.launch_settings import (
     RANK,
     WORLD_SIZE,
 )
+from distdoctor.model.launch_variables import AGENT_STORE, RESTART_COUNT, RUN_ID
 
 LAUNCHER = "env"
 """Whoever set the variables."""
-RUN_ID = "TORCHELASTIC_RUN_ID"
-"""Set by torchrun's agent alone."""
 VARIABLES = {setting.name: setting.variables for setting in (RANK, WORLD_SIZE, LOCAL_RANK, NPROC_PER_NODE)} | {
     # What torchrun's agent calls its node comes before what a script does.
     NODE_RANK.name: NODE_RANK.variables[::-1]
@@ -32,11 +31,11 @@ def detect(env: Mapping[str, str]) -> Launched | None:
 
 def told(env: Mapping[str, str], launcher: str) -> Launched:
     """What the variables say. PyTorch reads the agent's whoever set them (torch/distributed/rendezvous.py)."""
-    restart = env.get("TORCHELASTIC_RESTART_COUNT", "")
+    restart = env.get(RESTART_COUNT, "")
     return Launched(
         launcher,
         VARIABLES,
-        agent_store=env.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        agent_store=env.get(AGENT_STORE) == "True",
         run_id=env.get(RUN_ID, "none"),
         restart=int(restart) if re.fullmatch(r"\d{1,9}", restart) else 0,
     )

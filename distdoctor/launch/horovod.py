@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.numbered import Numbered
+from distdoctor.model.launch_variables import HOROVOD
 
 NAME = "Horovod"
-RANKS = Numbered("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "{}={} horovodrun")
+RANKS = Numbered(*HOROVOD, "{}={} horovodrun")
 _DRIVER = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 

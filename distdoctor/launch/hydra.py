@@ -17,14 +17,15 @@ from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.launch.numbered import Numbered
+from distdoctor.model import launch_variables
 
 NAME, PMI_NAME = "hydra", "PMI"
-RANKS = Numbered("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -genv {} {}")
-CRAY = Numbered("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "mpiexec --env {}={}")
+RANKS = Numbered(*launch_variables.HYDRA, "mpiexec -genv {} {}")
+CRAY = Numbered(*launch_variables.CRAY, "mpiexec --env {}={}")
 """Cray's PALS, whose mpiexec sets these two beside them."""
-PALS = Numbered("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", CRAY.with_variable)
+PALS = Numbered(*launch_variables.PALS, CRAY.with_variable)
 """The same where it starts what uses no PMI, or PMIx."""
-FLUX = Numbered("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_SIZE", "flux run --env={}={}")
+FLUX = Numbered(*launch_variables.FLUX, "flux run --env={}={}")
 """How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7)). PMI_* are not
 there with ``-o pmi=none``."""
 

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from distdoctor.launch.launched import Found
 from distdoctor.launch.nodes import expand, number_of
 from distdoctor.launch.plain_file import text_of
+from distdoctor.model.launch_variables import LSF_JOB, PBS_JOB, SLURM_JOB, SLURM_LISTS
 
 MAX_BYTES = 1 << 20
 PORTS = (
     # variable of the job's number, first port, how many
-    ("SLURM_JOB_ID", 15_000, 10_000),
-    ("LSB_JOBID", 10_000, 1_000),
-    ("PBS_JOBID", 10_000, 10_000),
+    (SLURM_JOB, 15_000, 10_000),
+    (LSF_JOB, 10_000, 1_000),
+    (PBS_JOB, 10_000, 10_000),
     ("JOB_ID", 10_000, 10_000),
     ("OAR_JOB_ID", 10_000, 10_000),
 )
-SLURM_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 PBS_FILE, SGE_FILE, LSF_FILE, LSF_HOSTS = "PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_MCPU_HOSTS"
 OAR_FILE = "OAR_NODEFILE"
 AZURE = "AZ_BATCH_MASTER_NODE"

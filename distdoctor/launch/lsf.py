@@ -9,14 +9,9 @@ from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.numbered import Numbered
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import RANK
+from distdoctor.model.launch_variables import JSRUN
 
-RANKS = Numbered(
-    "JSM_NAMESPACE_RANK",
-    "JSM_NAMESPACE_SIZE",
-    "JSM_NAMESPACE_LOCAL_RANK",
-    "JSM_NAMESPACE_LOCAL_SIZE",
-    "jsrun -E {}={}",
-)
+RANKS = Numbered(*JSRUN, "jsrun -E {}={}")
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:

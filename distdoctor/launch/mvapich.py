@@ -8,15 +8,10 @@ from collections.abc import Mapping
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.numbered import Numbered
+from distdoctor.model.launch_variables import MVAPICH
 
 NAME = "MVAPICH2"
-RANKS = Numbered(
-    "MV2_COMM_WORLD_RANK",
-    "MV2_COMM_WORLD_SIZE",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "MV2_COMM_WORLD_LOCAL_SIZE",
-    "mpirun_rsh ... {}={}",
-)
+RANKS = Numbered(*MVAPICH, "mpirun_rsh ... {}={}")
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:

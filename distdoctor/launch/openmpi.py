@@ -13,15 +13,10 @@ from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.launch.numbered import Numbered
+from distdoctor.model.launch_variables import OPENMPI
 
 NAME = "Open MPI"
-RANKS = Numbered(
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "mpirun -x {}={}",
-)
+RANKS = Numbered(*OPENMPI, "mpirun -x {}={}")
 _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 

@@ -14,10 +14,11 @@ from distdoctor.launch.nodes import MAX_NODES, expand, number_of, repeated
 from distdoctor.launch.plain_file import text_of
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.launch_variables import SLURM_JOB, SLURM_LISTS, SLURM_NODE, SLURM_STEP, SLURM_TERMINAL
 
 NAME = "SLURM"
-STEP, TASKS = "SLURM_STEP_ID", WORLD_SIZE.slurm
-JOB, NODE, TERMINAL = "SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_PTY_PORT"
+STEP, TASKS = SLURM_STEP, WORLD_SIZE.slurm
+JOB, NODE, TERMINAL = SLURM_JOB, SLURM_NODE, SLURM_TERMINAL
 HOSTFILE = "SLURM_HOSTFILE"
 STARTED_FROM = "SLURM_LAUNCH_NODE_IPADDR"
 """The address of the host that srun was typed on."""
@@ -76,7 +77,7 @@ def prolog(env: Mapping[str, str]) -> Launched | None:
     """A Prolog: once on each node of the job, before its tasks. It knows its node's name and all of them."""
     if RANK.slurm in env or NODE not in env or JOB not in env:
         return None
-    source = next((name for name in jobs.SLURM_LISTS if env.get(name)), None)
+    source = next((name for name in SLURM_LISTS if env.get(name)), None)
     nodes = expand(env[source]) if source else ()
     if source is None or env[NODE] not in nodes or len(nodes) < 2:
         return None
@@ -112,7 +113,7 @@ def batch(env: Mapping[str, str]) -> Launched | None:
     """A batch script, or a shell, in which a node's flags were typed: they start nothing on the job's other nodes."""
     if JOB not in env or STEP in env:
         return None
-    source = next((name for name in jobs.SLURM_LISTS if env.get(name)), None)
+    source = next((name for name in SLURM_LISTS if env.get(name)), None)
     nodes = expand(env[source]) if source else ()
     if len(nodes) < 2:
         return None

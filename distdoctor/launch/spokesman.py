@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from distdoctor.launch import horovod, hydra, mvapich, openmpi, slurm
-from distdoctor.launch.env_variables import RUN_ID
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
+from distdoctor.model.launch_variables import RUN_ID
 
 
 def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict) -> bool:

@@ -20,6 +20,7 @@ from distdoctor.model.launch_settings import (
     RDZV_ENDPOINT,
     STANDALONE,
 )
+from distdoctor.model.launch_variables import RUN_ID
 
 AGENTS = ("torch.distributed.run", "torch.distributed.launch")
 """The modules that are its agent."""
@@ -37,7 +38,7 @@ _OF_A_RANK = (*LAUNCH_VARIABLES, *LOCAL_RANK.variables, *NPROC_PER_NODE.variable
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of the agent's, whose own PET_* variables it inherits: these say nothing of it."""
     rank = RANK.variables[0]
-    if env_variables.RUN_ID not in env or rank not in env:
+    if RUN_ID not in env or rank not in env:
         return None
     _refuse_agents_too_many(env)
     told = env_variables.told(env, "torchrun")
@@ -51,7 +52,7 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
     By the agent's own line; where that cannot be read, by the name of the run: --standalone makes one up, as does no
     --nnodes since torch 2.13 (torch/distributed/run.py).
     """
-    if env_variables.RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
+    if RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
         return ""
     if env.get(_LIGHTHOUSE):
         return ""
@@ -59,7 +60,7 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
     here = given.get(RDZV_ENDPOINT.flag, "").startswith(("localhost", "127."))
     if name:
         return "" if STANDALONE.flag in given or here else name
-    return TORCHRUN if env[env_variables.RUN_ID] == "none" else ""
+    return TORCHRUN if env[RUN_ID] == "none" else ""
 
 
 def agent_above(pid: int, proc: Path = Path("/proc")) -> tuple[str, dict[str, str]]:

@@ -15,6 +15,7 @@ import time
 from distdoctor.launch.notice import Notice, notice_of
 from distdoctor.model.facts import BadFacts, Contact, Elsewhere, encode
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
+from distdoctor.model.launch_variables import PBS_JOB, SLURM_JOB
 from distdoctor.probes.connect import connect
 from distdoctor.probes.look_up import ASKER
 from distdoctor.session.notice import read_notice
@@ -39,7 +40,7 @@ def candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
     endpoint = environ.get(RDZV_ENDPOINT.pet or "", "")
     found.append(endpoint.rpartition(":")[2])
     numbers = [int(text) for text in found if text.isdigit() and len(text) < 6]
-    job = re.match(r"\d+", environ.get("SLURM_JOB_ID", "") or environ.get("PBS_JOBID", ""))
+    job = re.match(r"\d+", environ.get(SLURM_JOB, "") or environ.get(PBS_JOB, ""))
     if job is not None:
         # 10000 or 15000 (Lightning) and the last four digits of the job's number.
         numbers += [10000 + int(job[0][-4:]), 15000 + int(job[0][-4:])]
