@@ -24,11 +24,11 @@ environment/uneven-ranks, environment/pod-world-size
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, launch_variables
 
 SEVERITY = "warn"
 MATTERS = "the other GPUs of each machine stay idle"
-SIGNS = ("ACCELERATE_MIXED_PRECISION", "TORCHELASTIC_RUN_ID")
+SIGNS = ("ACCELERATE_MIXED_PRECISION", launch_variables.RUN_ID)
 PLUGINS = ("ACCELERATE_DYNAMO_BACKEND", "ACCELERATE_USE_DEEPSPEED")
 """accelerate launch sets the first of SIGNS and one of these, also where a default is meant, for processes on several
 GPUs, which torchrun's agent then starts (accelerate/utils/launch.py)."""

@@ -28,11 +28,11 @@ network/port-refused, environment/missing-variable
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, launch_variables, live, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
+VARIABLE = launch_variables.AGENT_STORE
 FOLLOWS = ("environment/duplicate-rank",)
 
 
@@ -56,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def without_agent(node: Node) -> bool:
     """Whether the ranks here look for an agent's store, and no agent started them."""
-    return node.plan.agent_store and "TORCHELASTIC_RUN_ID" not in node.variables
+    return node.plan.agent_store and launch_variables.RUN_ID not in node.variables
 
 
 def waits_for_itself(node: Node) -> bool:

@@ -31,7 +31,7 @@ collective/slow-rank, host/thread-limit
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, launch_variables, names_of, rank_count, together
 
 SEVERITY = "warn"
 MATTERS = "ranks wait for each other's turn on a CPU, in every step"
@@ -88,7 +88,7 @@ def fix(node: Node) -> Fix:
         return Fix.on(node, "Give the container or unit more: docker run --cpus, resources.limits.cpu, CPUQuota=.")
     if names := bound(node):
         return Fix.on(node, "Start the job without it: each rank would have the same place.", env=dict.fromkeys(names))
-    if "SLURM_JOB_NODELIST" in node.variables:
+    if launch_variables.SLURM_LISTS[0] in node.variables:
         text = "Ask for a CPU for each rank, or more, and have them bound to none."
         return Fix.on(node, text, env={"SRUN_CPUS_PER_TASK": str(rank_count(node)), "SLURM_CPU_BIND": "none"})
     last = (node.limits.cpus_online or 1) - 1

@@ -24,7 +24,16 @@ network/port-in-use, host/ports-exhaustible
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Node, claims_node0, set_master_fixes
+from distdoctor.check_api import (
+    DEFAULT_PORT,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    claims_node0,
+    launch_variables,
+    set_master_fixes,
+)
 
 SEVERITY = "warn"
 MATTERS = "by luck: any connection from that host may be given this port before the job binds it"
@@ -42,7 +51,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def picked_by_hand(node: Node) -> bool:
     """Whether a person chose the port: not torchrun for its ranks, and not "any free port"."""
     plan = node.plan
-    if plan.agent_store or plan.master_port == 0 or "TORCHELASTIC_RUN_ID" in node.variables:
+    if plan.agent_store or plan.master_port == 0 or launch_variables.RUN_ID in node.variables:
         return False
     source = plan.sources.get("master_port", "")
     return source.startswith(("--", "PET_", "MASTER_PORT"))

@@ -42,6 +42,7 @@ from distdoctor.check_api import (
     absent_nodes,
     claims_node0,
     contact_text,
+    launch_variables,
     master_means_itself,
     names_of,
     reachable_address,
@@ -247,7 +248,7 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
 def apart_from_its_host(node: Node) -> bool:
     """Whether MASTER_ADDR is the node's own name by SLURM, which started this there, and is no address here: the
     process has a network of its own, as in a container that was started without the host's."""
-    own = node.variables.get("SLURMD_NODENAME", "").partition(".")[0]
+    own = node.variables.get(launch_variables.SLURM_NODE, "").partition(".")[0]
     named = bool(own) and (node.plan.master_addr or "").partition(".")[0] == own
     return named and claims_node0(node) and not (set(node.master_addresses) & set(node.addresses))
 

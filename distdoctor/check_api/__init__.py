@@ -54,6 +54,7 @@ Words:
 
 Nodes, ranks and what is planned for them:
     DEFAULT_PORT             the port that MASTER_PORT is by default
+    launch_variables         names of the variables that launchers set
     LAUNCH_VARIABLES         the four variables that env:// needs
     NO_GLOO                  why a finding about gloo is a warning where the job does not use it
     node0_name               what node 0 is called, whether or not its facts are here
@@ -259,6 +260,7 @@ from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.knowledge.shared_settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS
 from distdoctor.knowledge.shared_settings import gloo_device_names, must_be_alike, setting_effect
 from distdoctor.knowledge.torchrun import announcing_node
+from distdoctor.model import launch_variables
 from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
@@ -287,7 +289,8 @@ __all__ = [
     "failed_ranks", "failed_stage_finding", "files", "fixes_by_command", "gloo_device_names", "gloo_dials",
     "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts", "hosts_file_commands",
     "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "is_bridge", "is_loopback",
-    "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
+    "is_virtual", "lacks_route", "launch_variables",
+    "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
     "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links",
     "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
     "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",

@@ -6,7 +6,8 @@ The file holds everything known about one failure:
 * its docstring is the page that ``distdoctor explain ID`` prints; the first line is the title;
 * ``SEVERITY``: ``fail``, ``warn`` or ``info``, unless a finding says otherwise itself;
 * ``MATTERS`` (optional): why its warnings are warnings, in a clause, unless a finding says otherwise itself;
-* ``LOG`` (optional): how a log shows it, one :class:`~distdoctor.model.log_line.Line` for each wording;
+* ``LOG`` (optional): how a log shows it, one :class:`~distdoctor.model.log_line.Line` for each wording, or for each
+  class of ends of processes, as any launcher reports them (``Line.of_end``);
 * ``RESTART`` (optional): whether starting again as it was can help: ``no``, ``yes`` or ``other-nodes``;
 * ``NEXT`` (optional): the one thing to get next where a log shows only a symptom of it, and the command for that;
 * ``judge(cluster)`` (not needed with ``LOG`` or ``judge_job``): yields a Finding for each time the failure is in the

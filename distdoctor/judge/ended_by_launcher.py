@@ -4,7 +4,7 @@ of ft_launcher one that sends no heartbeat in time. Pure."""
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from time import strptime
 
 from distdoctor.model.facts.logs import Match
@@ -13,6 +13,8 @@ PATIENCE = 29
 """Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
 SIGKILL = 9
+OF_JOB = ("shell", "systemd")
+"""They report the end of the launcher; a monitor ends ranks."""
 
 
 def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
@@ -36,7 +38,7 @@ def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         if "monitor" in match.values:
             monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
-        elif match.shows == "end" and _is_killed(match):
+        elif match.shows == "end" and _is_killed(match, besides=OF_JOB):
             killed.setdefault(match.source, []).append(match)
     return [
         match
@@ -46,8 +48,9 @@ def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
     ]
 
 
-def _is_killed(match: Match) -> bool:
-    return match.ended is not None and match.ended.signal == SIGKILL
+def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
+    end = match.ended
+    return end is not None and end.signal == SIGKILL and end.launcher not in besides
 
 
 def _time(match: Match) -> float | None:

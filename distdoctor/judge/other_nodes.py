@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.launch_variables import SLURM_NODE
 
-NODE_NAME = "SLURMD_NODENAME"
+NODE_NAME = SLURM_NODE
 """What SLURM calls the node, in each task of a step; its host name may be another."""
 OF_THE_LAUNCH = ("launch", "environment")
 """Stages whose findings are about how the job is started: on other nodes it would be started the same."""

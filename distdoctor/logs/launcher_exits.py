@@ -231,8 +231,9 @@ SHELL = (
         ),
         r"(?:\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?P<word>Killed|Getötet|已杀死|Processus arrêté|Terminado \(killed\)"
         r"|強制終了|Ucciso|Morto|Убито|죽었음)(?: {2,}|$|\s*\()",
+        launcher="shell",
     ),
-    Wording("killed  ", r"^(?:(?:zsh|fish): |\[\d{1,4}\] {1,8}[-+]? *\d{1,9} )(?P<word>killed) {2,}"),
+    Wording("killed  ", r"^(?:(?:zsh|fish): |\[\d{1,4}\] {1,8}[-+]? *\d{1,9} )(?P<word>killed) {2,}", launcher="shell"),
     Wording(
         (
             *("Speicherzugriffsfehler", " 段错误", "段错误 ", "Erreur de segmentation", "Violación de segmento"),
@@ -433,6 +434,7 @@ SYSTEMD = (
         ("code=killed, status=", "code=dumped, status=", "code=exited, status="),
         rf"{_UNIT}Main process exited, code=(?:(?:killed|dumped), status=(?P<signal>\d{{1,2}})/"
         r"|exited, status=(?P<code>[1-9]\d{0,2}))",
+        launcher="systemd",
     ),
     Wording(
         ("by the OOM killer", "result 'oom-kill'"),
@@ -442,12 +444,12 @@ SYSTEMD = (
     ),
 )
 CONTAINERS = (
-    # Docker, docker compose, Kubernetes
+    # Docker, docker compose, Kubernetes; 143 is a container that somebody took down
     Wording(
         " exited with code ",
-        r"^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code (?P<code>\d{1,3})$",
+        r"^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code (?!143)(?P<code>\d{1,3})$",
     ),
-    Wording(" exited with code ", rf"{_PROGRAM}.{{0,60}} exited with code (?P<code>\d{{1,3}})\b"),
+    Wording(" exited with code ", rf"{_PROGRAM}.{{0,60}} exited with code (?!143)(?P<code>\d{{1,3}})\b"),
     Wording('"ExitCode": ', r'"ExitCode": (?P<code>137)\b'),
     Wording("Exit Code:", r"Exit Code: {1,12}(?P<code>\d{1,3})\b", launcher="kubectl"),
     Wording(

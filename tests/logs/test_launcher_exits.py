@@ -63,7 +63,7 @@ def told(text: str) -> list[ProcessExit]:
         ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", ProcessExit(reason="time limit")),
         ("=>> PBS: job killed: walltime 3612 exceeded limit 3600", ProcessExit(reason="time limit")),
         ("\t(0) Abnormal termination (signal 4)", ProcessExit(signal=4)),
-        ("train.sh: Zeile 12: 48211 Getötet                python train.py", ProcessExit(signal=9)),
+        ("train.sh: Zeile 12: 48211 Getötet                python train.py", ProcessExit(signal=9, launcher="shell")),
         ("      Exit Code:    137", ProcessExit(code=137, signal=9, launcher="kubectl")),
         (
             "slurmstepd: error: *** STEP 7.0 ON n01 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***",

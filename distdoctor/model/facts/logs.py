@@ -34,7 +34,8 @@ class ProcessExit:
     reason: Reason = ""
     """The launcher's own reason; empty where it reports only the code or the signal."""
     launcher: str = ""
-    """Who reports it, where that tells more: torchrun, deepspeed, srun, slurmstepd, mpirun, pals, kubectl."""
+    """Who reports it, where that tells more: torchrun, deepspeed, srun, slurmstepd, mpirun, pals, kubectl,
+    shell, systemd."""
     local_rank: int | None = None
     pid: int | None = None
     """Of the process, in torchrun's tables and where torchrun sends it a signal."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
+        "host/shared-memory-small",
+        "Nov 25 22:51:04 gpu03 systemd[1]: torch@2.service: Main process exited, code=dumped, status=7/BUS",
+    ),
+    (
         "host/hostname-numeric",
         "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:212] ifa != nullptr. "
         "Unable to find interface for: [0.0.0.189]",

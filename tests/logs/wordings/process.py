@@ -17,10 +17,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/crashed",
         "Nov 25 22:51:04 gpu03 systemd[1]: train.service: Main process exited, code=dumped, status=11/SEGV",
     ),
-    (
-        "process/crashed",
-        "Nov 25 22:51:04 gpu03 systemd[1]: torch@2.service: Main process exited, code=dumped, status=7/BUS",
-    ),
     ("process/killed-by-scheduler", "10/20/2025 10:18:40  M    walltime 3612 exceeded limit 3600"),
     ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
     ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
