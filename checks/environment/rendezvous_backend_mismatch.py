@@ -11,9 +11,13 @@ torchrun's static rendezvous (the default, with --master-addr and --node-rank) a
 --rdzv-endpoint) write different keys into the store that they meet in: each waits for what the other never writes. The
 launch line was changed on some of the nodes only, or PET_RDZV_BACKEND is set on one of them.
 
+--master-addr and --node-rank count for the static rendezvous only. With c10d it is --rdzv-endpoint, which is localhost
+where it is not given: each node then forms a world of its own. torchrun says so (`master_addr is only used for static
+rdzv_backend`), but before 2.2 it always did.
+
 Fix
 ---
-Start all nodes with the same rendezvous.
+Start all nodes with the same rendezvous: --rdzv-endpoint=HOST:PORT with c10d, or --master-addr without --rdzv-backend.
 
 When it is harmless
 -------------------

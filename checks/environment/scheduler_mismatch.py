@@ -8,11 +8,13 @@ only some of the members.
 Why it happens
 --------------
 Lightning, accelerate and others read the number of tasks from SLURM; they expect one task per device, and torchrun one
-per node.
+per node. In an interactive shell (srun --pty) they take the shell for a task, write `GLOBAL_RANK: 0, MEMBER: 1/4`, and
+wait for tasks that nobody started.
 
 Fix
 ---
-One task per device with srun (--ntasks-per-node = devices), or one per node with torchrun.
+One task per device with srun (--ntasks-per-node = devices), or one per node with torchrun. In an interactive shell:
+SLURM_JOB_NAME=interactive (Lightning), unset SLURM_NTASKS, or start with srun.
 
 When it is harmless
 -------------------
@@ -20,7 +22,7 @@ Never.
 
 See also
 --------
-environment/world-size-mismatch, environment/slurm-autodetected
+environment/world-size-mismatch
 """
 
 from distdoctor.check_api import Line
@@ -32,6 +34,11 @@ NEXT = (
     "env | grep SLURM_",
 )
 LOG = (
+    Line(
+        "srun` command is available on your system but is not used",  # Lightning's
+        shows="hint",
+        why="without SLURM's tasks it is only advice",
+    ),
     Line(
         "does not match",
         "number of (?:tasks|nodes|processes).{0,120}(?:SLURM|--ntasks).{0,120}does not match|does not "

@@ -12,7 +12,8 @@ Why it happens
 --------------
 A placeholder or an old address; another host's address; localhost on several hosts, where each one then means itself;
 a published port of a container, which works from outside and, without hairpin NAT, not from the container itself.
-torchrun hosts the store on the node of rank 0 whatever MASTER_ADDR says.
+torchrun hosts the store on the node of rank 0 whatever MASTER_ADDR says. A launch script that asks scontrol for the
+first host may use localhost where that fails (`scontrol: command not found`), as in a container without SLURM's tools.
 
 Fix
 ---
@@ -55,6 +56,11 @@ SEVERITY = "fail"
 MATTERS = "an elastic job starts all the same, on each node one of its own"
 NEXT = NODE_0_AND_CHECK
 LOG = (
+    Line(
+        ("scontrol: command not found", "scontrol: not found"),
+        shows="hint",
+        why="where the script has another way to know the first host, it does no harm",
+    ),
     Line(
         ("failed to bind to", "failed to listen on"),
         r"errno: 99\b|EADDRNOTAVAIL",

@@ -8,14 +8,14 @@ the other ranks.
 Why it happens
 --------------
 The script, or a library it calls, raised an error that nobody caught. The launcher then ends the other ranks, and their
-errors follow from that.
+errors follow from that. Where nobody ends them (env:// by hand, srun without --kill-on-bad-exit), they wait for ever.
 
 Fix
 ---
 Mend what the last line of the traceback of the first rank to fail says.
 
 Where torchrun shows no traceback, decorate main() with torch.distributed.elastic.multiprocessing.errors.record, or
-start with --log-dir and --tee 3.
+start with --log-dir and --tee 3. Where the others waited for ever, start with torchrun or srun --kill-on-bad-exit=1.
 
 When it is harmless
 -------------------
@@ -85,6 +85,11 @@ LOG = (
         ),
         shows="symptom",
         why="the exception that comes of it is not in it",
+    ),
+    Line(
+        "srun: error: Timed out waiting for job step to complete",
+        shows="hint",
+        why="tasks were left over: a rank that raised an exception may have been missed by the others",
     ),
     Line("To enable traceback see:", shows="hint", why="torchrun was not told the traceback"),
     Line(
