@@ -191,7 +191,7 @@ WRONG = {
     'LOG = (Line("Connection refused", show="cause"),)': "unexpected keyword argument 'show'",
     'LOG = (Line("Connection refused", shows="cuase"),)': "shows='cuase' is none of cause, end,",
     "LOG = (Line(111),)": "the literal of a Line is a text or a tuple of texts, not 111",
-    "LOG = (Line(()),)": "the literal of a Line is a text or a tuple of texts, not ()",
+    "LOG = (Line(()),)": "a Line of LOG has a literal, or a class of ends",
     'LOG = (Line("refused", pattern=None),)': "None is no expression",
     'LOG = (Line("refused", "("),)': "'(' is no expression",
     'LOG = (Line("free", r"(?P<used>\\d+)", above=("usd", "used")),)': "above names 'usd', which is no group",
