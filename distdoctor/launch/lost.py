@@ -16,6 +16,7 @@ from distdoctor.launch.launched import Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import RANK, STANDALONE, WORLD_SIZE
+from distdoctor.model.launch_variables import SLURM_JOB
 
 
 def _rank(env: Mapping[str, str]) -> Launched | None:
@@ -63,7 +64,7 @@ def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
 def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
     """Job, step and task on this node by the control group, where no variable says them. The first task may be the only
     one; a second one is not."""
-    if any(name in env for name in (slurm.JOB, RANK.slurm)):
+    if any(name in env for name in (SLURM_JOB, RANK.slurm)):
         return None
     try:
         text = cgroups.read_text(errors="replace")

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from distdoctor.launch import hydra, openmpi, slurm
 from distdoctor.launch.launched import Launched
+from distdoctor.model.launch_variables import SLURM_JOB, SLURM_STEP
 
 FIRST_PORT, PORTS = 25_000, 4_000
 """Below Linux's ephemeral ports and the usual MASTER_PORTs, above those of ``jobs.PORTS``."""
 NUMBERS = (
     ("PMIX_NAMESPACE",), ("OMPI_MCA_ess_base_jobid",), ("FLUX_JOB_ID",), ("PALS_APID",),
-    ("SLURM_HET_JOB_ID", slurm.STEP), (slurm.JOB, slurm.STEP),
+    ("SLURM_HET_JOB_ID", SLURM_STEP), (SLURM_JOB, SLURM_STEP),
 )  # fmt: skip
 """Variables that name a launch, alike in all of its tasks and in no other launch."""
 DETECT: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (

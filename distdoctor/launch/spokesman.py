@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from distdoctor.launch import horovod, hydra, mvapich, openmpi, slurm
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
-from distdoctor.model.launch_variables import RUN_ID
+from distdoctor.model.launch_variables import RUN_ID, SLURM_STEP
 
 
 def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict) -> bool:
@@ -24,7 +24,7 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
         (mvapich.RANKS.rank,) * 2,
         (horovod.RANKS.rank,) * 2,
         *((ranks.rank, ranks.local_rank) for ranks in (hydra.RANKS, hydra.FLUX, hydra.CRAY, hydra.PALS)),
-        (RANK.slurm, slurm.STEP),
+        (RANK.slurm, SLURM_STEP),
     ):
         if name in env and beside in env:
             return env[name].strip() == "0"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from distdoctor.launch import hydra, openmpi, slurm
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.launch_settings import NNODES
+from distdoctor.model.launch_variables import SLURM_JOB
 
 _ALLOCATED = "SLURM_JOB_NUM_NODES"
 _MORE_JOBS = ("SLURM_ARRAY_JOB_ID", "SLURM_HET_SIZE")
@@ -63,7 +64,7 @@ def _started(before: Sequence[str], env: Mapping[str, str]) -> Started | None:
         return None
     allocated = number_of(env.get(_ALLOCATED))
     tasks = number_of(env.get(slurm.TASKS)) if slurm.in_step(env) and not before else None
-    asked = _asked(before) if before and slurm.JOB not in env else None
+    asked = _asked(before) if before and SLURM_JOB not in env else None
     most = max(filter(None, (allocated, tasks, asked)), default=0)
     if most < 2:  # a job of one node may be one of several that meet
         return None
