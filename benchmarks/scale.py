@@ -26,13 +26,13 @@ from distdoctor.model.facts import LinkRow, MeshFacts, NodeFacts, StageFacts
 from distdoctor.model.observer import Silent
 from distdoctor.model.report import Report
 from distdoctor.model.stages import MESH
-from distdoctor.session.inbox import Inbox
-from distdoctor.session.leader import Leader
+from distdoctor.session.finish import ReportMaker
+from distdoctor.session.follower.outbox import OwnPost, Post, StorePost
+from distdoctor.session.leader.inbox import Inbox
+from distdoctor.session.leader.leader import Leader
 from distdoctor.session.options import Options
-from distdoctor.session.post import OwnPost, Post, StorePost
-from distdoctor.session.protocol import Event
-from distdoctor.session.report_maker import ReportMaker
-from distdoctor.session.seal import Seal
+from distdoctor.session.protocol.messages import Event
+from distdoctor.session.protocol.trust import Seal
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS, node
 from tests.helpers.namespaces import entry

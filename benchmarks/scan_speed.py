@@ -23,7 +23,7 @@ WORKER = """
 import json, resource, sys, time
 from pathlib import Path
 from distdoctor.judge.catalog import load
-from distdoctor.judge.log_findings import judge_logs
+from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
 checks = load()
 began, ran = time.monotonic(), time.process_time()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from distdoctor.job.inside import Diagnosis, PreflightError, explain, preflight
+    from distdoctor.job.api import Diagnosis, PreflightError, explain, preflight
 
 __version__ = "0.1.0"
 __all__ = ["Diagnosis", "PreflightError", "__version__", "explain", "preflight"]
@@ -17,9 +17,9 @@ def __getattr__(name: str) -> object:
     """What scripts use, loaded when it is: whoever only imports this package waits for nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from distdoctor.job import inside
+    from distdoctor.job import api
 
-    return getattr(inside, name)
+    return getattr(api, name)
 
 
 def __dir__() -> list[str]:

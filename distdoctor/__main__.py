@@ -22,7 +22,7 @@ def main() -> None:
     from distdoctor import interrupts
 
     interrupts.begin()  # before anything is imported that takes its time
-    from distdoctor.cli.ahead import begin_import
+    from distdoctor.cli.preload import begin_import
     from distdoctor.ranks.zygote_start import abandon
 
     begin_import(sys.argv[1:])

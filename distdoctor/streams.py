@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from distdoctor.model.launch_variables import HYDRA, OPENMPI, SLURM_STEP, SLURM_TERMINAL
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 
 _OURS = re.compile(r"\r\x1b\[K|\x1b\[[0-9;]*m")
 """What a coloured page and the spinner are drawn with: begin the line anew, and colours."""

@@ -54,7 +54,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 SEVERITY = "warn"
 MATTERS = "TODO: why the warning matters to a job that starts, in a clause"
 # Would the job fail or hang? Then SEVERITY = "fail", no MATTERS, and the first step that the job does not reach:
-# PREVENTS = "store hosted" (distdoctor/model/milestones.py has all of them). TODO: delete these two lines.
+# PREVENTS = "store hosted" (distdoctor/model/stages.py has all of them). TODO: delete these two lines.
 LOOKS_AT = ("host.limits",)  # TODO: the facts that judge() reads
 
 
@@ -79,7 +79,7 @@ LOG = """\
 from distdoctor.check_api import Line
 
 SEVERITY = "fail"
-PREVENTS = "results right"  # TODO: the first step that such a job does not reach (distdoctor/model/milestones.py)
+PREVENTS = "results right"  # TODO: the first step that such a job does not reach (distdoctor/model/stages.py)
 LOG = (
     # The literal is looked for first: short, rare, without values. The expression takes the values out of the line.
     # What stands before a message ("[rank3]:", a time) is taken off first: leave it out.

@@ -9,16 +9,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "distdoctor"
 FLOORS = (
     {"model"},
-    {"knowledge", "launch"},
-    {"judge"},
+    {"knowledge", "plan"},
+    {"judge", "remote"},
     {"check_api", "probes", "render", "logs"},
     {"store", "mesh", "ranks"},
-    {"session", "inspection", "job"},
+    {"session", "hang", "job"},
     {"cli"},
 )
 """From the ground up. A module may import from its own package and from the floors below; packages of one floor know
 nothing of each other. What lies flat in distdoctor/ (streams, signals, sys.path) may be imported by all."""
-PUBLIC = {"job.inside"}
+PUBLIC = {"job.api"}
 """What the package itself hands to scripts."""
 FLAT = {"__init__", "__main__", "interrupts", "own_path", "streams"}
 

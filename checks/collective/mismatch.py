@@ -108,13 +108,13 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     yield from recorded(job)
     if job.servers or len(job.waiting) < len(job.ranks):
         return  # somebody is not in it: that is the reason
-    if (blame := live.groups.to_blame(job)) is not None:
+    if (blame := live.waits.group_blame(job)) is not None:
         yield other_groups(job, blame)
-    elif (met := live.calls.met_in(job)) is not None:
+    elif (met := live.waits.met_in(job)) is not None:
         yield from [finding for look in LOOKS if (finding := look(met)) is not None][:1]
 
 
-def crossed_groups(met: live.calls.Met) -> Finding | None:
+def crossed_groups(met: live.waits.Met) -> Finding | None:
     """Each waits in a collective of NCCL that others have not called, and not all in the same communicator."""
     groups = {rank.place.communicators for rank in met.inside}
     if not met.whole or len(groups) < 2 or () in groups:
@@ -124,17 +124,17 @@ def crossed_groups(met: live.calls.Met) -> Finding | None:
     return found(met.inside, summary, met.inside, unsure=True, text=IN_ONE_ORDER, why=why[:4])
 
 
-def same_halves(met: live.calls.Met) -> Finding | None:
+def same_halves(met: live.waits.Met) -> Finding | None:
     """All send, or all receive."""
     for halves, what in SAME_HALF:
         if met.whole and all(rank.place.call in halves for rank in met.inside):
-            round_ = live.messages.for_the_next(met.inside)
+            round_ = live.waits.for_the_next(met.inside)
             more = "" if len(round_) == len(met.inside) else f" {live.called(round_)} wait for each other."
             return found(round_, f"All ranks wait to {what}.{more}", met.inside, text=IN_TURN)
     return None
 
 
-def messages_alone(met: live.calls.Met) -> Finding | None:
+def messages_alone(met: live.waits.Met) -> Finding | None:
     """All wait for messages, of which nothing more is seen."""
     hosts = {rank.node.name for rank in met.inside}
     if not met.whole or len(hosts) > 1 or {rank.place.call for rank in met.inside} != {live.places.ONLY_MESSAGE}:
@@ -143,14 +143,14 @@ def messages_alone(met: live.calls.Met) -> Finding | None:
     return found(met.inside, summary, met.inside, unsure=True, text=BOTH_HALVES)
 
 
-def lone_halves(met: live.calls.Met) -> Finding | None:
+def lone_halves(met: live.waits.Met) -> Finding | None:
     """Some send, or some receive, and all others wait in collectives."""
-    lonely = [rank for rank in met.inside if rank.place.call in live.calls.PAIRS]
+    lonely = [rank for rank in met.inside if rank.place.call in live.waits.PAIRS]
     if not met.whole or not 0 < len(lonely) < len(met.inside) or {rank.place.call for rank in lonely} not in ONE_WAY:
         return None
-    theirs = live.messages.partners_of(lonely)
+    theirs = live.waits.partners_of(lonely)
     if theirs is not None and not theirs & {rank.number for rank in lonely}:
-        named = live.messages.to_blame(met.job)
+        named = live.waits.message_blame(met.job)
         if named is not None:
             return other_messages(met.job, named)
     call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
@@ -160,11 +160,11 @@ def lone_halves(met: live.calls.Met) -> Finding | None:
     return found(either, summary + more, met.inside, unsure=theirs is None, text=BOTH_HALVES)
 
 
-def other_calls(met: live.calls.Met) -> Finding | None:
+def other_calls(met: live.waits.Met) -> Finding | None:
     """Some are in another collective, or in that of another group, than the others."""
     knot = live.waits.knot_of(met.job, met.inside) if met.whole else None
     among = list(knot.groups) if knot is not None else met.inside
-    odd = live.calls.those_apart(met, knot)
+    odd = live.waits.those_apart(met, knot)
     if not odd:
         return None
     others = [rank for rank in among if rank not in odd]
@@ -174,7 +174,7 @@ def other_calls(met: live.calls.Met) -> Finding | None:
     )
     summary = f"{live.called(odd)} {_are(odd)} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
     why = knot.why if knot is not None else ()
-    if live.calls.either_may_be_wrong(met, knot, odd, others):
+    if live.waits.either_may_be_wrong(met, knot, odd, others):
         summary += " Which of them is wrong cannot be known from here."
         return found(among, summary, met.inside, unsure=True, why=why)
     unsure = len(odd) * 2 == len(met.inside)
@@ -182,17 +182,17 @@ def other_calls(met: live.calls.Met) -> Finding | None:
     return found(odd, f"{summary}{more}", met.inside, why=why)
 
 
-def crossed_messages(met: live.calls.Met) -> Finding | None:
+def crossed_messages(met: live.waits.Met) -> Finding | None:
     """What one sends, another does not receive."""
-    blame = live.messages.to_blame(met.job) if met.whole else None
+    blame = live.waits.message_blame(met.job) if met.whole else None
     return None if blame is None else other_messages(met.job, blame)
 
 
-def further_calls(met: live.calls.Met) -> Finding | None:
+def further_calls(met: live.waits.Met) -> Finding | None:
     """All are in the same call, and some have made a further one; or each has, in another thread, and none ends."""
     if odd := live.waits.with_other_number(met.inside) if met.whole else None:
         return other_number(odd, met.inside)
-    if not met.whole or not live.calls.threads_cross(met.inside):
+    if not met.whole or not live.waits.threads_cross(met.inside):
         return None
     summary = (
         "On each rank the main thread waits in one collective and another thread in a further one of the same group: "
@@ -207,7 +207,7 @@ LOOKS = (crossed_groups, same_halves, messages_alone, lone_halves, other_calls, 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
     """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
-    for one in live.recorded.differing(job.servers):
+    for one in live.flight_recorder.differing(job.servers):
         ranks = tuple(sorted(one.others))
         unsure = len(ranks) * 2 >= len(job.servers)
         blamed = ranks if not unsure else tuple(server.rank for server in job.servers)
@@ -220,14 +220,14 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
             ranks=blamed,
             unsure=unsure,
             evidence=(
-                f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
+                f"flight recorder of rank {server.rank}: {live.flight_recorder.said(server, one.group)}"
                 for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]
             ),
             fixes=(Fix("Call the same collectives in the same order, with the same sizes, on all ranks."),),
         )
 
 
-def other_groups(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
+def other_groups(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
     """Ranks that make other process groups than the others, or in another order; or that name another root."""
     ranks = [job.numbers[number] for number in blame.ranks]
     do = "name the same root" if blame.of_roots else "make the same process groups"
@@ -250,7 +250,7 @@ def other_groups(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
     )
 
 
-def other_messages(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
+def other_messages(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
     """Ranks of which one sends what another does not receive, or waits for what it does not send."""
     ranks = [job.numbers[number] for number in blame.ranks]
     summary = f"{live.called(ranks)} {_do(ranks)} not send and receive the same messages: {'; '.join(blame.why[:4])}."

@@ -176,7 +176,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:
     """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
-    for one in live.recorded.absent(job.servers):
+    for one in live.flight_recorder.absent(job.servers):
         if any(rank in job.numbers and job.numbers[rank].moves_on for rank in one.absent):
             continue
         nodes = tuple(dict.fromkeys(host for rank in one.absent if (host := job.host_of(rank))))
@@ -189,7 +189,7 @@ def not_called(job: live.LiveJob) -> Iterator[Finding]:
             ranks=one.absent,
             evidence=(
                 *(
-                    f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
+                    f"flight recorder of rank {server.rank}: {live.flight_recorder.said(server, one.group)}"
                     for server in sorted(job.servers, key=lambda server: server.rank not in one.absent)[:SHOWN]
                 ),
                 *live.where_ranks_are(job.numbers[rank] for rank in one.absent if rank in job.numbers),

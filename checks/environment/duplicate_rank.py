@@ -27,7 +27,17 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missing_ranks, together, two_jobs_fixes
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    live,
+    missing_ranks,
+    together,
+    two_jobs_fixes,
+)
 
 SEVERITY = "fail"
 NEXT = (

@@ -37,7 +37,7 @@ from distdoctor.check_api import (
     disagreement,
     names_of,
     rank_count,
-    same_rendezvous,
+    settings,
 )
 
 SEVERITY = "fail"
@@ -88,7 +88,7 @@ def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
             text = f"{'Or start' if option > 1 else 'Start'} each rank of {names_of(others)} by itself, with RANK and "
             yield Fix.on(others, f"{text}WORLD_SIZE of its own, as on {names_of(right)}; without torchrun.", option)
             continue
-        free = same_rendezvous.free_node_ranks(right, len(cluster.nodes))
+        free = settings.free_node_ranks(right, len(cluster.nodes))
         yield from (as_torchrun(node, right[0], free, option) for node in others)
 
 
@@ -96,4 +96,4 @@ def as_torchrun(node: Node, right: Node, free: list[int], option: int) -> Fix:
     text = f"Start torchrun on {node.name} as on {right.name}, once, without the variables of a rank."
     counts = {"--nnodes": str(right.plan.nnodes), "--nproc-per-node": str(rank_count(node))}
     unset: dict[str, str | None] = {name: None for name in OF_A_RANK if name in node.variables}
-    return Fix.on(node, text, option, env=unset, flags={**counts, **same_rendezvous.flags_like(right, node, free)})
+    return Fix.on(node, text, option, env=unset, flags={**counts, **settings.flags_like(right, node, free)})

@@ -30,7 +30,7 @@ environment/rendezvous-id-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement, same_rendezvous
+from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement, settings
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -87,11 +87,11 @@ def fixes(nodes: list[Node], found: Disagreement[str]) -> Iterator[Fix]:
     others = [value for value in dict.fromkeys(found.values.values()) if value != found.usual]
     for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
         rightly = [node for node in nodes if node.plan.rdzv_backend == wanted]
-        right, free = rightly[0], same_rendezvous.free_node_ranks(rightly, len(nodes))
+        right, free = rightly[0], settings.free_node_ranks(rightly, len(nodes))
         text = f"Start it with the {wanted} rendezvous, as {right.name} is."
         for node in nodes:
             if node not in rightly:
-                yield changed(node, same_rendezvous.flags_like(right, node, free), text, option)
+                yield changed(node, settings.flags_like(right, node, free), text, option)
 
 
 def changed(node: Node, flags: dict[str, str | None], text: str, option: int) -> Fix:

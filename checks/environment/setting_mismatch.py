@@ -56,8 +56,8 @@ from distdoctor.check_api import (
     planned_rank_count,
     plans_nccl_group,
     rdma,
-    same_rendezvous,
     setting_effect,
+    settings,
     together,
     unreadable,
 )
@@ -128,8 +128,8 @@ def names(cluster: Cluster) -> list[str]:
     # What nobody reads, or reads by another name as well, has checks of its own.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
     alike = {name for name in there if must_be_alike(name, nccl, gloo)}
-    if any(map(same_rendezvous.counts_ranks_alone, cluster.nodes)):
-        alike.add(same_rendezvous.IDENTICAL)
+    if any(map(settings.counts_ranks_alone, cluster.nodes)):
+        alike.add(settings.IDENTICAL)
     return sorted(alike)
 
 

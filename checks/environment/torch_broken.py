@@ -49,8 +49,8 @@ from distdoctor.check_api import (
     pip_command,
     still_importing_torch,
     together,
+    torch,
     torch_error_seen,
-    torch_remedies,
 )
 
 SIGSEGV = 11
@@ -211,7 +211,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         yield Fix.on(bad, f"Signal {number}: {why}.")
         yield look(bad, 2)
     elif kind == "library":
-        yield from torch_remedies.missing_libraries(bad)
+        yield from torch.missing_libraries(bad)
     elif kind == "symbol":
         mixed = [node for node in bad if failure(node).loader]
         if mixed:
@@ -239,7 +239,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
     elif kind == "other":
         yield look(bad, 1)
     else:
-        yield from torch_remedies.remedies_beside_torch(kind, bad)
+        yield from torch.remedies_beside_torch(kind, bad)
 
 
 def memory(bad: list[Node]) -> Iterator[Fix]:

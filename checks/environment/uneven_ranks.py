@@ -35,8 +35,8 @@ from distdoctor.check_api import (
     disagreement,
     plans_nccl_group,
     rank_count,
-    same_rendezvous,
     set_launch_fix,
+    settings,
 )
 
 SEVERITY = "warn"
@@ -48,7 +48,7 @@ FOLLOWS_ANYWHERE = ("environment/world-size-mismatch", "environment/duplicate-ra
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    multiplied = all(map(same_rendezvous.counts_ranks_alone, cluster.nodes))
+    multiplied = all(map(settings.counts_ranks_alone, cluster.nodes))
     if not multiplied and not all(plans_nccl_group(node) for node in cluster.nodes):
         return
     # Of a node started once per rank all ranks may not be here yet.
@@ -56,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = disagreement({node.name: rank_count(node) for node in nodes})
     if found is None:
         return
-    least, variable = min(found.values.values()), same_rendezvous.IDENTICAL
+    least, variable = min(found.values.values()), settings.IDENTICAL
     also = f", and {variable}=1 says that they have not" if multiplied else ""
     yield Finding.about(
         [node for node in nodes if node.name in found.blamed],

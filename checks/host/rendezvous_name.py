@@ -53,8 +53,8 @@ from distdoctor.check_api import (
     names_of,
     reachable_address,
     route_obstacle,
-    same_rendezvous,
     set_launch_fix,
+    settings,
 )
 
 SEVERITY = "fail"
@@ -190,9 +190,7 @@ def found_text(peer: Node, name: str) -> str:
 
 def ends_for_want_of_name(node: Node) -> bool:
     own = node.system.own_name
-    return (
-        (node.plan.nnodes or 1) > 1 and same_rendezvous.needs_own_name(node) and not own.addresses and not own.timed_out
-    )
+    return (node.plan.nnodes or 1) > 1 and settings.needs_own_name(node) and not own.addresses and not own.timed_out
 
 
 def finding(cluster: Cluster, nameless: list[Node]) -> Finding:

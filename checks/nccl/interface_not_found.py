@@ -27,7 +27,17 @@ gloo/interface-not-found, network/wrong-interface
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, primary_interface, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    gpus,
+    names_of,
+    primary_interface,
+    together,
+)
 
 SEVERITY = "fail"
 LOOKS_AT = ("host.nccl",)

@@ -40,10 +40,10 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
-    absent_nodes,
     claims_node0,
     contact_text,
     launch_variables,
+    master,
     master_means_itself,
     names_of,
     reachable_address,
@@ -180,7 +180,7 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
     if meeting.hosted and meeting.arrived and (len(meeting.arrived) >= meeting.expected or len(meeting.arrived) > 1):
         return False
     if len(cluster.nodes) == 1:
-        return absent_nodes.knows_of_other_hosts(node) and not alone_for_another_reason(node)
+        return master.knows_of_other_hosts(node) and not alone_for_another_reason(node)
     # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too,
     # where they do not have a store of their own: with c10d each node whose endpoint is its own address hosts one.
     peers = cluster.peers(node)
@@ -226,7 +226,7 @@ def finding(cluster: Cluster, bad: list[Node]) -> Finding:
     return Finding.about(
         bad,
         f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
-        severity="warn" if looped and all(map(absent_nodes.starts_without_the_rest, bad)) else "fail",
+        severity="warn" if looped and all(map(master.starts_without_the_rest, bad)) else "fail",
         evidence=(line for node in bad for line in evidence(node, node is zero)),
         fixes=fixes(cluster, bad),
     )
@@ -242,8 +242,8 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
     if apart_from_its_host(node):
         yield f"{node.name}: SLURM started this on {node.plan.master_addr}, whose address is on no interface here"
-    if master_means_itself(node) and absent_nodes.first_of_job(node) is not None:
-        listed = f"{absent_nodes.JOB_LIST}={node.variables[absent_nodes.JOB_LIST]}"
+    if master_means_itself(node) and master.first_of_job(node) is not None:
+        listed = f"{master.JOB_LIST}={node.variables[master.JOB_LIST]}"
         yield f"{node.name}: {listed}; launch scripts that ask scontrol take localhost where it is missing"
     if claims_node0(node):
         yield f"{node.name} {'is' if right else 'takes itself for'} node 0 and has {addresses or 'no address'}"
@@ -264,7 +264,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     if zero is not None and zero in bad and apart_from_its_host(zero):
         text = "Give the container the network of its host (docker, podman: --network=host), on every node."
         return (Fix(text),)
-    first, declared = absent_nodes.first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
+    first, declared = master.first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
     if first is not None and len(cluster.nodes) == 1 and master_means_itself(bad[0]) and not declared:
         return set_master_fixes(bad, f"Name {first}, the first node of the SLURM job.", address=first)
     address = reachable_address(zero, cluster) if zero else None

@@ -31,7 +31,15 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Finding, Line, live, master_port_findings
+from distdoctor.check_api import (
+    NODE_0_AND_CHECK,
+    Cluster,
+    FailedContact,
+    Finding,
+    Line,
+    live,
+    master_port_findings,
+)
 
 SEVERITY = "fail"
 NEXT = NODE_0_AND_CHECK

@@ -26,7 +26,15 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Finding, Line, live, master_port_findings
+from distdoctor.check_api import (
+    NODE_0_AND_CHECK,
+    Cluster,
+    FailedContact,
+    Finding,
+    Line,
+    live,
+    master_port_findings,
+)
 
 SEVERITY = "fail"
 NEXT = NODE_0_AND_CHECK

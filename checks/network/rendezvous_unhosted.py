@@ -40,8 +40,8 @@ from distdoctor.check_api import (
     names_of,
     parse_address,
     reachable_address,
-    same_rendezvous,
     set_master_fixes,
+    settings,
 )
 
 SEVERITY = "fail"
@@ -52,7 +52,7 @@ FOLLOWS = ("host/rendezvous-name", "environment/rendezvous-backend-mismatch")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     owners = [node for node in cluster.nodes if node.network.master_is_own]
-    if not owners or any(same_rendezvous.takes_itself_for_host(node) is not False for node in owners):
+    if not owners or any(settings.takes_itself_for_host(node) is not False for node in owners):
         return
     place = owners[0].plan.master_addr
     why = "is told not to" if owners[0].plan.is_host is False else "does not know it for its own"

@@ -26,7 +26,17 @@ network/foreign-service, store/silent, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, links_to, master_port_owner, some_of, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    links_to,
+    master_port_owner,
+    some_of,
+    together,
+)
 
 SEVERITY = "fail"
 PREVENTS = "store reached"

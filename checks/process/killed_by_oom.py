@@ -26,7 +26,17 @@ process/killed-by-scheduler, host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Ended, FailedRank, Finding, Fix, Line, died_ranks, names_of, ranks_said
+from distdoctor.check_api import (
+    Cluster,
+    Ended,
+    FailedRank,
+    Finding,
+    Fix,
+    Line,
+    died_ranks,
+    names_of,
+    ranks_said,
+)
 
 SEVERITY = "fail"
 PREVENTS = "results right"

@@ -37,9 +37,9 @@ from distdoctor.check_api import (
     Line,
     MeetingFacts,
     Node,
-    absent_nodes,
     claims_node0,
     live,
+    master,
     node0_name,
     some_of,
 )
@@ -125,12 +125,12 @@ FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    zero = cluster.node0 or absent_nodes.fullest(cluster)
+    zero = cluster.node0 or master.fullest(cluster)
     absent: list[str] = []
     ranks: tuple[int, ...] = ()
     roll: list[str] = []
-    if zero is not None and absent_nodes.incomplete(zero.meeting):
-        absent, ranks = absent_nodes.missing(cluster, zero, zero.meeting)
+    if zero is not None and master.incomplete(zero.meeting):
+        absent, ranks = master.missing(cluster, zero, zero.meeting)
         roll += roll_call(cluster, zero, zero.meeting)
     outside = [node for node in cluster.nodes if shut_out(node)]
     if outside and zero is None:
@@ -143,7 +143,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if zero is None:
         yield finding(cluster, None, outside, absent, ranks, roll)
         return
-    turned_away = absent_nodes.turned_away(cluster, zero, outside, absent)
+    turned_away = master.turned_away(cluster, zero, outside, absent)
     for names in by_reason(outside, turned_away, absent):
         its = [node for node in outside if node.name in names]
         own = {*names}
@@ -189,11 +189,11 @@ def finding(
         because_of="environment/*" if cut_short(zero) else cause,
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
-        evidence=(*roll, *(f"{node.name}: {absent_nodes.seen_last(node)}" for node in outside)),
+        evidence=(*roll, *(f"{node.name}: {master.seen_last(node)}" for node in outside)),
         fixes=(
-            *(first := absent_nodes.given_too_few(zero)),
+            *(first := master.given_too_few(zero)),
             Fix(fix, () if zero and zero.plan.everywhere else tuple(absent), 1 + len(first)),
-            *absent_nodes.on_other_hosts(cluster, zero or outside[0]),
+            *master.on_other_hosts(cluster, zero or outside[0]),
             *another_node0(zero, outside, absent),
         ),
     )
@@ -204,7 +204,7 @@ def another_node0(zero: Node | None, outside: list[Node], absent: list[str]) -> 
     if zero is None or outside or len(zero.meeting.arrived) > 1 or zero.plan.started != "node" or zero.plan.launcher:
         return
     own = zero.plan.node_rank is None and zero.plan.sources.get("master_addr") == "--master-addr"
-    if (zero.plan.announce or own) and not zero.variables.get(absent_nodes.JOB_LIST):
+    if (zero.plan.announce or own) and not zero.variables.get(master.JOB_LIST):
         line = f"distdoctor check --nnodes {zero.plan.nnodes} --master-addr ADDRESS"
         yield Fix.on((zero,), f"If {some_of(absent)} is node 0, run this on {zero.name} with its address: `{line}`.", 2)
 
@@ -224,7 +224,7 @@ def title(cluster: Cluster, zero: Node | None, absent: list[str], needless: bool
 
 def without_them(zero: Node | None, outside: list[Node]) -> bool:
     """Whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
-    return zero is not None and not outside and absent_nodes.starts_without_the_rest(zero)
+    return zero is not None and not outside and master.starts_without_the_rest(zero)
 
 
 def by_reason(outside: list[Node], turned_away: list[str], absent: list[str]) -> list[list[str]]:
@@ -272,15 +272,15 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"{some_of(absent)} (node 0) was not reached: {absent_nodes.seen_last(outside[0])}."
+        return f"{some_of(absent)} (node 0) was not reached: {master.seen_last(outside[0])}."
     if zero in outside and zero.plan.started == "rank":
-        return f"Rank 0 was not met on {zero.name}: {absent_nodes.seen_last(zero)}."
+        return f"Rank 0 was not met on {zero.name}: {master.seen_last(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if cut_short(zero):
         who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
         return f"{who} had not come{waited}, and was waited for no longer: what had come shows why the job would fail."
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
-        seen = absent_nodes.seen_last(outside[0]) if outside else ""
+        seen = master.seen_last(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
         arrived = set(zero.meeting.arrived)
@@ -292,7 +292,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"
         return f"{said}; the job ({asked}) starts with as many."
     if len(cluster.nodes) == 1 and not zero.meeting.callers and zero.plan.started == "node":
-        return f"{said}; no other check reached {absent_nodes.store_of(zero)}."
+        return f"{said}; no other check reached {master.store_of(zero)}."
     return f"{said}."
 
 
@@ -335,5 +335,5 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
     if plan.everywhere:
         where = f"a batch script runs on one node of its job; nothing starts the line on {some_of(absent)}"
         return f"Put `{plan.everywhere}` before the line, and before torchrun: {where}."
-    line, how = absent_nodes.line_for_them(zero)
+    line, how = master.line_for_them(zero)
     return f"Run `{line}` on {some_of(absent)}{how}, and look at what it says there."

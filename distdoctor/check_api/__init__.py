@@ -1,7 +1,7 @@
 """All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them.
 
 A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. Above it stand
-SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS. What was not seen is empty.
+SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.stages``), and FOLLOWS. What was not seen is empty.
 
 The facts, and what a check makes of them:
     Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
@@ -66,7 +66,7 @@ Nodes, ranks and what is planned for them:
     planned_rank_count       how many ranks the job has
     missing_ranks            the global ranks that nobody claims
     missing_node_ranks       the node ranks that no node has
-    absent_nodes             who did not come to the meeting; pydoc distdoctor.check_api.absent_nodes
+    absent_nodes             who did not come to the meeting; pydoc distdoctor.check_api.master
     makes_gloo_group         whether a node makes a gloo group
     plans_nccl_group         whether a node's job makes an NCCL group
     gloo_dials               whether gloo on one node connects to another, or the other to it
@@ -75,7 +75,7 @@ Nodes, ranks and what is planned for them:
 Values that must be alike, and variables:
     disagreement             how nodes disagree on a value: who has the usual one, and who another
     Disagreement             that: values, usual, others, blamed, said()
-    same_rendezvous          where torchrun's agents meet; pydoc distdoctor.check_api.same_rendezvous
+    same_rendezvous          where torchrun's agents meet; pydoc distdoctor.check_api.settings
     must_be_alike            whether a setting has to be the same on all nodes
     setting_effect           what a value of such a setting amounts to
     FATAL_SETTINGS           those of them without which a job hangs
@@ -210,55 +210,62 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import absent_nodes, files, gpus, groups, live, rdma, same_rendezvous, torch_remedies
-from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
-from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
+from distdoctor.check_api import master, files, gpus, groups, live, rdma, settings, torch
+from distdoctor.check_api.addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
+from distdoctor.check_api.addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
-    append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
-    hosts_file_unread, open_firewall_fix, other_master_port_fixes, reads_hosts_file, set_launch_fix, set_master_fixes,
-    two_jobs_fixes,
+    append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands, hosts_file_unread,
+    open_firewall_fix, other_master_port_fixes, reads_hosts_file, set_launch_fix, set_master_fixes, two_jobs_fixes,
 )
 from distdoctor.check_api.link_findings import (
     MAX_LINKS_LISTED, SPARED_BY_GLOO, cut_after_accept, how_links_fail, link_arrows, link_culprits, link_finding,
-    link_finding_by_need, link_needed, link_severity, links_blocked_by_rules, open_links_fixes, own_addresses_filtered,
-    source_addresses,
+    link_finding_by_need, link_needed, link_severity, links_blocked_by_rules, open_links_fixes,
+    own_addresses_filtered, source_addresses,
 )
-from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
-from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links, slow_links
-from distdoctor.check_api.link_rates import usual_link_speed
-from distdoctor.check_api.majority import Disagreement, disagreement
-from distdoctor.check_api.master_contacts import asked_another, tried_host
-from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, route_obstacles
-from distdoctor.check_api.master_contacts import lacks_route, master_address_owner, master_known_up, store_host_tried
+from distdoctor.check_api.links import FailingLink, LinkGraph, link_graph
+from distdoctor.check_api.link_findings import (
+    MeasuredLink, blamed_for_links, lossy_links, measured_links, slow_links,
+)
+from distdoctor.check_api.link_findings import usual_link_speed
+from distdoctor.check_api.settings import Disagreement, disagreement
+from distdoctor.check_api.master import asked_another, tried_host
+from distdoctor.check_api.master import FailedContact, failed_contacts, grouped_by_address, route_obstacles
+from distdoctor.check_api.master import lacks_route, master_address_owner, master_known_up, store_host_tried
 from distdoctor.check_api.master_port import NODE_0_AND_CHECK, master_port_findings, misrouted_finding
-from distdoctor.check_api.master_targets import MasterTarget, master_targets, names_leading_apart
-from distdoctor.check_api.master_targets import rightful_master_target, shared_master_address
-from distdoctor.check_api.node_addresses import data_interface, master_means_itself, own_host_names
-from distdoctor.check_api.node_addresses import primary_interface, reachable_address
-from distdoctor.check_api.nodes import claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks
-from distdoctor.check_api.nodes import met_other_run, missing_ranks, node0_name, planned_rank_count, plans_nccl_group
+from distdoctor.check_api.master import MasterTarget, master_targets, names_leading_apart
+from distdoctor.check_api.master import rightful_master_target, shared_master_address
+from distdoctor.check_api.nodes import data_interface, master_means_itself, own_host_names
+from distdoctor.check_api.nodes import primary_interface, reachable_address
+from distdoctor.check_api.nodes import (
+    claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks,
+)
+from distdoctor.check_api.nodes import (
+    met_other_run, missing_ranks, node0_name, planned_rank_count, plans_nccl_group,
+)
 from distdoctor.check_api.nodes import rank_count, store_host
-from distdoctor.check_api.rank_failures import (
+from distdoctor.check_api.ranks import (
     FailedRank, accused_by_errors, by_luck, died_ranks, errors_with_words, failed_by_themselves, failed_ranks,
     failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
     starved_ranks, stopped_ranks,
 )
-from distdoctor.check_api.route_evidence import route_obstacle_seen
-from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix
+from distdoctor.check_api.route_findings import route_obstacle_seen
+from distdoctor.check_api.route_findings import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
-from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
+from distdoctor.check_api.text import (
+    age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said,
+)
 from distdoctor.check_api.text import shorten_error, some_of, together
-from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
-from distdoctor.check_api.torch_import import TorchImportCause, fixes_by_command, install_torch_command
-from distdoctor.check_api.torch_import import nodes_by_torch_cause, pip_command
-from distdoctor.check_api.torch_import import still_importing_torch, torch_error_seen
-from distdoctor.check_api.vanished_ways import vanished_ways
-from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
-from distdoctor.knowledge.connect_text import contact_text
-from distdoctor.knowledge.interfaces import is_bridge, is_virtual
-from distdoctor.knowledge.ruleset import FilterHook
-from distdoctor.knowledge.shared_settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS
-from distdoctor.knowledge.shared_settings import gloo_device_names, must_be_alike, setting_effect
+from distdoctor.check_api.master_port import master_port_owner, taken_port_finding
+from distdoctor.check_api.torch import TorchImportCause, fixes_by_command, install_torch_command
+from distdoctor.check_api.torch import nodes_by_torch_cause, pip_command
+from distdoctor.check_api.torch import still_importing_torch, torch_error_seen
+from distdoctor.check_api.routes import vanished_ways
+from distdoctor.check_api.settings import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
+from distdoctor.knowledge.network import contact_text
+from distdoctor.knowledge.network import is_bridge, is_virtual
+from distdoctor.knowledge.firewall.packet_filter import FilterHook
+from distdoctor.knowledge.settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS
+from distdoctor.knowledge.settings import gloo_device_names, must_be_alike, setting_effect
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model import launch_variables
 from distdoctor.model.addresses import in_network, is_loopback, parse_address, reaches_no_other
@@ -275,34 +282,182 @@ from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
 
 __all__ = [
-    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
-    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NODE_0_AND_CHECK", "NO_GLOO",
-    "SPARED_BY_GLOO", "VERSION", "Account", "Answer", "BuildLock", "Caller", "Cluster", "Contact", "Disagreement",
-    "DuplicateAddress", "Ended", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix", "Folder",
-    "HostCall", "InitFile", "Iterator", "LateConnections", "Leftover", "Limits", "Line", "Link", "LinkGraph",
-    "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "NodeFacts", "PickedAddress", "PlanProblem", "RankFacts",
-    "Resolution", "RouteObstacle", "Sequence", "Severity", "Shadow", "SharedMemory", "TemporaryFolder",
-    "TorchFailure", "TorchImportCause", "Work", "absent_nodes", "accused_by_errors", "add_route_fix", "age_said",
-    "announcing_node", "append_hosts_line", "asked_another", "blamed_for_links", "by_luck", "claims_node0",
-    "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement",
-    "duplicate_addresses", "end_leftover_fix", "errors_with_words", "failed_by_themselves", "failed_contacts",
-    "failed_ranks", "failed_stage_finding", "files", "fixes_by_command", "gloo_device_names", "gloo_dials",
-    "gloo_errors_name", "gpus", "grouped_by_address", "groups", "has_other_hosts", "hosts_file_commands",
-    "hosts_file_unread", "how_links_fail", "in_network", "install_torch_command", "is_bridge", "is_loopback",
-    "is_virtual", "lacks_route", "launch_variables",
-    "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
-    "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links",
-    "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
-    "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",
-    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
-    "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix",
-    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
-    "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface",
-    "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address",
-    "reaches_no_other", "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle",
-    "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
-    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
-    "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding",
-    "together", "torch_error_seen", "torch_remedies", "tried_host", "two_jobs_fixes", "unreadable",
-    "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
+    "DEFAULT_PORT",
+    "DEPRECATED_VARIABLES",
+    "FATAL_SETTINGS",
+    "GLOO_INTERFACES",
+    "GLOO_SETTINGS",
+    "INTERFACE_VARIABLES",
+    "LAUNCH_VARIABLES",
+    "MAX_LINKS_LISTED",
+    "NODE_0_AND_CHECK",
+    "NO_GLOO",
+    "SPARED_BY_GLOO",
+    "VERSION",
+    "Account",
+    "Answer",
+    "BuildLock",
+    "Caller",
+    "Cluster",
+    "Contact",
+    "Disagreement",
+    "DuplicateAddress",
+    "Ended",
+    "FailedContact",
+    "FailedRank",
+    "FailingLink",
+    "FilterHook",
+    "Finding",
+    "Fix",
+    "Folder",
+    "HostCall",
+    "InitFile",
+    "Iterator",
+    "LateConnections",
+    "Leftover",
+    "Limits",
+    "Line",
+    "Link",
+    "LinkGraph",
+    "MasterTarget",
+    "MeasuredLink",
+    "MeetingFacts",
+    "Node",
+    "NodeFacts",
+    "PickedAddress",
+    "PlanProblem",
+    "RankFacts",
+    "Resolution",
+    "RouteObstacle",
+    "Sequence",
+    "Severity",
+    "Shadow",
+    "SharedMemory",
+    "TemporaryFolder",
+    "TorchFailure",
+    "TorchImportCause",
+    "Work",
+    "accused_by_errors",
+    "add_route_fix",
+    "age_said",
+    "announcing_node",
+    "append_hosts_line",
+    "asked_another",
+    "blamed_for_links",
+    "by_luck",
+    "claims_node0",
+    "contact_text",
+    "correct_own_hosts_line",
+    "cut_after_accept",
+    "data_interface",
+    "died_ranks",
+    "disagreement",
+    "duplicate_addresses",
+    "end_leftover_fix",
+    "errors_with_words",
+    "failed_by_themselves",
+    "failed_contacts",
+    "failed_ranks",
+    "failed_stage_finding",
+    "files",
+    "fixes_by_command",
+    "gloo_device_names",
+    "gloo_dials",
+    "gloo_errors_name",
+    "gpus",
+    "grouped_by_address",
+    "groups",
+    "has_other_hosts",
+    "hosts_file_commands",
+    "hosts_file_unread",
+    "how_links_fail",
+    "in_network",
+    "install_torch_command",
+    "is_bridge",
+    "is_loopback",
+    "is_virtual",
+    "lacks_route",
+    "launch_variables",
+    "link_arrows",
+    "link_culprits",
+    "link_finding",
+    "link_finding_by_need",
+    "link_graph",
+    "link_needed",
+    "link_severity",
+    "links_blocked_by_rules",
+    "links_to",
+    "live",
+    "lookup_failed",
+    "lossy_links",
+    "makes_gloo_group",
+    "master",
+    "master_address_owner",
+    "master_known_up",
+    "master_means_itself",
+    "master_port_findings",
+    "master_port_owner",
+    "master_targets",
+    "measured_links",
+    "met_other_run",
+    "misrouted_finding",
+    "missing_node_ranks",
+    "missing_ranks",
+    "misspellings_of",
+    "must_be_alike",
+    "names_leading_apart",
+    "names_of",
+    "node0_name",
+    "nodes_by_torch_cause",
+    "nodes_of_failed",
+    "open_firewall_fix",
+    "open_links_fixes",
+    "other_master_port_fixes",
+    "own_addresses_filtered",
+    "own_host_names",
+    "parse_address",
+    "pip_command",
+    "planned_rank_count",
+    "plans_nccl_group",
+    "port_holder_seen",
+    "primary_interface",
+    "rank_count",
+    "rank_errors_said",
+    "ranks_of_failed",
+    "ranks_said",
+    "ranks_to_blame",
+    "rdma",
+    "reachable_address",
+    "reaches_no_other",
+    "reads_hosts_file",
+    "repair_route_fix",
+    "rightful_master_target",
+    "route_obstacle",
+    "route_obstacle_seen",
+    "route_obstacles",
+    "set_launch_fix",
+    "set_master_fixes",
+    "setting_effect",
+    "settings",
+    "shared_master_address",
+    "shorten_error",
+    "slow_links",
+    "some_of",
+    "source_addresses",
+    "starved_ranks",
+    "still_importing_torch",
+    "stopped_ranks",
+    "store_host",
+    "store_host_tried",
+    "taken_port_finding",
+    "together",
+    "torch",
+    "torch_error_seen",
+    "tried_host",
+    "two_jobs_fixes",
+    "unreadable",
+    "usual_link_speed",
+    "vanished_ways",
+    "variable_meant",
+    "wrongly_picked",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.check_api.node_addresses import reachable_address
+from distdoctor.check_api.nodes import reachable_address
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import SharedFolder

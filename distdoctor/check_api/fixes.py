@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from distdoctor.check_api.node_addresses import own_host_names
-from distdoctor.check_api.packet_filter import from_elsewhere
-from distdoctor.check_api.table_lookup import lookup
+from distdoctor.check_api.firewall import from_elsewhere
+from distdoctor.check_api.nodes import own_host_names
+from distdoctor.check_api.routes import lookup
 from distdoctor.check_api.text import some_of, together
-from distdoctor.knowledge.packet_filter import lets_through, open_commands, opening_port
-from distdoctor.knowledge.ruleset import FilterHook
+from distdoctor.knowledge.firewall.packet_filter import FilterHook, lets_through, open_commands, opening_port
 from distdoctor.model.addresses import endpoint, reaches_no_other
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from distdoctor.check_api.text import together
-from distdoctor.knowledge.variables import ALLOCATOR
+from distdoctor.knowledge.settings import ALLOCATOR
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NOT_ASKED, Device, DriverFacts, Gpu, GpuFacts, NcclLibrary
 

@@ -1,43 +1,33 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
-from distdoctor.check_api.live_absent import NOT_JOINED as RANKS_NOT_JOINED
-from distdoctor.check_api.live_absent import absent_ranks, nodes_not_joined, ranks_meet
-from distdoctor.check_api.live_activity import does, where
-from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, other_ids, perhaps_late
-from distdoctor.check_api.live_master import (
-    before_store,
-    dialling_store,
-    master_of,
-    silent_links,
-    sockets_to_store,
-    store_contact,
-    store_finding,
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+
+from distdoctor.check_api.live_activity import does, not_placed, where
+from distdoctor.check_api.text import ranks_said, some_of, together
+from distdoctor.knowledge.live import flight_recorder, places, stacks, waits
+from distdoctor.knowledge.live.awaited import Awaited, at_other_end, awaited, awaits_rank, outside_peer
+from distdoctor.knowledge.live.job import LiveJob, LiveRank
+from distdoctor.knowledge.live.job import live_job as job_of
+from distdoctor.knowledge.live.limits import JoinWait, agents_wait, ranks_wait
+from distdoctor.knowledge.live.stacks import (
+    awaits_orders,
+    dialling,
+    hosts_store,
+    is_stopped,
+    looks_for_a_file,
+    threads_of,
 )
-from distdoctor.check_api.live_ranks import (
-    called,
-    other_threads,
-    others_wait,
-    overwritten,
-    rank_finding,
-    where_ranks_are,
-)
-from distdoctor.check_api.live_ray import not_placed
-from distdoctor.knowledge import job_places as places
-from distdoctor.knowledge import job_stacks as stacks
-from distdoctor.knowledge import live_calls as calls
-from distdoctor.knowledge import live_groups as groups
-from distdoctor.knowledge import live_messages as messages
-from distdoctor.knowledge import live_waits as waits
-from distdoctor.knowledge import recorded_calls as recorded
-from distdoctor.knowledge.job_movement import is_stopped, looks_for_a_file
-from distdoctor.knowledge.job_threads import awaits_orders, dialling
-from distdoctor.knowledge.live_awaited import Awaited, at_other_end, awaited, awaits_rank, outside_peer
-from distdoctor.knowledge.live_job import LiveJob
-from distdoctor.knowledge.live_job import live_job as job_of
-from distdoctor.knowledge.live_limits import ranks_wait
-from distdoctor.knowledge.live_rank import LiveRank
-from distdoctor.model.facts import Member
+from distdoctor.knowledge.network import contact_text
+from distdoctor.model.addresses import endpoint, is_loopback
+from distdoctor.model.bounds import MOST_ABSENT
+from distdoctor.model.facts import AgentView, Contact, Member, RendezvousView, Socket, StoreView
+from distdoctor.model.findings import Finding, Fix, Severity
+from distdoctor.model.launch_variables import AGENT_STORE
 
 __all__ = [
     "RANKS_NOT_JOINED",
@@ -54,16 +44,14 @@ __all__ = [
     "awaits_rank",
     "before_store",
     "called",
-    "calls",
     "dialling",
     "dialling_store",
     "does",
-    "groups",
+    "flight_recorder",
     "is_stopped",
     "job_of",
     "looks_for_a_file",
     "master_of",
-    "messages",
     "nodes_not_joined",
     "not_placed",
     "other_ids",
@@ -76,7 +64,6 @@ __all__ = [
     "rank_finding",
     "ranks_meet",
     "ranks_wait",
-    "recorded",
     "silent_links",
     "sockets_to_store",
     "stacks",
@@ -86,3 +73,511 @@ __all__ = [
     "where",
     "where_ranks_are",
 ]
+
+
+# torchrun's agents that wait for each other, as those see it that came: who is missing, and who is still counted.
+
+
+FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
+STARTED_NOW = "the job was started only now: they may still come"
+NODES_NOT_JOINED = "Some nodes have not joined the job"
+SHOWN = 8
+SILENT = 7.0
+"""Seconds from which an agent counts as silent: it says every 5 s that it lives."""
+LAST_CALL = 30
+"""Seconds for which others may come once enough are there (``last_call`` in torch's dynamic_rendezvous.py)."""
+THROWN_OUT = 15
+"""Seconds after which the others throw out a silent one: three times those 5 (``RendezvousSettings`` in torch's
+dynamic_rendezvous.py)."""
+
+
+def perhaps_late(job: LiveJob) -> str:
+    """Return why the ranks that have not joined may still join; empty once PyTorch's limit is over."""
+    return join_later(job, ranks_wait(job)) if job.ranks else FROM_OUTSIDE
+
+
+def join_later(job: LiveJob, wait: JoinWait) -> str:
+    """Return why whoever has not joined may still join; empty once the limit is over."""
+    if not any(job.agents) and not job.ranks:
+        return FROM_OUTSIDE
+    if wait.over:
+        return ""
+    return STARTED_NOW if job.young else f"the job runs if the others join before {wait.who} gives up"
+
+
+def agents_missing(job: LiveJob) -> Iterator[Finding]:
+    """torchrun's agents wait for each other: no rank was started yet."""
+    planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
+    if view is None:
+        return
+    if other_ids(job):
+        return
+    ours = view.rendezvous_of(job.first.run_id)
+    rendezvous = next((one for one in ours if not one.complete), None)
+    last = next((one for one in ours if one.complete and one.waiting), None)
+    if last is not None:
+        yield still_counted(job, view, last)
+        return
+    if planned and rendezvous is not None and len(rendezvous.agents) >= planned:
+        yield enough(view, rendezvous)
+        return
+    if not planned and rendezvous is not None and rendezvous.agents:
+        yield rendezvous_open(view, rendezvous)
+    if not planned or planned < 2:
+        return
+    came = len(rendezvous.agents) if rendezvous else view.clients if not view.rendezvous else None
+    if came is None or came >= planned or (rendezvous is None and view.groups):
+        return
+    yield not_joined(job, view, rendezvous, came)
+
+
+def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None, came: int) -> Finding:
+    """Fewer nodes joined the rendezvous than it waits for."""
+    planned, wait = job.first.nnodes or 0, agents_wait(job)
+    again = "re" if rendezvous is not None and rendezvous.round else ""  # since when it waits is not known then
+    absent = absent_numbers(job, came)
+    who = f"node{'s' if absent[1:] else ''} {together(map(str, absent[:SHOWN]))}" if absent else ""
+    who = who or f"{planned - came} node{'s' if planned - came > 1 else ''}"
+    hosts = [agent.host for agent in rendezvous.agents if agent.host] if rendezvous else []
+    hosts = hosts or ([node.name for node, _ in job.agents] if absent else [])
+    meets = endpoint(job.first.master_addr or view.host, view.port)
+    late = bool(again) or not any(job.agents) or not wait.over
+    return Finding.about(
+        not_back(job, came) if again else (),
+        f"{came} of {planned} nodes {again}joined {meets}{f' ({together(hosts[:SHOWN])})' if hosts else ''}; {who} "
+        f"{'has' if planned - came == 1 else 'have'} not {again}joined"
+        f"{'' if again or not wait.waited else f' {wait.so_far}; {wait.ends}'}.",
+        title=NODES_NOT_JOINED,
+        evidence=(
+            *(
+                f"{node.name}: torchrun (pid {agent.pid}) was started {agent.age:.0f} s ago"
+                for node, agent in job.agents
+            ),
+            f"the store at {view.host} port {view.port} counts {came}",
+        ),
+        fixes=(start_absent_nodes(job, view, absent),),
+        severity="warn" if late else None,
+        matters="the nodes that were in it before may still come back" if again else join_later(job, wait),
+    )
+
+
+def absent_numbers(job: LiveJob, came: int) -> list[int]:
+    """The node ranks of those that did not join a static rendezvous, where all that joined are here; else empty."""
+    facts = [facts for _, facts in job.facts if any(one.role == "agent" for one in facts.processes)]
+    here = {one.node_rank for one in facts if one.node_rank is not None}
+    if job.first.rdzv_backend != "static" or len(here) != came:
+        return []
+    return [number for number in range(min(job.first.nnodes or 0, MOST_ABSENT)) if number not in here]
+
+
+def start_absent_nodes(job: LiveJob, view: StoreView, absent: list[int]) -> Fix:
+    """Start torchrun on the nodes that did not join; where it runs there, ``distdoctor check`` says what keeps them."""
+    static = job.first.rdzv_backend == "static"
+    number = str(absent[0]) if len(absent) == 1 else "N" if static else ""
+    line = check_line(job, job.first.nnodes or 0, job.first.nproc_per_node, number, view)
+    where = f"node {number}" if len(absent) == 1 else "each node that has not joined"
+    flag = f" and --node-rank {number}" if static else ""
+    return Fix(
+        f"Start torchrun on {where}, with the same line{flag}. If it runs there already, run this there: `{line}`."
+    )
+
+
+def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreView) -> str:
+    """The ``distdoctor check`` to run on a node that did not join, as its part of this job."""
+    first = job.first
+    line = f"distdoctor check --nnodes {nnodes}" + (f" --nproc-per-node {quote(nproc)}" if nproc else "")
+    if first.rdzv_backend == "c10d":
+        line += f" --rdzv-backend c10d --rdzv-endpoint {quote(endpoint(view.host, view.port))}"
+        return line + (f" --rdzv-id {quote(first.run_id)}" if first.run_id not in ("", "none") else "")
+    line += f" --node-rank {number}" if number else ""
+    return f"{line} --master-addr {quote(first.master_addr or view.host)} --master-port {view.port}"
+
+
+def other_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
+    """The rendezvous in the job's store, its own first, where they have different ids and wait for others, and those
+    who came to all of them are as many as the job is to have nodes; empty where it is not so."""
+    view = next((view for view in job.stores if view.known), None)
+    open_ = [one for one in view.rendezvous if one.agents and not one.complete and not one.round] if view else []
+    open_.sort(key=lambda one: one.run_id != job.first.run_id)
+    came = sum(len(one.agents) for one in open_)
+    if len(open_) < 2 or open_[0].run_id != job.first.run_id or came != job.first.nnodes:
+        return ()
+    return tuple(open_)
+
+
+def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
+    """As many came as it has to have, and it waits a while for more (--nnodes MIN:MAX)."""
+    count = len(rendezvous.agents)
+    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
+    return Finding.about(
+        (),
+        f"{count} node{'s' if count > 1 else ''} came {'back ' if rendezvous.round else ''}to torchrun's rendezvous "
+        f"({hosts}), which {'are' if count > 1 else 'is'} enough: it begins once {LAST_CALL} s have passed for "
+        "others to come.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came",),
+        fixes=(Fix("Start torchrun on the nodes that are to take part, or wait."),),
+        severity="warn",
+        matters="it begins by itself",
+    )
+
+
+def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
+    """The hosts that had ranks before, where those agents that are back are all here."""
+    here = [node.identity.hostname for node, _ in job.agents]
+    group = job.store.default_group if job.store else None
+    before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
+    return tuple(host for host in before if host not in here) if len(here) == came else ()
+
+
+def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
+    """Agents wait in it, and how many they are to be is not known."""
+    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
+    count = len(rendezvous.agents)
+    ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
+    silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
+    return Finding.about(
+        (),
+        f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
+        f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),
+        fixes=(
+            Fix("Start the same torchrun line on the nodes that are missing: --nnodes there says how many they are."),
+        ),
+        severity="warn",
+        matters=FROM_OUTSIDE,
+    )
+
+
+def still_counted(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
+    """Agents wait for the next round, because the last one still counts others: they have not left it. Who was killed
+    cannot, until it is thrown out."""
+    lost = {one: why for one in last.agents if (why := _lost(job, one))}
+    blamed = [*lost] or [*last.agents]
+    came, counted = (together([*dict.fromkeys(map(_named, those))][:SHOWN]) for those in (last.waiting, blamed))
+    return Finding.about(
+        tuple(dict.fromkeys(one.host for one in lost if one.host)),
+        f"{came} wait{'s' if len(last.waiting) == 1 else ''} for the next round of torchrun's rendezvous: the last one "
+        f"still counts {counted}.",
+        evidence=(
+            *(f"{_named(one)}: {why}" for one, why in [*lost.items()][:SHOWN]),
+            f"the store at {view.host} port {view.port}: round {last.round}, {len(last.agents)} still in it, "
+            f"{len(last.waiting)} for the next",
+        ),
+        fixes=(
+            Fix(
+                f"Look whether torchrun still runs there ({counted}), and start the same line there once more where it "
+                f"does not: who is silent for {THROWN_OUT} s is thrown out, and the next round begins."
+            ),
+        ),
+        severity="warn",
+        matters="the next round begins once they are back, or thrown out",
+    )
+
+
+def _named(agent: AgentView) -> str:
+    return f"{agent.host or 'a node'} (torchrun, pid {agent.pid})"
+
+
+def _lost(job: LiveJob, agent: AgentView) -> str:
+    """What shows that an agent does not run any more; empty where nothing does."""
+    here = {node.identity.hostname: node.name for node, _ in job.facts}
+    if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
+        return f"no process {agent.pid} of torchrun is on {here[agent.host]} any more"
+    age = agent.heartbeat_age
+    return f"it said {age:.0f} s ago that it lives, and does so every 5 s" if age is not None and age > SILENT else ""
+
+
+# How a job that runs now fares with its store: who tries to reach it in vain, and what the doctor's own try gave.
+
+
+def master_of(job: LiveJob) -> str:
+    """The host of the store, as the job calls it."""
+    view = asked_store(job)
+    return job.first.master_addr or (view.host if view else "") or "the master"
+
+
+def asked_store(job: LiveJob) -> StoreView | None:
+    """What the doctor's own try at the ranks' store gave; without one, at that of the agents."""
+    return job.stores[-1] if job.stores else None
+
+
+def store_contact(job: LiveJob) -> Contact | None:
+    """How that connection ended."""
+    view = asked_store(job)
+    return view.contact if view else None
+
+
+def dialling_store(job: LiveJob) -> list[LiveRank]:
+    """The ranks that try to reach the store."""
+    return [rank for rank in job.ranks if rank.place.kind == places.MASTER]
+
+
+def before_store(job: LiveJob) -> bool:
+    """Whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where it is, and
+    whether it gets on there, is why nobody listens."""
+    first = job.numbers.get(0)
+    on_way = (*places.TOGETHER, places.ENDED)
+    if first is None:  # any whose number is not known may be the one, as where one script starts them all
+        return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
+    by_agent = first.process.variables.get(AGENT_STORE) != "False"
+    if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
+        return False
+    return not hosts_store(first.process) and not threads_of(first.process, "gloo_tcp_loop")
+
+
+def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
+    """The connections of ranks and agents to the store that are in this state, and whose they are."""
+    ports = job.master_ports
+    for rank in job.ranks:
+        for one in rank.process.sockets or ():
+            if one.state == state and one.remote_port in ports:
+                yield f"{rank.node.name}: {rank.called}", one
+    for node, agent in job.agents:
+        for one in agent.sockets or ():
+            if one.state == state and one.remote_port in ports:
+                yield f"{node.name}: the agent (pid {agent.pid})", one
+
+
+SENT_AGAIN = 3
+"""How often a job's data was sent again without an answer from which the other side counts as silent: some 3 s."""
+
+
+def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
+    """From which node to which host nothing comes through any more, as ranks that wait are connected to it: their data
+    is not acknowledged, or their store does not answer; each with what shows it."""
+    group = job.store.default_group if job.store else None
+    hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
+    contact = store_contact(job)
+    if contact is not None and contact.address:
+        hosts.setdefault(contact.address, master_of(job))
+    silent: dict[tuple[str, str], str] = {}
+    for rank in job.waiting:
+        for one in rank.process.sockets or ():
+            if one.state == "ESTABLISHED" and one.unacknowledged and one.retransmits >= SENT_AGAIN:
+                other = hosts.get(one.remote, one.remote)
+                silent.setdefault(
+                    (rank.node.name, other),
+                    f"{rank.node.name}: {one.unacknowledged} bytes of {rank.called} for {other} port {one.remote_port} "
+                    f"were sent {one.retransmits + 1} times and not acknowledged",
+                )
+    if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
+        for who, _ in sockets_to_store(job, "ESTABLISHED"):
+            told = f"{who} is connected to the store at {master_of(job)}; the doctor's own connection: "
+            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{told}{contact_text(contact)}")
+    return silent
+
+
+def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
+    """The finding that the store is not reached; ``how`` says how it fails."""
+    view, trying = asked_store(job), dialling_store(job)
+    # Not all nodes need mean the same place.
+    master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
+    master = master or master_of(job)
+    port = view.port if view else job.first.master_port
+    who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "The doctor"
+    tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
+    said = contact_text(view.contact) if view and view.contact else "no address" if view else ""
+    unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
+    nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
+    itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
+    host = nodes[0] if itself else master
+    return Finding(
+        f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}.",
+        nodes=(host,),
+        links=tuple((node, host) for node in nodes if node != host),
+        evidence=(
+            *where_ranks_are(trying),
+            *(
+                f"{name}: no answer from {address} port {number}, sent {times + 1} times"
+                for name, address, number, times in unanswered[:8]
+            ),
+            *([f"{tried}{said}"] if tried and said else []),
+        ),
+        fixes=(Fix(fix, (host,)),),
+        severity="warn" if job.young else None,
+        matters=_perhaps_late(job) if job.young else "",
+    )
+
+
+def _perhaps_late(job: LiveJob) -> str:
+    if not job.first.processes:
+        return "whether the job runs, and since when, is not known here: what is missing may still come"
+    return "the job was started only now: what is missing may still come"
+
+
+# What checks share to tell of the ranks of a job that runs now.
+
+
+def called(ranks: Sequence[LiveRank]) -> str:
+    """``Ranks 1 and 2``, to begin a sentence with; by their processes where their numbers are not known."""
+    numbers = [rank.number for rank in ranks if rank.number is not None]
+    if len(numbers) == len(ranks):
+        shown = ranks_said(numbers[:SHOWN])
+        return f"{shown} and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else shown
+    words = [f"the process {rank.process.pid}" if rank.number is None else f"rank {rank.number}" for rank in ranks]
+    said = together(words[:SHOWN])
+    return said[:1].upper() + said[1:]
+
+
+def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
+    """A line of evidence for those who are at the same place, node by node."""
+    groups: dict[tuple[str, str], list[LiveRank]] = {}
+    for rank in ranks:
+        groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
+    for (node, _), those in groups.items():
+        place = those[0].place.said(len(those) > 1)
+        pids = " ".join(str(rank.process.pid) for rank in those[:SHOWN])
+        said = called(those)
+        yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"
+
+
+def other_threads(ranks: Iterable[LiveRank]) -> Iterator[str]:
+    """Evidence of the threads beside the main ones that are in a collective."""
+    for rank in ranks:
+        for thread in rank.process.threads[1:]:
+            if call := stacks.call_of(thread):
+                frame = stacks.own_frame(thread)
+                at = f" at {frame.file}:{frame.line}" if frame else ""
+                yield f"{rank.node.name}: another thread of {rank.called} is in {call}{at}"
+
+
+def rank_finding(
+    ranks: Sequence[LiveRank],
+    summary: str,
+    *,
+    evidence: Iterable[str] = (),
+    fixes: Iterable[Fix] = (),
+    severity: Severity | None = None,
+    unsure: bool = False,
+    matters: str = "",
+) -> Finding:
+    """The finding that blames these ranks and the nodes they are on; ``unsure``: one of them."""
+    nodes = list(dict.fromkeys(rank.node for rank in ranks))
+    numbers = sorted(rank.number for rank in ranks if rank.number is not None)
+    return Finding.about(
+        nodes,
+        summary,
+        ranks=numbers,
+        evidence=evidence,
+        fixes=fixes,
+        severity=severity,
+        unsure=unsure,
+        matters=matters,
+    )
+
+
+def others_wait(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
+    """Evidence of who waits meanwhile."""
+    return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
+
+
+def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
+    """The ranks here in whose name the store holds an address at which they do not listen, with what it holds: another
+    process wrote it, for each writes its own under its number (gloo's rendezvous/context.cc)."""
+    view = job.store
+    group = view.default_group if view is not None and not view.restarted else None
+    written = {member.rank: member for member in (group.members if group else ()) if member.port}
+    for rank in job.ranks:
+        one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
+        listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
+        # Before it has a thread of gloo's it has written nothing; after a restart the address may be an older one's.
+        if other is None or one.restart or not listens or not stacks.threads_of(one, "gloo_tcp_loop"):
+            continue
+        if other.port not in listens:
+            yield rank, other
+
+
+# Ranks that have not joined while others wait: those of nodes that joined, and those of nodes that did not.
+
+
+RANKS_NOT_JOINED = "Some ranks have not joined the job"
+
+
+def ranks_meet(job: LiveJob) -> bool:
+    """Return whether ranks wait for others in init_process_group(), and not torchrun's agents for each other."""
+    store, alone = job.store, not job.ranks
+    if alone:
+        return not job.agents_meet and store is not None and bool(store.joined)
+    return store is not None and bool(job.waiting) and job.in_rendezvous
+
+
+def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
+    """Return the ranks that have not joined: those of nodes that joined, and those of nodes of which nothing joined.
+
+    torchrun starts ranks only once all its agents have met. Else the ranks of a node follow each other.
+    """
+    store = job.store
+    if store is None:
+        return [], []
+    absent = [rank for rank in store.missing if rank not in job.numbers] or counted_absent(job)
+    if job.first.launcher == "torchrun" or job.on_one_host:
+        return absent, []
+    per_node = ranks_per_node(job)
+    nodes = {rank // per_node for rank in (*store.joined, *job.numbers)}
+    of_joined = [rank for rank in absent if job.host_of(rank) or rank // per_node in nodes]
+    return of_joined, [rank for rank in absent if rank not in of_joined]
+
+
+def counted_absent(job: LiveJob) -> list[int]:
+    """All ranks that are not here, where the store counts as many as are here and wait; else empty."""
+    store = job.store
+    if store is None or not job.world or store.arrived != len(job.numbers) or len(job.waiting) != len(job.numbers):
+        return []
+    return [rank for rank in range(job.world) if rank not in job.numbers] if len(job.ranks) == store.arrived else []
+
+
+def ranks_per_node(job: LiveJob) -> int:
+    """The ranks of one node, as its launcher says; else the most that are seen of one."""
+    told = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
+    group = job.store.default_group if job.store else None
+    hosts = {member.rank: member.host for member in (group.members if group else ()) if member.host}
+    hosts.update({number: rank.node.identity.hostname for number, rank in job.numbers.items()})
+    return max(told or Counter(hosts.values()).values(), default=1)
+
+
+def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
+    """Ranks of other nodes have not joined; ``absent`` is empty where the store does not tell which they are."""
+    store, world = job.store, job.world or 0
+    assert store is not None
+    joined = world - len(absent) if absent else store.arrived or 0
+    hosts = dict.fromkeys(rank.node.name for rank in job.ranks)
+    who = ranks_said(absent[:8]).lower() + (f" and {len(absent) - 8} more" if absent[8:] else "") if absent else ""
+    wait, late = ranks_wait(job), perhaps_late(job)
+    so_far = f" {wait.so_far}; {wait.ends}" if job.ranks else ""
+    return Finding.about(
+        (),
+        f"{joined} of {world} ranks joined {endpoint(job.first.master_addr or store.host, store.port)}"
+        f"{f' ({some_of(hosts)} has ' + ranks_here(job) + ')' if hosts and len(hosts) == 1 else ''}; "
+        f"{who or str(world - joined) + ' more, which the store does not name,'} "
+        f"{'has' if world - joined == 1 else 'have'} not joined{so_far}.",
+        title=RANKS_NOT_JOINED,
+        ranks=absent,
+        evidence=(
+            f"the store at {store.host} port {store.port} counts {store.arrived}" if store.arrived is not None else "",
+            *others_wait(job, []),
+        ),
+        fixes=(start_absent_ranks(job, absent),),
+        severity="warn" if late else None,
+        matters=late,
+    )
+
+
+def ranks_here(job: LiveJob) -> str:
+    return ranks_said(sorted(job.numbers)[:8], "some").lower()
+
+
+def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
+    """Start these ranks; where they run, ``distdoctor check`` on their node says what keeps them."""
+    store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
+    those = ranks_said(absent[:8]).lower() if absent else "the ranks that have not joined"
+    more = " and the others" if absent[8:] else ""
+    text = f"Start {those}{more}, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
+    numbers = sorted({rank // per_node for rank in absent})
+    whole = world % per_node == 0 and len(absent) == len(numbers) * per_node
+    if store is None or (absent and not whole) or world % per_node:
+        return Fix(text)
+    number = str(numbers[0]) if len(numbers) == 1 else "N"
+    line = check_line(job, world // per_node, str(per_node), number, store)
+    they, their = ("it runs", "its") if len(absent) == 1 else ("they run", "their")
+    nodes = "nodes" if numbers[1:] else "node"
+    return Fix(f"{text} If {they} already, run this on {their} {nodes}: `{line}`.")

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from distdoctor.knowledge import job_places
-from distdoctor.knowledge.job_movement import MUCH, awaits_thread, gets_about, polls, ran_programs, switches_of
-from distdoctor.knowledge.job_stacks import own_frame
-from distdoctor.knowledge.job_threads import serves, waiting, who_has
-from distdoctor.knowledge.live_awaited import busy_children, called_thread, outside_peer
-from distdoctor.knowledge.live_job import LiveJob
-from distdoctor.knowledge.live_rank import LiveRank
-from distdoctor.model.durations import age_said
+from distdoctor.check_api.text import together
+from distdoctor.knowledge.live import places
+from distdoctor.knowledge.live.awaited import busy_children, called_thread, outside_peer
+from distdoctor.knowledge.live.job import YOUNG, LiveJob, LiveRank
+from distdoctor.knowledge.live.stacks import (
+    MUCH,
+    awaits_thread,
+    gets_about,
+    own_frame,
+    polls,
+    ran_programs,
+    serves,
+    switches_of,
+    waiting,
+    who_has,
+)
+from distdoctor.model.addresses import is_loopback
+from distdoctor.model.facts import JobProcess, RayBundle, RayDemand, RayView
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.text import age_said
 
 
 def where(ranks: Sequence[LiveRank]) -> str:
@@ -46,9 +58,9 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if polls(one):
         # What it looks for is in its own code; only a lock or a build is seen.
         again = f"it sleeps and checks {switches_of(one):.0f} times a second; only its code shows what for"
-        builds = rank.place.kind == job_places.LOCK
+        builds = rank.place.kind == places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
-    if rank.place.kind in (job_places.SAVING, job_places.COMPILING, job_places.STARTING, job_places.LOADER):
+    if rank.place.kind in (places.SAVING, places.COMPILING, places.STARTING, places.LOADER):
         return f"is {rank.place.kind}", _moves(rank)
     wakes = f"it wakes up {switches_of(one):.1f} times a second; only its code shows why"
     if rank.works:
@@ -95,3 +107,150 @@ def _stays(rank: LiveRank) -> str:
     if moved is None or not (moved.stack is False or moved.paths):
         return ""
     return f"for the {moved.seconds:.1f} s of the look it stayed in this function"
+
+
+# A job of Ray Train whose workers Ray has not placed: how many, with which resources, and what its cluster has.
+
+
+ASKED = "what the task or actor asks for (num_cpus, num_gpus, resources)"
+NOT_PLACED = "Ray has not placed the workers"
+LONG = 60.0
+"""Seconds after which what the cluster lacks is not just on its way: its autoscaler looks every 5 s."""
+_NAMES = {"CPU": "CPU", "GPU": "GPU"}
+
+
+def not_placed(job: LiveJob) -> Iterator[Finding]:
+    """Yield the finding that the job's workers wait to be placed; nothing where the cluster has no such request."""
+    view = job.first.ray
+    if view is None or not view.demands:
+        return
+    demand = max(view.demands, key=lambda one: (bool(one.strategy), one.count))
+    lacking = [name for name in _resources(demand) if demand.total(name) > view.resources.get(name, (0.0, 0.0))[1]]
+    spread = demand.strategy == "STRICT_SPREAD" and view.nodes < demand.count
+    starts, age = ray_process(job), max((one.age for one in job.first.processes), default=0.0)
+    never = bool(lacking or spread or view.impossible) and not view.starting
+    late = age >= (YOUNG if view.impossible else LONG)
+    yield Finding.about(
+        (),
+        f"{starts} waits for Ray to place {workers_said(demand)}; "
+        f"{cluster_said(view, demand, lacking, spread)}.",
+        title=NOT_PLACED,
+        evidence=(
+            *titles(job),
+            f"monitor.log of {view.session}: {demand.count} {'bundle waits' if demand.count == 1 else 'bundles wait'}, "
+            f"{amounts_said(_totals(demand))} in all"
+            + (f" ({demand.strategy})" if demand.strategy else ""),
+            f"{view.nodes} node{'' if view.nodes == 1 else 's'} in Ray's cluster; used: {used_said(view)}",
+            *(["Ray's autoscaler: no node type that it has can hold the request"] if view.impossible else []),
+            *(f"Ray's autoscaler is starting a node: {one}" for one in view.starting),
+        ),
+        fixes=(
+            Fix(
+                f"{remedy(view, demand, lacking, spread)} Confirm with: `ray status`, "
+                f"`ray list {'placement-groups' if demand.strategy else 'actors'}`."
+            ),
+        ),
+        severity=None if never and late else "warn",
+        matters="" if never and late else "Ray places them once the resources are there" if not never else
+        "the job was started only now: nodes may still join",
+    )  # fmt: skip
+
+
+def ray_process(job: LiveJob) -> str:
+    """``The driver (pid 7, train.py:12)``; Ray Train's controller where the driver is on another node."""
+    view = job.first.ray
+    driver = next((one for one in job.first.processes if view is not None and one.pid == view.driver), None)
+    one = driver or next((one for one in job.first.processes if one.role == "launcher"), None)
+    if one is None:
+        return "The driver"
+    frame = own_frame(one.main) if one.main is not None else None
+    at = f", {frame.file}:{frame.line}" if frame else ""
+    return f"The {'driver' if driver else 'controller'} (pid {one.pid}{at})"
+
+
+def titles(job: LiveJob) -> Iterator[str]:
+    """Evidence of Ray's own processes in the job."""
+    for node, facts in job.facts:
+        for one in facts.processes:
+            if one.role == "launcher":
+                yield f"{node.name}: {_what(one, facts.ray)} (pid {one.pid}) was started {one.age:.0f} s ago"
+
+
+def _what(one: JobProcess, view: RayView | None) -> str:
+    return "the driver" if view is not None and one.pid == view.driver else f"Ray's actor {one.name}"
+
+
+def _resources(demand: RayDemand) -> list[str]:
+    return list(dict.fromkeys(name for bundle in demand.bundles for name in bundle.amounts))
+
+
+def _totals(demand: RayDemand) -> dict[str, float]:
+    return {name: demand.total(name) for name in _resources(demand)}
+
+
+def amounts_said(amounts: dict[str, float]) -> str:
+    """``1 CPU and 2 GPUs``."""
+    return together(_amount(name, amount) for name, amount in amounts.items())
+
+
+def _amount(name: str, amount: float) -> str:
+    return f"{amount:g} {name}" + ("s" if name in _NAMES and amount != 1 else "")
+
+
+def workers_said(demand: RayDemand) -> str:
+    """``4 workers with 1 GPU each``, as far as all need as much; of the first the driver's own part may be more."""
+    shared = _shared(demand.bundles)
+    if not demand.strategy:  # the autoscaler does not count them
+        return f"a task or actor with {amounts_said(shared)}"
+    each = f" with {amounts_said(shared)}{'' if demand.count == 1 else ' each'}" if shared else ""
+    return f"{demand.count} worker{'' if demand.count == 1 else 's'}{each}"
+
+
+def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
+    """What every bundle has, in the least amount: the first also holds the resources of Ray Train's own trainer."""
+    found = [bundle.amounts for bundle in bundles]
+    return {name: min(one[name] for one in found) for name in found[0] if all(name in one for one in found)}
+
+
+def cluster_said(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
+    """Say what the cluster has of what they need."""
+    if lacking:
+        return "Ray's cluster has " + together(_amount(name, view.resources.get(name, (0, 0))[1]) for name in lacking)
+    if spread:
+        return f"each needs a node of its own, and Ray's cluster has {view.nodes}"
+    if view.impossible:
+        return "no single node of Ray's cluster has as much as one of them needs"
+    held = [name for name in _resources(demand) if _free(view, name) < demand.total(name)]
+    if held:
+        return "Ray's cluster has " + together(f"{_free(view, name):g} of {_amount(name, view.resources[name][1])} free"
+                                               for name in held)  # fmt: skip
+    return f"Ray's cluster has {used_said(view)} in use"
+
+
+def _free(view: RayView, name: str) -> float:
+    used, total = view.resources.get(name, (0.0, 0.0))
+    return total - used
+
+
+def used_said(view: RayView) -> str:
+    """``0 of 2 CPUs``."""
+    counted = {name: pair for name, pair in view.resources.items() if "memory" not in name}
+    return together(f"{used:g} of {_amount(name, total)}" for name, (used, total) in counted.items()) or "nothing"
+
+
+def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
+    """Say how to add what is missing, or to ask for less."""
+    host = view.address.rpartition(":")[0].strip("[]")
+    join = f" (on each: `ray start --address={view.address}`)" if host and not is_loopback(host) else ""
+    if view.starting:
+        return "Wait for the nodes that Ray's autoscaler starts."
+    if spread:
+        return f"Add nodes to Ray's cluster until it has {demand.count}{join}, or place the workers with PACK."
+    if lacking:
+        need = amounts_said({name: demand.total(name) for name in lacking})
+        less = "num_workers, use_gpu or resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
+        return f"Add nodes to Ray's cluster until it has {need}{join}, or lower {less}."
+    if view.impossible:
+        less = "resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
+        return f"Lower {less} to what one node has, or add larger nodes."
+    return "Wait for the jobs that hold these resources, or end those that are done (`ray list jobs`)."

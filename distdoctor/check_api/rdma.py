@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from distdoctor.check_api.nodes import plans_nccl_group
 from distdoctor.check_api.text import some_of
-from distdoctor.knowledge import nccl_rdma
-from distdoctor.knowledge.nccl_rdma import GID_INDEX, HCA, gid_index, kind_of_address, looked_for, subnet
+from distdoctor.knowledge import nccl
+from distdoctor.knowledge.nccl import GID_INDEX, HCA, gid_index, kind_of_address, looked_for, subnet
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Gid, RdmaPort
 
@@ -46,7 +46,7 @@ ADDRESS_SETTINGS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY")
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
     """Whether NCCL of this job would take RDMA ports of the node if it can: on one node alone it needs no network."""
-    return cluster.multi_host and plans_nccl_group(node) and not nccl_rdma.switched_off(node.variables)
+    return cluster.multi_host and plans_nccl_group(node) and not nccl.rdma_switched_off(node.variables)
 
 
 def needs_devices(node: Node) -> bool:
@@ -56,17 +56,17 @@ def needs_devices(node: Node) -> bool:
 
 def is_forbidden(node: Node) -> bool:
     """Whether NCCL_IB_DISABLE keeps NCCL from InfiniBand and RoCE."""
-    return nccl_rdma.number(node.variables.get(nccl_rdma.DISABLED, "0")) not in (0, None)
+    return nccl.rdma_number(node.variables.get(nccl.RDMA_DISABLED, "0")) not in (0, None)
 
 
 def over_tcp(nodes: Iterable[Node]) -> dict[str, str | None]:
     """The setting by which NCCL does without InfiniBand and RoCE on these nodes, whatever they are set to now."""
-    return {"NCCL_NET": "Socket"} if any(map(needs_devices, nodes)) else {nccl_rdma.DISABLED: "1"}
+    return {"NCCL_NET": "Socket"} if any(map(needs_devices, nodes)) else {nccl.RDMA_DISABLED: "1"}
 
 
 def chosen_ports(node: Node) -> list[RdmaPort]:
     """The ports that NCCL_IB_HCA leaves, up or not."""
-    return nccl_rdma.chosen(node.facts.rdma.ports, node.variables) if node.facts.rdma else []
+    return nccl.chosen_devices(node.facts.rdma.ports, node.variables) if node.facts.rdma else []
 
 
 def is_active(port: RdmaPort) -> bool:

@@ -8,16 +8,114 @@ packet filter does.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from distdoctor.check_api.ipsec import dropping_policy
-from distdoctor.check_api.next_hops import dead_hops
-from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, longest, lookup
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import Interface, IpsecPolicy, TableRoute
+from distdoctor.model.facts import Interface, IpsecPolicy, Link, NextHop, PacketMark, PolicyRule, TableRoute
+from distdoctor.model.findings import Fix
+
+# By which entry of its routing tables a node sends: the rules of policy routing first, then the main table. Pure.
+
+
+NO_ENTRY = TableRoute("", None, None)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """What rules of policy routing may ask of a packet besides where it goes; empty and None: not known."""
+
+    source: str = ""
+    source_port: int | None = None
+    target_port: int | None = None
+
+
+def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | None:
+    """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known.
+
+    Rules of policy routing come first, as far as it is known of the packet that they are about it.
+    """
+    if node.network.routes is None or parse_address(address) is None or address in node.addresses:
+        return None
+    for rule in node.network.policy:
+        about, mark = _about(node, rule, address, packet)
+        if not about:
+            continue
+        marked = mark.rule if mark is not None else ""
+        if rule.reject:
+            network = rule.target or ("::/0" if ":" in address else "0.0.0.0/0")
+            return TableRoute(network, None, None, True, rule.text, marked)
+        found = longest(rule.routes, address)
+        if found is None or not (found is NO_ENTRY or found.throws):
+            # What is wrong about an entry of the main table is the entry, whatever rule led there.
+            return found if found is None or rule.main else replace(found, rule=rule.text, marked=marked)
+    return longest(node.network.routes, address)
+
+
+def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[bool, PacketMark | None]:
+    """Whether the packet is known to be one of those that the rule is about, and the mark on it for which it is."""
+
+    def within(network: str, its: str) -> bool | None:
+        number, wanted = parse_address(its), ipaddress.ip_network(network, strict=False)
+        return None if number is None else number.version == wanted.version and number in wanted
+
+    def of(ports: tuple[int, int] | None, port: int | None) -> bool | None:
+        return True if ports is None else None if port is None else ports[0] <= port <= ports[1]
+
+    if rule.version != (6 if ":" in address else 4):
+        return False, None
+    mark = _mark_for(node, rule, packet)
+    try:
+        holds = (
+            not rule.source or within(rule.source, packet.source),
+            not rule.target or within(rule.target, address),
+            of(rule.source_ports, packet.source_port),
+            of(rule.target_ports, packet.target_port),
+            rule.mark is None or mark is not None,
+        )
+    except ValueError:
+        return False, None
+    return (False in holds) if rule.inverted else all(holds), mark
+
+
+def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None:
+    """The mark that the rule is for, where the node's packet filter is known to put it on the packet."""
+    if rule.mark is None or node.network.firewall is None:
+        return None
+    ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
+    for one in node.network.firewall.marks:
+        if one.version == rule.version and _is_of(one, ports[one.side], node) and one.mark & mask == value:
+            return one
+    return None
+
+
+def _is_of(mark: PacketMark, port: int | None, node: Node) -> bool:
+    """Whether the mark is put on packets of that port: its own, or one of those that the kernel picks from, as it is
+    for these."""
+    picked = node.limits.port_range
+    own = mark.port == port
+    return own or (port is not None and picked is not None and mark.port in picked and picked[0] <= port <= picked[1])
+
+
+def longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:
+    """The entry of a table that the kernel takes for ``address``; NO_ENTRY where none has it in its network, None where
+    that cannot be told."""
+    number = parse_address(address)
+    best, length = NO_ENTRY, -1
+    if number is None:
+        return None
+    for entry in table:
+        try:
+            its = ipaddress.ip_network(entry.network)
+        except ValueError:
+            return None
+        if its.version == number.version and number in its and its.prefixlen > length:
+            best, length = entry, its.prefixlen
+    return best
+
 
 Kind = Literal[
     "none", "down", "reject", "cable", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source",
@@ -266,3 +364,124 @@ def _holds(interface: Interface, length: int, address: str) -> bool:
         its == length and in_network(own, length, address)
         for own, its in zip(interface.addresses, interface.prefix_lengths, strict=False)
     )
+
+
+# Routes with several next hops (ECMP), for one of which nobody answers: what is sent by that one is lost.
+
+
+def dead_hops(node: Node, entry: TableRoute) -> tuple[NextHop, ...]:
+    """The next hops of the entry that the node asked for their hardware address, and that gave no answer.
+
+    The kernel asks one when it sends by it, so that this node did send that way. One that answers and forwards nothing
+    is not known from here.
+    """
+    silent = {(one.address, one.interface) for one in node.network.unanswered}
+    return tuple(hop for hop in entry.next_hops if (hop.gateway, hop.interface) in silent)
+
+
+def hops_said(hops: tuple[NextHop, ...]) -> str:
+    """``10.77.0.98 (eth0) and 10.77.0.99 (eth0)``."""
+    return " and ".join(f"{hop.gateway or 'its own link'} ({hop.interface})" for hop in hops)
+
+
+def without_dead_hops(node: Node, entry: TableRoute) -> str | None:
+    """The arguments of ``ip route replace`` that leave the others; None where there are none."""
+    dead = dead_hops(node, entry)
+    left = [hop for hop in entry.next_hops if hop not in dead]
+    words = [
+        (f"via {'inet6 ' if _mixed(entry, hop) else ''}{shlex.quote(hop.gateway)} " if hop.gateway else "")
+        + f"dev {shlex.quote(hop.interface or '')}"
+        for hop in left
+    ]
+    if not words:
+        return None
+    hops = words[0] if len(words) == 1 else " ".join(f"nexthop {one}" for one in words)
+    return f"{shlex.quote(entry.network)} {hops}"
+
+
+def _mixed(entry: TableRoute, hop: NextHop) -> bool:
+    return ":" in (hop.gateway or "") and ":" not in entry.network
+
+
+# Ways to other nodes that a node had when the check began, and lost in the middle. Pure.
+
+
+ENETDOWN, ENETUNREACH = 100, 101
+
+
+def vanished_ways(node: Node) -> dict[Link, tuple[str, str]]:
+    """The links of a node that met the others for which its own kernel knew no way any more, with the network and the
+    interface by which it still had one when the check began: a card went down, or lost its address, in the middle.
+    """
+    found: dict[Link, tuple[str, str]] = {}
+    for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
+        if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or sleeping(node, link.address) is not None:
+            continue
+        packet = Packet(source=source_address(node, link.address) or "", target_port=link.port)
+        entry = lookup(node, link.address, packet)
+        if entry is not None and entry.interface is not None and not entry.reject and entry is not NO_ENTRY:
+            found[link] = entry.network, entry.interface
+    return found
+
+
+# What two nodes' own policies of IPsec say about packets between them. Pure.
+
+
+def dropping_policy(source: Node, target: Node | None, address: str, packet: Packet) -> tuple[Node, IpsecPolicy] | None:
+    """The policy by which one of the two drops what ``source`` sends to ``address`` of ``target``, with whose it is."""
+    ends = [(source, "out"), *([(target, "in")] if target is not None else [])]
+    for node, way in ends:
+        its = next(
+            (one for one in node.network.ipsec if one.way == way and _policies_between(one, address, packet)), None
+        )
+        if its is not None and (its.block or its.lacks):
+            return node, its
+    return None
+
+
+def _policies_between(policy: IpsecPolicy, address: str, packet: Packet) -> bool:
+    """Whether the policy is for the packet, by all that is known of that."""
+    if policy.version != (6 if ":" in address else 4) or not packet.source:
+        return False
+    return (
+        _within(policy.source, packet.source)
+        and _within(policy.target, address)
+        and policy.source_port in (None, packet.source_port)
+        and policy.target_port in (None, packet.target_port)
+    )
+
+
+def _within(network: str, address: str) -> bool:
+    number = parse_address(address)
+    try:
+        return number is not None and number in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def policy_said(policy: IpsecPolicy) -> str:
+    """As ``ip xfrm policy`` takes it: ``src 10.77.0.11/32 dst 10.77.0.10/32 dir out``."""
+    ports = (("sport", policy.source_port), ("dport", policy.target_port))
+    words = ["src", policy.source, "dst", policy.target, *(("proto", "tcp") if policy.tcp else ())]
+    words += [word for name, port in ports if port is not None for word in (name, str(port))]
+    return shlex.join([*words, "dir", policy.way])
+
+
+def policy_seen(node: Node, policy: IpsecPolicy) -> str:
+    """The evidence."""
+    what = f"{node.name}: a policy of IPsec ({policy_said(policy)})"
+    if policy.block:
+        return f"{what} drops these packets"
+    does = "what it is to send" if policy.way == "out" else "what comes"
+    return f"{what} asks for an association, and there is none: the kernel drops {does}"
+
+
+def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
+    """What to do about it."""
+    text = (
+        f"On {node.name}, start what is to set up the association (strongSwan, libreswan, a CNI's encryption), on both "
+        "ends; or take the policy away, where it is left from one that is gone."
+    )
+    if policy.block:
+        text = f"On {node.name}, take the policy away, or have it let the nodes' packets through."
+    return Fix(text, (node.name,), option, commands=(f"ip xfrm policy delete {policy_said(policy)}",))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
-from distdoctor.model.durations import age_said as age_said
-from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import PortHolder, Resolution
+from distdoctor.model.text import age_said as age_said
+from distdoctor.model.text import shortened
 
 # -- names and addresses --------------------------------------------------------------------------------------------
 

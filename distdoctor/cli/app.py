@@ -17,8 +17,8 @@ import typer
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
-from distdoctor.cli.argv import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, with_empty, without_secrets
-from distdoctor.cli.flags import (
+from distdoctor.cli.help import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
+from distdoctor.cli.options import (
     ChecksFlag,
     HangFlags,
     HostFlags,
@@ -29,11 +29,19 @@ from distdoctor.cli.flags import (
     RunFlags,
     by_flags,
 )
-from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
-from distdoctor.cli.parsing import complaint_of, parser_of, without_value
+from distdoctor.cli.parsing import (
+    COMMANDS,
+    HIDDEN,
+    REMOTE,
+    did_you_mean,
+    normalized,
+    with_empty,
+    without_secrets,
+)
+from distdoctor.cli.typer_patches import complaint_of, parser_of, without_value
 from distdoctor.interrupts import Interrupted
-from distdoctor.job.own_process import INSIDE
-from distdoctor.launch.flags import Flags
+from distdoctor.job.subprocess import INSIDE
+from distdoctor.plan.values import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
 
 app = typer.Typer(
@@ -54,7 +62,7 @@ def _start(
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, hidden=True)] = 0,
 ) -> None:
     if version:
-        from distdoctor.cli.installed import versions
+        from distdoctor.cli.program import versions
 
         streams.write(versions(verbose=verbose > 0))
         raise typer.Exit(OK)
@@ -83,7 +91,7 @@ def check(
 
     command = CheckCommand(launch, how, report, where)
     if where.any:
-        from distdoctor.cli.hosts import check_hosts
+        from distdoctor.cli.hosts.check import check_hosts
 
         return check_hosts(command)
     return command.run()
@@ -111,15 +119,15 @@ def run_(
 
 @app.command(REMOTE, hidden=True)
 def remote_(until: Annotated[str, typer.Option("--until")] = "") -> int:
-    # Its value has been read: the import of torch has begun (distdoctor.cli.ahead).
-    from distdoctor.cli.remote import remote
+    # Its value has been read: the import of torch has begun (distdoctor.cli.preload).
+    from distdoctor.cli.hosts.agent import remote
 
     return remote()
 
 
 @app.command(INSIDE, hidden=True)
 def inside_() -> int:
-    from distdoctor.cli.inside import inside
+    from distdoctor.cli.api_worker import inside
 
     return inside()
 
@@ -131,7 +139,7 @@ def inside_() -> int:
 @by_flags
 def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
     if where.any:
-        from distdoctor.cli.hosts_hang import hang_on_hosts
+        from distdoctor.cli.hosts.hang import hang_on_hosts
 
         return hang_on_hosts(how, report, where)
     from distdoctor.cli.hang import hang_command
@@ -148,7 +156,7 @@ def diagnose(
     where: HostFlags,
 ) -> int:
     if where.any:
-        from distdoctor.cli.hosts_logs import diagnose_on_hosts
+        from distdoctor.cli.hosts.diagnose import diagnose_on_hosts
 
         return diagnose_on_hosts(files, which, report, where)
     from distdoctor.cli.diagnose import diagnose_files
@@ -173,21 +181,21 @@ def explain(
     ] = None,
     checks: ChecksFlag = None,
 ) -> int:
-    from distdoctor.cli.catalog import explain_check
+    from distdoctor.cli.explain import explain_check
 
     return explain_check(check_id, checks or ())
 
 
 @app.command("list", help="List every check: its id, severity and title.")
 def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
-    from distdoctor.cli.catalog import list_checks
+    from distdoctor.cli.explain import list_checks
 
     return list_checks(checks or (), as_json=json)
 
 
 @app.command("schema", help="Print the JSON Schema of the report that -o json gives.")
 def schema_() -> int:
-    from distdoctor.cli.catalog import print_schema
+    from distdoctor.cli.explain import print_schema
 
     return print_schema()
 

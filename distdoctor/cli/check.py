@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import streams
-from distdoctor.cli.error_file import leave_cause
-from distdoctor.cli.fanout_progress import observer_of
-from distdoctor.cli.flags import HostFlags, ReportFlags, RunFlags
-from distdoctor.cli.report_output import Telling, names_of
-from distdoctor.cli.words import one_of, program
-from distdoctor.launch.flags import Flags
-from distdoctor.launch.resolve import resolve
+from distdoctor.cli.hosts.progress import observer_of
+from distdoctor.cli.options import HostFlags, ReportFlags, RunFlags
+from distdoctor.cli.output import Telling, leave_cause, names_of
+from distdoctor.cli.program import one_of, program
 from distdoctor.model.errors import PlanError, UsageError
+from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER, VARIABLE
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import encodable, environment, without_userinfo
-from distdoctor.model.shared_token import LEAST_LENGTH, TOKEN_PLACEHOLDER, VARIABLE
 from distdoctor.model.stages import STAGES
+from distdoctor.model.text import encodable, environment, without_userinfo
+from distdoctor.plan.resolve import resolve
+from distdoctor.plan.values import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from distdoctor.model.observer import Observer
     from distdoctor.model.plan import Plan
     from distdoctor.session.options import Options
-    from distdoctor.session.session import Outcome
+    from distdoctor.session.run import Outcome
 
 
 WAIT_SECONDS = 60.0
@@ -118,7 +117,7 @@ class CheckCommand:
         how = self.how
         self.check_times()
         until = one_of("--until", how.until, STAGES)
-        from distdoctor.probes.devices import count_cpus, count_gpus
+        from distdoctor.probes.gpu.devices import count_cpus, count_gpus
         from distdoctor.session.options import Options  # what takes its time comes after what may be wrong
 
         save = None if how.save is None else Path(how.save) if how.dry_run else save_path(how.save)
@@ -153,7 +152,7 @@ class CheckCommand:
 
     def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
         """The checks, and the patterns of those that are set aside. Raises UsageError."""
-        from distdoctor.cli.catalog import known_ids, load_checks
+        from distdoctor.cli.explain import known_ids, load_checks
 
         checks = load_checks(self.report.checks or ())
         return checks, known_ids(self.report.ignore or (), checks)
@@ -238,6 +237,6 @@ def _text(value: object) -> str:
 
 
 def _real_runner() -> Runner:
-    from distdoctor.session.session import run
+    from distdoctor.session.run import run
 
     return run

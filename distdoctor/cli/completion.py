@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from distdoctor.model.stages import ABOUT, STAGES
+from distdoctor.model.stages import STAGE_TEXTS, STAGES
 from distdoctor.render.exit_status import FAIL_ON
 from distdoctor.render.formats import FORMATS
 
@@ -20,7 +20,7 @@ def completes(words: Sequence[str]) -> bool:
 
 def stages(incomplete: str) -> list[tuple[str, str]]:
     """The stages, each with what it looks at."""
-    return [(stage, ABOUT[stage]) for stage in _begun(STAGES, incomplete)]
+    return [(stage, STAGE_TEXTS[stage]) for stage in _begun(STAGES, incomplete)]
 
 
 def check_ids(incomplete: str) -> list[str]:
@@ -52,7 +52,7 @@ def backends(incomplete: str) -> list[str]:
 
 def commands(incomplete: str) -> list[str]:
     """The commands that there is help for."""
-    from distdoctor.cli.argv import COMMANDS
+    from distdoctor.cli.parsing import COMMANDS
 
     return _begun(COMMANDS, incomplete)
 

@@ -18,20 +18,12 @@ from distdoctor import __version__, streams
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, position
-from distdoctor.probes import (
-    account,
-    amd_smi,
-    firewall,
-    folders,
-    gpud,
-    interception,
-    nccl_files,
-    nvidia_smi,
-    topology_file,
-)
-from distdoctor.session import elsewhere
-from distdoctor.session.master_contact import control_ports
+from distdoctor.probes.gpu import amd, driver, nccl
+from distdoctor.probes.host import files, identity
+from distdoctor.probes.network import firewall, ports
 from distdoctor.session.options import Options
+from distdoctor.session.rendezvous import master
+from distdoctor.session.rendezvous.master import control_ports
 
 Does = Literal["reads", "writes", "runs", "starts", "asks", "listens", "connects"]
 WORDS: dict[Does, str] = {
@@ -67,7 +59,7 @@ def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
     plan = options.plan
     yield from _reads(options, env)
     if _wants(options, HOST.name):
-        for use, path in folders.named(env):
+        for use, path in files.named_folders(env):
             yield Touch("writes", path, f"one block in a file without a name, to see whether it is full ({use})")
         for path in options.shared:
             yield Touch("writes", path, "a small file that the other nodes look for (--shared)")
@@ -85,7 +77,7 @@ def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
     if _wants(options, NETWORK.name):
         yield from _network(plan, env)
     if _sees_devices(options):
-        yield Touch("connects", endpoint(gpud.HOST, gpud.PORT), "gpud, where there is an NVIDIA driver")
+        yield Touch("connects", endpoint(driver.GPUD_HOST, driver.GPUD_PORT), "gpud, where there is an NVIDIA driver")
     if needs_torch(options.until):
         yield from _together(options)
 
@@ -107,14 +99,14 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         yield Touch("reads", path, "names, users, and what the C library reads")
     for path in dict.fromkeys((sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__)))):
         yield Touch("reads", path, "Python, torch and distdoctor, as installed")
-    for path in nccl_files.paths(env):
+    for path in nccl.settings_files(env):
         yield Touch("reads", path, "settings of NCCL")
     if _sees_devices(options):
-        yield Touch("reads", env.get(topology_file.VARIABLE) or topology_file.USUAL, "NCCL's topology")
-        if env.get(topology_file.GRAPH):
-            yield Touch("reads", env[topology_file.GRAPH], "NCCL's graph")
+        yield Touch("reads", env.get(nccl.TOPOLOGY_VARIABLE) or nccl.USUAL_TOPOLOGY, "NCCL's topology")
+        if env.get(nccl.GRAPH_VARIABLE):
+            yield Touch("reads", env[nccl.GRAPH_VARIABLE], "NCCL's graph")
     if _wants(options, HOST.name):
-        for path in account.SETTINGS:
+        for path in identity.SETTINGS:
             yield Touch("reads", path, "RemoveIPC of systemd-logind")
         yield Touch("reads", "kernel log", "its last 256 KiB (syslog(2)), where this user may")
         extensions = env.get("TORCH_EXTENSIONS_DIR") or "~/.cache/torch_extensions"
@@ -129,10 +121,10 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
 
 def _runs(options: Options) -> Iterator[Touch]:
     if _sees_devices(options):
-        yield Touch("runs", " ".join(nvidia_smi.COMMAND), "where there is an NVIDIA driver, and no nvidia-ml-py")
-        for words in (amd_smi.STATIC, amd_smi.METRIC):
+        yield Touch("runs", " ".join(driver.NVIDIA_SMI), "where there is an NVIDIA driver, and no nvidia-ml-py")
+        for words in (amd.STATIC, amd.METRIC):
             yield Touch("runs", " ".join(words), "where this user may use GPUs of AMD's")
-        yield Touch("runs", " ".join(amd_smi.OLDER), "the same, where there is no amd-smi")
+        yield Touch("runs", " ".join(amd.OLDER), "the same, where there is no amd-smi")
     if _wants(options, NETWORK.name):
         saves = [f"{tool}-{kind}-save" for kind in ("legacy", "nft") for tool in firewall.IPTABLES]
         for command in (" ".join(firewall.NFT), *saves):
@@ -152,9 +144,9 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
     yield Touch("connects", place, "the same, where this is another node")
     if plan.one_node:
         return
-    for other in elsewhere.candidates(port, dict(env)):
+    for other in master.port_candidates(port, dict(env)):
         yield Touch("connects", endpoint(address, other), "this run's store, where MASTER_PORT refuses: tried once")
-    for unserved in interception.UNSERVED:
+    for unserved in ports.UNSERVED:
         yield Touch("connects", endpoint(address, unserved), "nobody listens there: who answers is a proxy")
     for other in control_ports(port):
         yield Touch("connects", endpoint(address, other), "whether the host is up, where MASTER_PORT is silent")

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from distdoctor import __version__, streams
-from distdoctor.cli.argv import wants
-from distdoctor.launch.lost import lost
-from distdoctor.launch.spokesman import speaks as first_of_several
+from distdoctor.cli.parsing import wants
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
-from distdoctor.probes.process_room import threads_forbidden
+from distdoctor.model.text import clean
+from distdoctor.plan.launchers.ancestry import lost
+from distdoctor.plan.launchers.ancestry import speaks as first_of_several
+from distdoctor.probes.host.process_room import threads_forbidden
 
 _BEGAN = time.monotonic()
 _REPORT = threading.Lock()

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
-from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.check import save_path
-from distdoctor.cli.flags import STACKS, HangFlags, ReportFlags
-from distdoctor.cli.report_output import Telling
-from distdoctor.cli.words import one_of
-from distdoctor.inspection.changes import changes, got_on
-from distdoctor.inspection.hang import NoJob, Wanted, inspect
-from distdoctor.inspection.report import report_on_jobs
-from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.cli.explain import known_ids, load_checks
+from distdoctor.cli.options import STACKS, HangFlags, ReportFlags
+from distdoctor.cli.output import Telling
+from distdoctor.cli.program import one_of
+from distdoctor.hang.inspect import NoJob, Wanted, inspect
+from distdoctor.hang.report import changes, got_on, report_on_jobs
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
+from distdoctor.plan.syntax import split_endpoint
 from distdoctor.render.exit_status import INCOMPLETE, OK
 from distdoctor.render.formats import USUAL
 

@@ -1,60 +1,126 @@
-"""typer's parser of the commands, and its complaints in our words."""
+"""The command line as people and launchers write it, put into the form that the parser knows."""
 
 from __future__ import annotations
 
 import itertools
 import re
-import shutil
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
-import typer
+from distdoctor.job.subprocess import INSIDE
+from distdoctor.model.launch_settings import LOCAL_RANK
+from distdoctor.plan import torchrun
 
-from distdoctor.cli.argv import did_you_mean
-from distdoctor.cli.help_texts import fitting
-from distdoctor.cli.plain_values import pass_by
-
-
-def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
-    """The parser of all commands, made light for the one that these words name."""
-    parser = typer.main.get_command(app)
-    commands, columns = getattr(parser, "commands", {}), shutil.get_terminal_size().columns
-    for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
-        pass_by(command)
-        command.help = fitting(command.help or "", columns)
-        for param in command.params:
-            if param.param_type_name == "argument":
-                param.display_type_rich = lambda ctx: None  # the help says what it is, not <list[Path]>
-    return parser
+COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "help")
+REMOTE = "remote"
+"""What a run from one place starts on each host; nothing that people type."""
+HIDDEN = (REMOTE, INSIDE)
+WATCH = 5
+"""Seconds between the looks of ``--watch``, where it is not said."""
 
 
-def without_value(parser: Any, words: Sequence[str]) -> str | None:
-    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
-    command = getattr(parser, "commands", {}).get(words[0]) if words else None
-    options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
-    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
-    valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
-    for name, following in itertools.pairwise(words):
-        if name in valued and following in known:
-            return f"{name} needs a value, and {following} stands there"
-    return None
+def normalized(arguments: Sequence[str]) -> list[str]:
+    """``_`` for ``-`` in the names of long options, what a launcher put before the command moved behind it, and of a
+    check without torchrun's options on which no stage depends.
+
+    The deprecated torch.distributed.launch starts ``-m distdoctor --local-rank=N check``.
+    """
+    words: list[str] = []
+    for place, word in enumerate(arguments):
+        if word == "--":
+            words.extend(arguments[place:])
+            break
+        words.append(_dashed(word))
+    if words[:1] == ["hang"]:
+        words = _with_interval(words)
+    moved = _take_local_rank(words)
+    if words[:1] == ["check"]:  # torchrun's line may be taken as it is
+        words = torchrun.without_its_ranks(words)
+    if moved and words and words[0] == "check":
+        words[1:1] = moved
+        return words
+    return [*moved, *words]
 
 
-def complaint_of(err: Exception) -> str:
-    """The parser's own complaint as one line, in the style of the others."""
-    possible = getattr(err, "possibilities", None)
-    if possible:
-        wrong = str(getattr(err, "option_name", ""))
-        return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
-    formatted = getattr(err, "format_message", None)
-    text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
-    extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
-    if extra:
-        of_job = getattr(getattr(err, "ctx", None), "info_name", None) == "check"
-        return f"{extra[1]!r} belongs to no flag here" + (
-            " (the job's own script is not run: leave it out)" if of_job else ""
-        )
-    number = re.fullmatch(r"Invalid value for '([^']*)': Input should be a valid (integer|number)\b.*", text)
-    if number:
-        return f"{number[1]} needs a {'whole number' if number[2] == 'integer' else 'number'}"
-    return text[:1].lower() + text[1:]
+def _with_interval(words: Sequence[str]) -> list[str]:
+    """``--watch`` with a number behind it: it may stand alone, which the parser does not know of an option."""
+    told: list[str] = []
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        told.append(word)
+        if word == "--watch" and not re.fullmatch(r"\d+(\.\d*)?", following):
+            told.append(str(WATCH))
+    return told
+
+
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """The words as they may be shown to others: what ``--token`` was given is left out."""
+    told, hide = [], False
+    for word in words:
+        told.append("..." if hide else "--token=..." if word.startswith("--token=") else word)
+        hide = word == "--token"
+    return told
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` for the nearest of ``known``, empty where none is near."""
+    names = sorted(known)
+    prefixed = [name for name in names if wrong and name.startswith(wrong)]
+    near = prefixed[:1] if len(prefixed) == 1 else get_close_matches(wrong, names, n=1, cutoff=0.6)
+    near = near or [name for name in names if wrong and wrong in name][:1]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
+    """``; did you mean A, B or C?``: those of ``known`` that are near as a whole or in a part, empty where none is."""
+    names = sorted(known)
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        for part in {name, *name.split("/"), *name.rpartition("/")[2].split("-")}:
+            parts.setdefault(part, []).append(name)
+    near = [name for name in names if wrong and wrong in name]
+    near += get_close_matches(wrong, names, n=most, cutoff=0.6)
+    near += [name for part in get_close_matches(wrong, parts, n=most, cutoff=0.75) for name in parts[part]]
+    near = near or [name for name in names if "/" in wrong and name.startswith(wrong.partition("/")[0] + "/")]
+    found = list(dict.fromkeys(near))[:most]
+    joined = " or ".join(part for part in (", ".join(found[:-1]), *found[-1:]) if part)
+    return f"; did you mean {joined}?" if found else ""
+
+
+def wants(words: Sequence[str], output: str) -> bool:
+    """Whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of them makes
+    no sense."""
+    if words and words[0] in ("list", "explain", "schema", "run"):
+        return False  # they give no report, or have no stdout of their own
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    return any(
+        word in (f"--{output}", f"--output={output}")
+        or re.fullmatch(rf"-[a-z]*o=?{output}", word) is not None
+        or (following == output and (word == "--output" or re.fullmatch(r"-[a-z]*o", word) is not None))
+        for word, following in pairs
+    )
+
+
+def _dashed(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def _take_local_rank(words: list[str]) -> list[str]:
+    """The ``--local-rank N`` that stands before the command, removed from ``words``."""
+    if words and words[0].startswith(f"{LOCAL_RANK.flag}="):
+        return [words.pop(0)]
+    if len(words) > 1 and words[0] == LOCAL_RANK.flag:
+        taken = words[:2]
+        del words[:2]
+        return taken
+    return []
+
+
+def with_empty(complaint: str, words: Sequence[str]) -> str:
+    """The parser's complaint; of a flag that was given nothing, as by a variable that is not set, that."""
+    named = re.search(r"(?:^|for ')(--[\w-]+)", complaint)
+    if named is not None and (f"{named[1]}=" in words or (named[1], "") in itertools.pairwise(words)):
+        return f"{named[1]} is empty: is the variable set that stands there?"
+    return complaint

@@ -5,29 +5,40 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
+import select
 import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
-from distdoctor.cli.catalog import known_ids, load_checks
-from distdoctor.cli.flags import ON_FAIL, JobFlags, ReportFlags
-from distdoctor.cli.report_output import Telling
-from distdoctor.cli.words import one_of
-from distdoctor.job.own_process import PREFLIGHTS
-from distdoctor.job.process import Job
-from distdoctor.job.signals import end_by
-from distdoctor.job.tap import Tap
-from distdoctor.launch import job_line
-from distdoctor.launch.job_line import JobLine
-from distdoctor.launch.spokesman import speaks
-from distdoctor.launch.too_few import contradiction
+from distdoctor.cli.diagnose import LogCommand, root_line
+from distdoctor.cli.explain import known_ids, load_checks
+from distdoctor.cli.options import ON_FAIL, JobFlags, LogFlags, ReportFlags
+from distdoctor.cli.output import Telling
+from distdoctor.cli.program import one_of
+from distdoctor.job.preflight import Movement, report_of
+from distdoctor.job.subprocess import PREFLIGHTS, command
+from distdoctor.job.supervise import MESSAGE, Frames, Job, Tap, end_by, forget, handed_on
+from distdoctor.judge.logs.clocks import numbers_told
+from distdoctor.logs.log_file import LogFile
+from distdoctor.logs.reading import reader
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
+from distdoctor.plan import job_command
+from distdoctor.plan.job_command import JobLine
+from distdoctor.plan.launchers.ancestry import speaks
+from distdoctor.plan.per_node import contradiction
+from distdoctor.probes.host import processes
 from distdoctor.render.exit_status import FINDINGS
 
 NOT_FOUND, NOT_STARTED = 127, 126
@@ -53,7 +64,7 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
     sys.stdout = sys.stderr  # stdout is the job's
     line, failed, apart = JobLine("other"), False, ""
     try:
-        line = job_line.read(words, os.environ)
+        line = job_command.read_job_command(words, os.environ)
         if speaks(os.environ) and (apart := contradiction(line.flags, line.before, {**os.environ, **(line.env or {})})):
             _say(apart)
         failed = how.preflight != "off" and _failed(line, how)
@@ -126,8 +137,6 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
 def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tuple[Tap, int | None]:
     """Where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
     try:
-        from distdoctor.cli.run_watcher import Watching, start
-
         allocation = os.environ.get(SLURM_JOB) if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
         what = Watching(telling, how.ignore or (), how.checks or (), how.hang_after, look, line.log_dir, apart)
@@ -158,3 +167,239 @@ def _wait_for(watcher: int | None, tap: Tap) -> None:
 
 def _say(text: str) -> None:
     streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
+
+
+# The watcher beside a job that ``distdoctor run`` started: a process of its own, which may fail without harm.
+#
+# It reads a copy of the job's output as it comes, looks at the job where nothing moves, and tells on stderr what
+# killed
+# it.
+
+
+NICE = 10
+"""The job comes first."""
+MUCH, ENOUGH = 16 << 10, 512 << 10
+"""Bytes in one read between which the next one waits for more: a megabyte at once costs less than in many pieces."""
+GATHER_SECONDS = 0.05
+KILLED = re.compile(r"(?:Kill(?:ed)? process |reaped process |,pid=)(\d{1,9})\b")
+"""As the kernel names what it killed for want of memory."""
+LOOK_SECONDS = 90.0
+ENDING_SECONDS = 60.0
+"""A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
+FORGET_SECONDS = 1.0
+"""How long a signal to the whole group is to be seen here; one that comes again so soon counts as one."""
+SELDOM = 8
+"""A job that moves though it writes nothing is looked at less and less often: at most so many times --hang-after."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is to be watched, and how it is told."""
+
+    telling: Telling
+    ignore: Sequence[str] = ()
+    checks: Sequence[Path] = ()
+    hang_after: float = 0.0
+    """Seconds without movement after which the job is looked at; 0: never."""
+    look: Sequence[str] = ()
+    """How ``distdoctor hang`` finds the job; empty: by its process."""
+    log_dir: str = ""
+    """A folder that the ranks write to, too."""
+    apart: str = ""
+    """The line that says which nodes will never join; it comes last again where the job hangs."""
+    began: float = field(default_factory=time.time)
+
+
+def start(watching: Watching) -> tuple[Tap, int]:
+    """Start the watcher: where the copies go, and its process. Raises OSError."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(writes)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, handed_on())
+            os.nice(NICE)
+            Watcher(watching, reads, before).run()
+        except BaseException:
+            if os.environ.get("DISTDOCTOR_DEBUG") == "1":
+                import traceback
+
+                streams.write(traceback.format_exc(), sys.stderr)
+        finally:
+            streams.flush()
+            os._exit(0)
+    os.close(reads)
+    return Tap(writes), pid
+
+
+class Watcher:
+    """The watcher's side."""
+
+    def __init__(self, watching: Watching, pipe: int, mask: Iterable[int]) -> None:
+        self._watching, self._pipe, self._mask = watching, pipe, mask
+        checks = load_checks(watching.checks)
+        ignore = known_ids(watching.ignore, checks)
+        self._judging = LogCommand((), checks, ignore, LogFlags(), whole=watching.telling.verbose > 0)
+        self._logs: dict[int, tuple[LogFile, reader.Cutter]] = {}
+        self._movement = Movement()
+        self._between = watching.hang_after
+        """Seconds without movement after which it is looked at next."""
+        self._looked = time.monotonic()
+        self._told: tuple[object, ...] = ()
+        self._job = 0
+        self._outputs: list[str] = []
+        """The names of the job's outputs, in the order of their numbers."""
+        self._asked_at = -ENDING_SECONDS
+        """When somebody asked the job to end: what it then writes is of that."""
+
+    @property
+    def _asked(self) -> bool:
+        return time.monotonic() - self._asked_at < ENDING_SECONDS
+
+    def run(self) -> None:
+        """Until the job has ended."""
+        frames, forgot = Frames(), time.monotonic()
+        while True:
+            if time.monotonic() - forgot > FORGET_SECONDS:
+                forgot = time.monotonic()
+                forget()
+            ready, _, _ = select.select([self._pipe], [], [], 1.0)
+            if ready:
+                read = frames.read(self._pipe)
+                if not read:
+                    return  # whoever started this is gone, and the job with it
+                for kind, block in frames.take():
+                    if kind != MESSAGE:
+                        self._hear(kind, block)
+                    elif self._heard(json_of(block)):
+                        return
+                if MUCH < read < ENOUGH:
+                    time.sleep(GATHER_SECONDS)
+            if self._watching.hang_after and self._job and not self._asked:
+                self._look_where_nothing_moves()
+
+    def _hear(self, number: int, data: bytes) -> None:
+        if self._asked:
+            return
+        if number not in self._logs:
+            name = self._outputs[number]
+            self._logs[number] = self._judging.collector.log(name, "log"), reader.Cutter()
+        log, cutter = self._logs[number]
+        log.feed(cutter.cut(data))
+        self._movement.hear(data)
+
+    def _heard(self, message: Mapping[str, Any]) -> bool:
+        """Whether the job has ended."""
+        self._job, self._outputs = message.get("job", self._job), message.get("outputs", self._outputs)
+        if "asked" in message:
+            self._asked_at = time.monotonic()
+        if "ended" not in message:
+            return False
+        if message["ended"]:
+            self._tell_what_killed_it(int(message["ended"]), int(message.get("lost", 0)))
+        return True
+
+    # -- a job that died ----------------------------------------------------------------------------------------
+
+    def _tell_what_killed_it(self, status: int, lost: int) -> None:
+        collector = self._judging.collector
+        for log, cutter in self._logs.values():
+            log.feed(cutter.end())
+            collector.end(log)
+        if self._watching.log_dir and not self._asked:
+            for source in collector.arranged(self._new_files()):
+                collector.add(source)
+        self._hear_the_kernel()
+        report = self._judging.report(collector.collected())
+        if lost:
+            note = f"{lost >> 20} MiB of its output came too fast to be looked at"
+            report = _with_note(report, note)
+        if not speaks(os.environ):  # one of many, of which the first tells whole what it saw
+            if line := root_line(report.findings):
+                streams.write(f"distdoctor: {clean(line)}\n", sys.stderr)
+        elif report.verdict == "fail" or (report.candidates and not self._asked):
+            self._show(report)
+        elif not self._asked:
+            what = f"signal {-status}" if status < 0 else f"exit status {status}"
+            streams.write(
+                f"distdoctor: the job ended with {what}; its output shows no failure that is known\n", sys.stderr
+            )
+
+    def _hear_the_kernel(self) -> None:
+        """What this host's kernel wrote, since the job began, of processes that it killed and that are the job's: the
+        one that was started, and those whose numbers its launcher tells. A container has others: there it is silent.
+        """
+        collector = self._judging.collector
+        own = {str(self._job), *numbers_told(collector.collected().logs.matches)}
+        records, since = processes.read_kernel_log() or (), self._watching.began - 1
+        lines = [text for at, text in records if at >= since and (killed := KILLED.search(text)) and killed[1] in own]
+        if lines:
+            log = collector.log(f"the kernel's log of {socket.gethostname()}", "kernel")
+            log.feed("".join(f"{line}\n" for line in lines).encode())
+            collector.end(log)
+
+    def _new_files(self) -> list[reader.Source]:
+        try:
+            found = reader.find([Path(self._watching.log_dir)])
+        except reader.Unreadable:
+            return []
+        return [one for one in found if one.path is not None and one.path.stat().st_mtime >= self._watching.began - 1]
+
+    # -- a job that hangs ---------------------------------------------------------------------------------------
+
+    def _look_where_nothing_moves(self) -> None:
+        now = time.monotonic()
+        if now - max(self._movement.since, self._looked) < self._between:
+            if self._movement.since > self._looked:
+                self._between = self._watching.hang_after
+            return
+        report = self._look()
+        self._looked = time.monotonic()
+        self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
+        if report is None or report.verdict not in ("fail", "incomplete"):
+            return
+        told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
+        if told == self._told:
+            return
+        self._told = told
+        when, seconds = time.strftime("%H:%M:%S"), time.monotonic() - self._movement.since
+        more = "" if report.findings else "; what it waits for cannot be known from here: distdoctor hang on its nodes"
+        streams.write(f"\ndistdoctor: {when} nothing has moved for {seconds:.0f} s{more}\n", sys.stderr)
+        if report.findings:
+            self._show(report)
+        if self._watching.apart:
+            streams.write(f"distdoctor: {clean(self._watching.apart)}\n", sys.stderr)
+
+    def _look(self) -> Report | None:
+        how = self._watching.look or ("--pid", str(self._job))
+        try:
+            done = subprocess.run(
+                command("hang", "--json", *how),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, self._mask),
+                timeout=LOOK_SECONDS,
+                check=False,
+            )
+            return report_of(done.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+
+    def _show(self, report: Report) -> None:
+        ending.begin()
+        self._watching.telling.show(report)
+
+
+def json_of(block: bytes) -> dict[str, Any]:
+    """A message, which is one of our own."""
+    import json
+
+    found: dict[str, Any] = json.loads(block)
+    return found
+
+
+def _with_note(report: Report, note: str) -> Report:
+    from dataclasses import replace
+
+    return replace(report, notes=(*report.notes, note))

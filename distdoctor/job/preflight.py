@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import time
 from collections.abc import Mapping
 
 import msgspec
 
-from distdoctor.job.own_process import command, end
-from distdoctor.launch.job_line import JobLine
+from distdoctor.job.subprocess import command, end
+from distdoctor.logs.endings import PROGRESS
 from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
+from distdoctor.plan.job_command import JobLine
 from distdoctor.render.exit_status import FINDINGS, INCOMPLETE, OK
 
 QUICK_STAGE = "network"
@@ -67,3 +70,41 @@ def report_of(document: bytes) -> Report:
         return msgspec.convert(json.loads(document), Report)
     except msgspec.ValidationError as err:
         raise ValueError(str(err)) from None
+
+
+# Whether a job moves, by what it writes: steps whose numbers change, and lines of a kind that it has not written yet.
+#
+# A job that hangs may go on writing: an agent that still waits for others, a watchdog that counts the seconds.
+
+
+EVERY = 1.0
+"""Seconds between two samples: a job that writes much is not read twice."""
+SAMPLE = 4096
+KINDS = 5000
+_VALUE = re.compile(rb"0x[0-9a-f]+|\d+")
+
+
+class Movement:
+    """Hears what the job writes."""
+
+    def __init__(self) -> None:
+        self._kinds: set[bytes] = set()
+        self._last: set[bytes] = set()
+        self._heard = 0.0
+        self.since = time.monotonic()
+        """Since when it has not moved."""
+
+    def hear(self, data: bytes) -> None:
+        """A piece of its output."""
+        now = time.monotonic()
+        if now - self._heard < EVERY:
+            return
+        self._heard = now
+        lines = {line.strip() for line in re.split(rb"[\r\n]+", data[-SAMPLE:])} - {b""}
+        kinds = {_VALUE.sub(b"0", line)[:160] for line in lines}
+        steps = any(PROGRESS.search(line[-600:].decode(errors="replace")) for line in lines - self._last)
+        if steps or not kinds <= self._kinds:
+            self.since = now
+        self._last = lines
+        if len(self._kinds) < KINDS:
+            self._kinds |= kinds

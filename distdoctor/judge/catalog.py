@@ -13,14 +13,14 @@ The file holds everything known about one failure:
 * ``judge(cluster)`` (not needed with ``LOG`` or ``judge_job``): yields a Finding for each time the failure is in the
   facts. Pure: no sockets, clock, environment;
 * ``judge_job(cluster)`` (optional): the same of a job that runs now, where it is in the facts (``NodeFacts.jobs``);
-* ``PREVENTS`` (optional): the milestone (``distdoctor.model.milestones``) that a job with this failure does not reach;
+* ``PREVENTS`` (optional): the milestone (``distdoctor.model.stages``) that a job with this failure does not reach;
 * ``SYMPTOM_OF`` (optional): the milestone without which this failure is seen in any case: it then follows from what
   prevents that milestone, or one before it;
 * ``FOLLOWS`` (optional), the exceptions: what else this one is a consequence of where it blames or touches a node that
   this one touches, likeliest first: patterns of ids, or a milestone, for all that prevents it;
 * ``FOLLOWS_ANYWHERE`` (optional): the same, wherever in the cluster they are;
 * ``LOOKS_AT`` (optional): what it needs to have seen, so that nothing found means that nothing is wrong (see
-  ``distdoctor.judge.coverage``): parts of the facts such as ``("host.limits", "ranks.gloo")``; by default what its own
+  ``distdoctor.judge.report``): parts of the facts such as ``("host.limits", "ranks.gloo")``; by default what its own
   stage sees;
 * ``HELPED_BY`` (optional): further parts of the facts that it takes for evidence where they were seen;
 * ``VARIABLES`` (optional): names of environment variables that it reads beside those that are always collected; they
@@ -33,28 +33,41 @@ The engine knows no check by name, so a site's own folder (``--checks DIR``) wor
 
 from __future__ import annotations
 
+import ast
+import difflib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from fnmatch import filter as matching
+from functools import cache, lru_cache
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
-from distdoctor.judge.declared_names import problem_of_names, problem_of_references
-from distdoctor.judge.log_declarations import problem_of_lines, problem_of_log
-from distdoctor.judge.parts import is_part, seen_by
-from distdoctor.knowledge.variables import ALLOWED, NAME, looks_secret
+from distdoctor.judge.sandbox import SECONDS, Failed, Judge, bounded
+from distdoctor.knowledge.settings import ALLOWED, NAME, looks_secret
 from distdoctor.model.cluster import Cluster
+from distdoctor.model.facts import NodeFacts
 from distdoctor.model.findings import RESTARTS, SEVERITIES, Finding, Severity
-from distdoctor.model.log_line import Line
-from distdoctor.model.milestones import MILESTONES
-from distdoctor.model.stages import LOG_STAGES, STAGES, position
+from distdoctor.model.log_line import Line, Shows
+from distdoctor.model.stages import (
+    BY_NAME,
+    ENVIRONMENT,
+    GPU,
+    HOST,
+    LOG_STAGES,
+    MESH,
+    MILESTONES,
+    NETWORK,
+    STAGES,
+    STORE,
+    position,
+)
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
 """The headings of every page, in order."""
@@ -266,7 +279,7 @@ def _parts(module: ModuleType, name: str, default: tuple[str, ...]) -> tuple[str
     if not isinstance(parts, (tuple, list)):
         raise _Wrong(f'{name} {parts!r} is no list of parts of the facts: write {name} = ("host.limits",)')
     if wrong := [part for part in parts if not is_part(part)]:
-        raise _Wrong(f"{name} names {wrong[0]!r}, which is no part of the facts (distdoctor/judge/parts.py)")
+        raise _Wrong(f"{name} names {wrong[0]!r}, which is no part of the facts (distdoctor/judge/catalog.py)")
     return tuple(parts)
 
 
@@ -302,3 +315,186 @@ def _nothing(cluster: Cluster) -> Iterable[Finding]:
 def _pairs(text: str) -> list[tuple[str, str]]:
     lines = [line.strip() for line in text.splitlines()]
     return list(pairwise(lines))
+
+
+# What a check declares of logs: its wordings, whether they are what they should be, and whether they are safe.
+
+
+SHORTEST = 4
+"""Characters of a literal of LOG; shorter ones stand everywhere."""
+
+
+def problem_of_log(log: object) -> str:
+    """What is wrong with a check's ``LOG``, empty where nothing is."""
+    if not isinstance(log, (tuple, list)) or not all(isinstance(line, Line) for line in log):
+        return "LOG holds Lines"
+    return next(filter(None, map(_problem_of_literals, log)), "")
+
+
+def _problem_of_literals(line: Line) -> str:
+    if not line.literals and line.ended is None:
+        return "a Line of LOG has a literal, or a class of ends"
+    literals = (line.literal,) if isinstance(line.literal, str) else line.literal
+    if not isinstance(literals, tuple) or not all(isinstance(one, str) for one in literals):
+        return f"the literal of a Line is a text or a tuple of texts, not {line.literal!r}"
+    if any(len(literal) < SHORTEST or "\n" in literal for literal in literals):
+        return f"a literal of LOG has at least {SHORTEST} characters, all on one line"
+    return ""
+
+
+def problem_of_lines(log: tuple[Line, ...]) -> str:
+    """What is wrong with the fields of a site's own Lines: a misspelled word, or an expression that could take for
+    ever; empty where nothing is."""
+    return next(filter(None, map(_problem_of_line, log)), "")
+
+
+def _problem_of_line(line: Line) -> str:
+    if line.shows not in get_args(Shows):
+        return f"shows={line.shows!r} is none of {', '.join(get_args(Shows))}"
+    for pattern in (line.pattern, line.unless, line.stack):
+        if not isinstance(pattern, str):
+            return f"{pattern!r} is no expression: write a text"
+        if problem := hazard(pattern):
+            return f"{pattern!r} {problem}"
+    missing = [name for name in line.above if name and name not in re.compile(line.pattern).groupindex]
+    return f"above names {missing[0]!r}, which is no group of {line.pattern!r}" if missing else ""
+
+
+# Which expressions of a check are safe on hostile input: none that can take more than quadratic time.
+
+
+try:
+    parser: Any = import_module("re._parser")  # from Python 3.11
+    constants: Any = import_module("re._constants")
+except ImportError:
+    parser, constants = import_module("sre_parse"), import_module("sre_constants")
+
+MANY = 64
+"""A repetition of so much or less is not counted as one."""
+
+
+def hazard(pattern: str) -> str:
+    """What is wrong with ``pattern``, empty where nothing is: an expression that does not compile, or a long
+    repetition within a long repetition."""
+    try:
+        re.compile(pattern)
+        tree = parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError) as err:
+        return f"is no expression: {err}"
+    return "repeats what repeats: it can take for ever" if _nested(tree, 0) else ""
+
+
+def _nested(tree: Any, depth: int) -> bool:
+    for operation, argument in tree:
+        if operation in (constants.MAX_REPEAT, constants.MIN_REPEAT):
+            _, most, inner = argument
+            many = most == constants.MAXREPEAT or most > MANY
+            if (many and depth) or _nested(inner, depth + many):
+                return True
+        elif operation == constants.SUBPATTERN:
+            if _nested(argument[-1], depth):
+                return True
+        elif operation == constants.BRANCH:
+            if any(_nested(branch, depth) for branch in argument[1]):
+                return True
+        elif operation in (constants.ASSERT, constants.ASSERT_NOT) and _nested(argument[1], depth):
+            return True
+    return False
+
+
+# The words by which a check says what it needs to have seen (``LOOKS_AT``).
+#
+# * A part of a node's facts by its path, as ``host.limits`` or ``network.master``: seen where nothing on it is None.
+# * ``meeting``: that the node joined the store, or that its waiting for that is over.
+# * ``ranks.STAGE``: that every rank of the node went through the stage; ``ranks.devices``: that it sees one;
+#   ``ranks.work``: that its work was measured.
+# * ``everyone``: the facts of the whole job, for what compares its nodes.
+
+
+EVERYONE, MEETING, RANKS, DEVICES, WORK = "everyone", "meeting", "ranks", "devices", "work"
+CLOCK = "mesh.clock_offset"
+"""Measured against node 0, which has none."""
+_SEEN_BY = {
+    ENVIRONMENT: ("plan",),
+    HOST: ("host",),
+    GPU: (f"{RANKS}.{DEVICES}",),
+    NETWORK: ("network",),
+    STORE: (MEETING,),
+    MESH: ("mesh",),
+}
+
+
+def seen_by(stage: str) -> tuple[str, ...]:
+    """What a check of that stage needs to have seen where it does not say: of most, that every rank went through it."""
+    return _SEEN_BY.get(BY_NAME[stage], (f"{RANKS}.{stage}",))
+
+
+def is_part(part: object) -> bool:
+    """Whether ``part`` is a word of ``LOOKS_AT``."""
+    if not isinstance(part, str) or part == EVERYONE:
+        return part == EVERYONE
+    first, _, rest = part.partition(".")
+    if first == RANKS:
+        return rest in (*STAGES, DEVICES, WORK)
+    kind: Any = NodeFacts
+    for name in part.split("."):
+        fields = _fields(kind)
+        if name not in fields:
+            return False
+        kind = next((one for one in get_args(fields[name]) if is_dataclass(one)), fields[name])
+    return True
+
+
+@lru_cache
+def _fields(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind) if is_dataclass(kind) else {}
+
+
+# Names in a check file that are probably misspelled, and would be ignored in silence. Pure.
+
+
+SIMILAR = 0.8
+"""difflib's ratio from which a name counts as another one misspelled."""
+
+
+def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
+    """What is wrong with a name that the file's top level gives and nothing in the file uses; empty: nothing is.
+
+    A name that the file uses is a constant or a helper of its own, whatever it looks like.
+    """
+    tree = ast.parse(source)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for name, line in _given(tree):
+        if name in used or name in declarations:
+            continue
+        right = {one.upper(): one for one in declarations}
+        close = difflib.get_close_matches(name.upper(), right, 1, SIMILAR)
+        if close:
+            return f"line {line}: {name} is no declaration, and nothing in the file uses it: write {right[close[0]]}"
+    return ""
+
+
+def problem_of_references(named: Mapping[str, Sequence[str]], ids: Collection[str]) -> str:
+    """Which pattern of ids that a declaration holds means no check and no milestone; empty: each means one.
+
+    ``named``: the patterns by the name of their declaration.
+    """
+    for declaration, patterns in named.items():
+        for pattern in patterns:
+            if pattern not in MILESTONES and not matching(ids, pattern):
+                close = difflib.get_close_matches(pattern, [*ids, *MILESTONES], 1)
+                return (
+                    f"{declaration} names {pattern!r}, no check or milestone{f': write {close[0]!r}' if close else ''}"
+                )
+    return ""
+
+
+def _given(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.lineno

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import Finding, at_least
-from distdoctor.model.milestones import EACH_FOR_ITSELF, MILESTONES, joint, place, together
-from distdoctor.model.stages import LADDER
+from distdoctor.model.stages import EACH_FOR_ITSELF, LADDER, MILESTONES, joint, place, together
 
 _OF_LINKS = {stage.name for stage in LADDER if stage.links}
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from distdoctor.judge import nccl_words
-from distdoctor.judge.as_root import feasible
-from distdoctor.judge.bounded import Failed, Judge
+from distdoctor.judge import nccl_warnings
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
-from distdoctor.judge.other_nodes import with_exclusion
-from distdoctor.judge.set_in_files import with_files
-from distdoctor.model.cluster import Cluster
+from distdoctor.judge.fixes import feasible, with_exclusion, with_files
+from distdoctor.judge.sandbox import Failed, Judge
+from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
-from distdoctor.model.report import Verdict
+from distdoctor.model.report import ONE_HOST, Verdict
 from distdoctor.model.stages import BY_NAME, position
 
 OF_CALLS = ("launch",)
@@ -68,7 +66,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
         if isinstance(judge_it, Judge) and judge_it.uncollected:
             uncollected.append((check.id, judge_it.uncollected))
     told = {finding.check for finding in found if finding.severity == "fail"}  # a warning tells of another thing
-    said = nccl_words.findings(cluster, known.values())
+    said = nccl_warnings.warning_findings(cluster, known.values())
     found += [_completed(finding, check, cluster) for check, finding in said if check.id not in told]
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
@@ -171,3 +169,35 @@ def _verdict(findings: Sequence[Finding], broken: bool) -> Verdict:
     if failing or broken:
         return "incomplete"
     return "warn" if any(f.severity == "warn" for f in findings) else "pass"
+
+
+# Notes on hosts that run several nodes: over 127.0.0.1 that works, so it is no failure. Pure.
+
+
+def on_one_host(cluster: Cluster) -> Iterator[str]:
+    """A note where one host runs all nodes, or one host runs more of them than the others do.
+
+    Containers with a network of their own are hosts of their own.
+    """
+    of_host: dict[tuple[str, str, str], list[Node]] = {}
+    for node in cluster.nodes:
+        if not node.facts.jobs:
+            of_host.setdefault(node.host, []).append(node)
+    for nodes in of_host.values():
+        name, here, everywhere = nodes[0].identity.hostname, len(nodes), len(cluster.nodes)
+        if here == 1:
+            continue
+        if here == everywhere:
+            runs = "both" if here == 2 else f"all {here}"
+            yield f"{here}{ONE_HOST}{name} runs {runs}. No link between hosts was checked."
+        elif _unnumbered(nodes) and len({len(_unnumbered(others)) for others in of_host.values()}) > 1:
+            pids = ", ".join(str(node.identity.pid) for node in nodes)
+            yield (
+                f"{name} is {here} of the {everywhere} nodes (pids {pids}): where that is not meant, one of these was "
+                "started twice or is left over from an earlier run"
+            )
+
+
+def _unnumbered(nodes: list[Node]) -> list[Node]:
+    """Those to which nobody gave a node rank: one of them may be left over from another run."""
+    return [node for node in nodes if node.plan.started == "node" and node.plan.node_rank is None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, V
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.knowledge.variables import ALLOWED, looks_secret
+from distdoctor.knowledge.settings import ALLOWED, looks_secret
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import NodeFacts
 

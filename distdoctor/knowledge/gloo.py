@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from distdoctor.knowledge.shared_settings import gloo_device_names
+from distdoctor.knowledge.settings import gloo_device_names
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Resolution
 

@@ -14,10 +14,13 @@ tests/recorded/nccl.json.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv6Address
 
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import AddressChoice, Interface
+from distdoctor.model.facts import AddressChoice, Gid, Interface, NcclLog, RdmaPort
+from distdoctor.model.text import clean, encodable
 
 Version = tuple[int, int]
 NEWEST: Version = (9999, 0)
@@ -66,3 +69,391 @@ def _counts(address: str, family: int | None) -> bool:
     if parsed is None or (family is not None and parsed.version != family):
         return False
     return not (parsed.version == 6 and parsed.is_loopback)
+
+
+# What NCCL makes of the values of its settings: on which it ends, and which it takes for something else. Pure.
+#
+# Source: NCCL src/graph/tuning.cc (``parseList``, ``ncclTopoTuneModel``), src/enqueue.cc (``topoGetAlgoInfo``) and
+# src/misc/param.cc (``ncclLoadParam``), read in versions 2.18 to 2.30; nothing here was tried on a GPU.
+#
+# NCCL_ALGO and NCCL_PROTO are lists of names, of any case and with no blank between. Before 2.24 a name that NCCL
+# does
+# not know is passed over, and what has no algorithm left gets the ring. From 2.24 on ``function:names`` parts may
+# follow
+# after a semicolon; NCCL ends with ncclInvalidUsage on a name or function that it does not know as the group is made,
+# and
+# on a function without an algorithm as it is called.
+#
+# A number is what C's strtoll() with base 0 makes of the text: of a word 0, of ``4M`` 4, and neither is told as an
+# error.
+
+
+NAMES = {
+    "NCCL_ALGO": ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"),
+    "NCCL_PROTO": ("LL", "LL128", "Simple"),
+}
+FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
+STRICT: Version = (2, 24)
+"""From which an unknown name ends it."""
+READ: Version = (2, 30)
+"""The newest that was read: a later one may know more names."""
+_GATHER = frozenset({"ring", "pat", "nvls", "collnetdirect"})
+_SERVED_BY = {
+    "Broadcast": frozenset({"ring"}),
+    "Reduce": frozenset({"ring"}),
+    "AllGather": _GATHER,
+    "ReduceScatter": _GATHER,
+    "AllReduce": frozenset(name.lower() for name in NAMES["NCCL_ALGO"]) - {"pat"},
+}
+"""Function -> the algorithms that there are for it at all; some need hardware that has them."""
+_NUMBERS = re.compile(
+    r"NCCL_(?!STORK_|CHECKS_)(?:\w+_(?:DISABLE|ENABLE|INDEX|TIMEOUT|RETRY_CNT|NTHREADS|NCHANNELS|TC|SL|CTAS)"
+    r"|(?:LL_|LL128_)?BUFFSIZE|P2P_(?:NET|PCI|NVL)_CHUNKSIZE|NTHREADS|CROSS_NIC|IB_PKEY|IB_QPS_PER_CONNECTION)"
+)
+_SWITCH = re.compile(r"\w+_(?:DISABLE|ENABLE)")
+_LED = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]+|\d+))(.*)", re.DOTALL)
+_UNIT = re.compile(r"\s?([KMG])i?B?\s*", re.IGNORECASE)
+_ON = ("true", "yes", "on", "y", "t", "enable", "enabled")
+_OFF = ("false", "no", "off", "n", "f", "disable", "disabled")
+
+
+def refused_value(name: str, value: str, version: Version) -> str:
+    """What is wrong with a value on which this NCCL ends as a group is made; empty where it does not, or is not
+    known."""
+    if name not in NAMES or not STRICT <= version <= READ:
+        return ""
+    known = [one.lower() for one in NAMES[name]]
+    functions = [one.lower() for one in FUNCTIONS]
+    for number, part in enumerate(one for one in value.split(";") if one):
+        function, names = _part(part)
+        if not function and (number or value.startswith(";")):
+            return f"has {part!r} after a semicolon, and no function before it"
+        for one in names:
+            if one.lower() not in known:
+                return f"names {one!r}, which is none of {', '.join(NAMES[name])}"
+        if function and function.lower() not in functions:
+            return f"names the function {function!r}, which is none of {', '.join(FUNCTIONS)}"
+    return ""
+
+
+def corrected_value(name: str, value: str) -> str | None:
+    """The same without blanks and quotes, where that is a value that NCCL takes."""
+    text = re.sub(r"[\s'\x22]", "", value)
+    return text if text and text != value and not refused_value(name, text, READ) else None
+
+
+def without_value(value: str, version: Version) -> tuple[str, ...]:
+    """The functions for which NCCL_ALGO=``value`` leaves no algorithm: this NCCL ends where one of them is called."""
+    if not STRICT <= version <= READ or refused_value("NCCL_ALGO", value, version):
+        return ()
+    enabled = {function: {one.lower() for one in NAMES["NCCL_ALGO"]} for function in FUNCTIONS}
+    for part in (one for one in value.split(";") if one):
+        function, names = _part(part)
+        listed = {one.lower() for one in names}
+        every = {one.lower() for one in NAMES["NCCL_ALGO"]}
+        for one in FUNCTIONS:
+            if not function or function.lower() == one.lower():
+                enabled[one] = every - listed if _excludes(part) else listed
+    return tuple(one for one in FUNCTIONS if not enabled[one] & _SERVED_BY[one])
+
+
+def misread_value(name: str, value: str) -> tuple[int, str | None] | None:
+    """(the number that NCCL takes a value for, the value that was meant where that can be told), where the two differ;
+    None where NCCL reads what was meant, or no number."""
+    if not value or not _NUMBERS.fullmatch(name):
+        return None
+    found = _LED.match(value)
+    if found:
+        unit = _UNIT.fullmatch(found[2])
+        if unit is None:
+            return None
+        number = int(found[1], 16 if "x" in found[1].lower() else 10)
+        return number, str(number << {"K": 10, "M": 20, "G": 30}[unit[1].upper()])
+    word = value.strip().strip("'\x22").lower()
+    if _SWITCH.fullmatch(name):
+        return None if word in (*_OFF, "0", "") else (0, "1" if word in (*_ON, "1") else None)
+    return 0, word if re.fullmatch(r"\d+", word) and word != "0" else None
+
+
+def _part(text: str) -> tuple[str, list[str]]:
+    """(the function, empty where there is none; the names) of one part, as strtok_r() takes it apart."""
+    words = [word for word in text.split(":") if word]
+    function, names = (words[0], words[1]) if len(words) > 1 else ("", words[0] if words else "")
+    return function, [one for one in names.removeprefix("^").split(",") if one]
+
+
+def _excludes(text: str) -> bool:
+    words = [word for word in text.split(":") if word]
+    return bool(words) and words[1 if len(words) > 1 else 0].startswith("^")
+
+
+# What NCCL says of itself with NCCL_DEBUG=INFO, while a group is made.
+#
+# Source: NCCL src/debug.cc (``host:pid:tid [device] NCCL INFO text``; a WARN has the file before its name, and comes
+# after an empty line), bootstrap.cc ("Bootstrap: Using eth0:10.0.0.1<port>"; older versions have a blank before the
+# colon), transport/net_socket.cc and net_ib/init.cc ("NET/IB : Using [0]mlx5_0:1/RoCE [1]... ; OOB ..."), init.cc
+# ("Using
+# network IB"), and of each channel transport/p2p.cc, shm.cc and net.cc ("0[0] -> 1[1] [send] via NET/IB/0/GDRDMA").
+# What
+# it says before it takes sockets: net_ib, misc/ibvsymbols.cc, plugin/plugin_open.cc. Read in versions 2.8 to 2.29.
+
+
+LOGGED_VARIABLES: dict[str, str | None] = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV",
+    "NCCL_DEBUG_FILE": "",
+}
+"""By which it says so on stdout: a file that is named, also in nccl.conf, is left to the job."""
+MOST = 8
+"""Warnings, notes and devices that are kept of one rank."""
+SHOWN = 300
+_SAID = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
+_VERSION = re.compile(r"NCCL version (\d[\w.+-]{1,40})")
+_INTERFACE = re.compile(r"Bootstrap ?: Using (?:\[0\])?(?P<name>[^\s:]{1,15}):(?P<address>[^\s<]{2,60})")
+_NETWORK = re.compile(r"Using network (?P<name>.{1,60}?)\s*$")
+_DEVICES = re.compile(r"NET/(?:IB|Socket)\S* ?: Using (?P<list>\[0\].*)")
+_DEVICE = re.compile(r"\[\d{1,3}\](?P<name>[^\s<;]{1,80})")
+_CHANNEL = re.compile(
+    r"\d ?(?:\[\w+\])? -> \d.* via (?P<way>P2P/(?:direct pointer|indirect|\w+)|SHM|direct shared memory|NET/[^/]{1,40})"
+    r"(?P<rest>\S*)"
+)
+_NO_LIBRARY = re.compile(r"(?:Failed to|Coun?l?[dt] not) open libibverbs\.so(?:\[|\.1)")
+"""A warning in older versions, on every machine without one."""
+_NOTE = re.compile(
+    r"NET/IB ?: No device found|NET/Plugin ?:.*(?:cannot open|[Ff]ailed|returned)|Failed to initialize NET plugin|"
+    r"NET/OFI.*(?:failed|No eligible)|ibv_\w+.*(?:failed|not found)"
+)
+_OWN_PLUGIN = re.compile(r"libnccl-?net\.so\b")
+"""The plugin that NCCL looks for where none is named: there is none on most machines."""
+
+
+def read_log_settings(text: str) -> NcclLog | None:
+    """What a rank's NCCL said; None where ``text`` has nothing of NCCL's."""
+    version = interface = network = ""
+    devices: dict[str, tuple[str, ...]] = {}
+    channels: Counter[str] = Counter()
+    notes: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    heard = False
+    for line in text.splitlines():
+        if found := _VERSION.search(line):
+            version, heard = version or found[1], True
+        said = _SAID.search(line)
+        if said is None:
+            continue
+        heard, words = True, said["text"]
+        if _NO_LIBRARY.search(words) or (said["level"] == "INFO" and _NOTE.search(words)):
+            if not _OWN_PLUGIN.search(words):
+                notes.setdefault(_fit(words))
+        elif said["level"] == "WARN":
+            warnings.setdefault(_fit(line[_file(line) :]))
+        elif found := _CHANNEL.search(words):
+            channels[_way(found["way"], found["rest"])] += 1
+        elif found := _INTERFACE.search(words):
+            interface = interface or f"{found['name']}:{found['address']}"
+        elif found := _NETWORK.search(words):
+            network = found["name"]  # a second group may get another; the last one counts
+        elif found := _DEVICES.search(words):
+            kind = "Socket" if "NET/Socket" in words else "IB"
+            devices[kind] = tuple(one["name"] for one in _DEVICE.finditer(found["list"]))
+    if not heard:
+        return None
+    return NcclLog(
+        version,
+        _fit(interface),
+        _fit(network),
+        tuple(map(_fit, devices.get("Socket" if network == "Socket" else "IB", ())))[:MOST],
+        dict(channels),
+        tuple(notes)[:MOST],
+        tuple(warnings)[:MOST],
+    )
+
+
+def _way(way: str, rest: str) -> str:
+    """``NET/IB/GDRDMA`` where the adapter reads the GPU's memory itself."""
+    if way == "direct shared memory":
+        return "SHM"
+    return _fit(f"{way}/GDRDMA" if "/GDRDMA" in rest else way)
+
+
+def _file(line: str) -> int:
+    """Where a warning's own words begin: at the file that it is from, else at NCCL's name."""
+    place = re.search(r"\S+\.(?:cc|cpp|c|cu|h):\d+ (?:\(\w*\) )?NCCL WARN", line)
+    return place.start() if place else line.index("NCCL WARN")
+
+
+def _fit(text: str) -> str:
+    return clean(encodable(text.strip()))[:SHOWN]
+
+
+# NCCL's own rules about InfiniBand and RoCE: which ports it takes, and which GID of each.
+#
+# Source: NCCL src/transport/net_ib (init.cc ``ncclIbInit``, connect.cc ``ncclIbGetGidIndex``) and utils.cc
+# (``parseStringList``, ``matchIfList``): ports that are not ACTIVE are passed over without a word. NCCL_IB_HCA is a
+# list
+# of prefixes of ``device[:port]``; ``^`` in front excludes them, ``=`` in front asks for exact names. Where no port
+# is
+# left, NCCL goes on with sockets. NCCL_IB_GID_INDEX counts on RoCE alone and is taken as it is, whatever the table
+# holds
+# there; without it NCCL from 2.21 on looks for a routable entry (``ncclUpdateGidIndex``), and earlier ones take entry
+# 0.
+
+
+HCA, RDMA_DISABLED, GID_INDEX = "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX"
+
+
+def rdma_switched_off(variables: Mapping[str, str]) -> bool:
+    """Whether the settings keep NCCL from InfiniBand and RoCE."""
+    net = variables.get("NCCL_NET", "")
+    return rdma_number(variables.get(RDMA_DISABLED, "0")) not in (0, None) or bool(net and net.upper() != "IB")
+
+
+def chosen_devices(ports: Iterable[RdmaPort], variables: Mapping[str, str]) -> list[RdmaPort]:
+    """The ports that NCCL_IB_HCA leaves, up or not."""
+    text = variables.get(HCA, "")
+    excluded = text.startswith("^")
+    text = text[1:] if excluded else text
+    exact = text.startswith("=")
+    wanted = [part.partition(":") for part in (text[1:] if exact else text).split(",") if part]
+    if not wanted:
+        return list(ports)
+
+    def named(one: RdmaPort) -> bool:
+        for name, _, port in wanted:
+            same = one.device == name if exact else one.device.startswith(name)
+            if same and (rdma_number(port) or one.port) == one.port:
+                return True
+        return False
+
+    return [one for one in ports if named(one) != excluded]
+
+
+def gid_index(variables: Mapping[str, str]) -> int | None:
+    """The entry that NCCL_IB_GID_INDEX asks for; None where NCCL looks for itself."""
+    index = rdma_number(variables.get(GID_INDEX, ""))
+    return index if index is not None and index >= 0 else None
+
+
+def looked_for(gids: Iterable[Gid], variables: Mapping[str, str]) -> Gid | None:
+    """The entry that NCCL 2.21 and later takes of a RoCE port where no index is set, by NCCL's own search: of the
+    family and the version that it is told to, else entry 0. None where that is not known or not set."""
+    table = sorted(gids, key=lambda gid: gid.index)
+    family = "IPv6" if variables.get("NCCL_IB_ADDR_FAMILY") == "AF_INET6" else "IPv4"
+    version = variables.get("NCCL_IB_ROCE_VERSION_NUM", "2")
+    if variables.get("NCCL_IB_ADDR_RANGE") or not all(gid.version for gid in table):
+        return None
+    taken = next((gid for gid in table if gid.index == 0), None)
+    for gid in table:
+        fits = _family(gid) == family
+        other = (_family(taken) if taken is not None else "IPv6") != family
+        routed = kind_of_address(gid.address) != "link-local"
+        poor = taken is None or taken.version != gid.version or kind_of_address(taken.address) == "link-local"
+        if gid.index and fits and (other or (routed and poor and gid.version == version)):
+            taken = gid
+    return taken
+
+
+def _family(gid: Gid) -> str:
+    return "IPv4" if kind_of_address(gid.address) == "IPv4" else "IPv6"
+
+
+def kind_of_address(address: str) -> str:
+    """``IPv4``, ``IPv6`` or ``link-local``: those of one kind can reach each other."""
+    parsed = parse_address(address)
+    if parsed is None:
+        return ""
+    return "IPv4" if parsed.version == 4 else "link-local" if parsed.is_link_local else "IPv6"
+
+
+def subnet(address: str) -> str:
+    """The subnet prefix of an InfiniBand GID; empty for what is none."""
+    parsed = parse_address(address)
+    return str(IPv6Address(int(parsed) >> 64 << 64)) if isinstance(parsed, IPv6Address) else ""
+
+
+def rdma_number(text: str) -> int | None:
+    """A whole number as NCCL reads one; None for what is none."""
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+# Whether NCCL's reader of topology files, and of those of graphs, would stop at one, and why.
+#
+# It is no XML parser, and refuses much that is XML: a declaration (``<?xml ...?>``), a tab between elements, a line
+# break
+# within a tag, a value without quotes. Elements that it does not know are passed over, so a file of another kind may
+# be
+# read as nothing. Source: NCCL src/graph/xml.cc (``xmlGetNode``, ``xmlGetToken``, ``xmlLoadSub``,
+# ``ncclTopoXmlLoadSystem``, ``ncclTopoXmlGraphLoadGraphs``; the version is NCCL_TOPO_XML_VERSION and
+# NCCL_GRAPH_XML_VERSION of xml.h). What it wants of the elements within is found out later and not looked at here.
+
+
+VERSION = "1"
+MAX_TEXT = 255
+"""Characters of a name or a value (MAX_STR_LEN of xml.h, with its end)."""
+MAX_NAMED = 80
+_BLANK = re.compile(r"[ \n\r]*")
+_NAME = re.compile(r"[^ >/\n\r=]*")
+_ATTRIBUTE = re.compile(r" ([^ >/\n\r=]*)(?:=(?:\"([^\"]*)\"|'([^']*)')|(?=[ >/\n\r]))")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def refusal(text: str, root: str = "system") -> str:
+    """What NCCL's reader says where it stops, with the line; empty where it reads to the end. ``root``: the element
+    that it looks for, ``graphs`` in a file of graphs."""
+    place, opened = 0, list[str]()
+    while True:
+        place = _end(_BLANK, text, place)
+        comment = _COMMENT.match(text, place)
+        if comment:
+            place = comment.end()
+            continue
+        if place == len(text):
+            return f"unterminated {opened[-1]}" if opened else ""
+        error, place = _element(text, place, opened, root)
+        if error:
+            return f"{error} (line {text.count(chr(10), 0, place) + 1})"
+
+
+def _element(text: str, place: int, opened: list[str], root: str) -> tuple[str, int]:
+    """The tag at ``place``: why it is refused, or where what follows it begins."""
+    if text[place] != "<":
+        return f"expecting '<', got {text[place]!r}", place
+    closes = text.startswith("</", place)
+    start = place + 2 if closes else place + 1
+    end = _end(_NAME, text, start)
+    name = text[start:end]
+    if text.startswith("!--", start) or end == len(text):
+        return ("unterminated comment" if end != len(text) else "unexpected end of the file"), place
+    if len(name) > MAX_TEXT:
+        return "a name is too long", place
+    if closes:
+        if text[end] != ">":
+            return f"unexpected trailing {text[end]!r} in closing tag {name[:MAX_NAMED]}", place
+        if opened and opened.pop() != name:
+            return f"closing tag of {name[:MAX_NAMED]} where another was open", place
+        return "", end + 1
+    attributes: dict[str, str] = {}
+    found = _ATTRIBUTE.match(text, end)
+    while found:
+        attributes[found[1]] = found[2] or found[3] or ""
+        end = found.end()
+        found = _ATTRIBUTE.match(text, end)
+    single = text.startswith("/", end)
+    end += single
+    if not text.startswith(">", end):
+        got = repr(text[end]) if end < len(text) else "the end of the file"
+        return f"expected '>' in the tag {name[:MAX_NAMED]}, got {got}", place
+    if not opened and name == root and attributes.get("version") != VERSION:
+        version = attributes.get("version")
+        return (f"version {version[:MAX_NAMED]}, {VERSION} is needed" if version else f"{root} has no version"), place
+    if not single:
+        opened.append(name)
+    return "", end + 1
+
+
+def _end(expression: re.Pattern[str], text: str, place: int) -> int:
+    found = expression.match(text, place)
+    return found.end() if found else place

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from distdoctor.knowledge.shared_settings import IDENTICAL
+from distdoctor.knowledge.settings import IDENTICAL
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT

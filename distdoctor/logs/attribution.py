@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from distdoctor.model.durations import A_YEAR, in_a_year
 from distdoctor.model.facts.logs import Who
+from distdoctor.model.text import A_YEAR, in_a_year
 
 _NOBODY = Who()
 _ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"

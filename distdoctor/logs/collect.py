@@ -11,37 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distdoctor.logs import (
-    archive,
-    beside,
-    calls,
-    error_file,
-    exits,
-    file_names,
-    json_lines,
-    line_marks,
-    newest_first,
-    places,
-    port_texts,
-    reader,
-    report_first,
-    roll,
+    attempts,
+    matches,
+    rank_comparison,
     settings,
-    stack_texts,
-    tables,
     tracebacks,
-    tries,
     watchdogs,
 )
-from distdoctor.logs.budget import Budget, Spent
 from distdoctor.logs.log_file import LogFile
-from distdoctor.logs.matches import Matches
-from distdoctor.logs.places import Places
+from distdoctor.logs.matches import Matches, Places
+from distdoctor.logs.reading import (
+    file_names,
+    formats,
+    reader,
+)
+from distdoctor.logs.reading.budget import Budget, Spent
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match, ProcessExit, Who
 from distdoctor.model.log_line import Line
-from distdoctor.model.sanitize import encodable
+from distdoctor.model.text import encodable
 
 if TYPE_CHECKING:
     from distdoctor.logs.flight_recorder import Dump
@@ -79,8 +69,8 @@ class Collector:
         self._above: dict[str, int] = {}
         """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
-        self._stacks, self._ports, self._roll = stack_texts.Stacks(), port_texts.Ports(), roll.Roll()
-        self._exits = exits.Exits()
+        self._stacks, self._ports, self._roll = tracebacks.Stacks(), settings.Ports(), rank_comparison.Roll()
+        self._exits = rank_comparison.Exits()
 
     @property
     def known(self) -> int:
@@ -96,7 +86,7 @@ class Collector:
     def arranged(self, found: Iterable[reader.Source]) -> list[reader.Source]:
         """The files to be added one after the other, all of one job: those of archives with them, and each known by
         what the names of all together tell."""
-        files, notes = archive.unpacked(found, self.budget)
+        files, notes = reader.unpack_archives(found, self.budget)
         self._notes += notes
         self.name(files)
         return reader.oldest_first(files)
@@ -168,30 +158,38 @@ class Collector:
             from distdoctor.logs import flight_recorder  # what takes pickles apart is only needed here
 
             self._dumps.append(flight_recorder.load(source.name, reader.up_to(raw, flight_recorder.MAX_BYTES + 1)))
-        elif kind in ("log", "beside") and stack_texts.begins(raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"):
-            self._stacks.take(source.name, text := reader.up_to(raw, stack_texts.MAX_BYTES))
+        elif kind in ("log", "beside") and tracebacks.begins_with_stack(
+            raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"
+        ):
+            self._stacks.take(source.name, text := reader.up_to(raw, tracebacks.MAX_STACK_BYTES))
             self._read(source, "beside", chain([text], reader.blocks(raw)))
-        elif kind in ("log", "beside") and port_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
-            self._read(source, "beside", chain([text := reader.up_to(raw, port_texts.MAX_BYTES)], reader.blocks(raw)))
+        elif kind in ("log", "beside") and settings.PORT_HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._read(
+                source, "beside", chain([text := reader.up_to(raw, settings.MAX_PORT_BYTES)], reader.blocks(raw))
+            )
             self._ports.take(text, self._sources[-1].who.host)
         elif kind == "error-file":
-            self._read(source, kind, [error_file.as_log(reader.up_to(raw, error_file.MAX_BYTES))])
+            self._read(
+                source,
+                kind,
+                [rank_comparison.error_file_as_log(reader.up_to(raw, rank_comparison.MAX_ERROR_FILE_BYTES))],
+            )
         elif kind == "binary" and source.given:
             self._notes.append(f"{source.name}: no text")
-        elif kind == "beside" and beside.is_quoted(source.name, raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif kind == "beside" and file_names.is_quoted(source.name, raw.peek(reader.HEAD)[: reader.HEAD]):
             self._sources.append(LogSource(encodable(source.name), kind))
         elif kind == "binary" or (kind == "facts" and source.path is not None):
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():
                 self._facts[one.key] = one
-            if kind == "binary" and archive.PACKED.search(source.name):
+            if kind == "binary" and reader.PACKED_SUFFIXES.search(source.name):
                 self._notes.append(f"{source.name}: an archive; unpack it first")
             self._sources.append(LogSource(encodable(source.name), kind))
-        elif (as_text := tables.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
-            text = as_text(reader.up_to(raw, json_lines.ARRAY))
+        elif (as_text := formats.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
+            text = as_text(reader.up_to(raw, formats.ARRAY))
             self._read(source, kind, *_oldest_first(chain([text], reader.blocks(raw))))
-        elif raw.peek(len(beside.PARSABLE)).startswith(beside.PARSABLE):
+        elif raw.peek(len(file_names.PARSABLE)).startswith(file_names.PARSABLE):
             self._read(source, kind, (block.replace(b"|", b" ") for block in reader.blocks(raw)))
-        elif mark := line_marks.of_all(raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif mark := formats.common_mark(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._read(source, kind, (mark.sub(b"", block) for block in reader.blocks(raw)))
         else:
             self._read(source, kind, *_oldest_first(reader.blocks(raw)))
@@ -218,17 +216,17 @@ class Collector:
         """Which dumps are not compared, and why."""
         if not self._dumps:
             return []
-        from distdoctor.logs import dump_comparison
+        from distdoctor.logs import flight_recorder
 
-        return dump_comparison.by_rank(self._dumps)[1]
+        return flight_recorder.dumps_by_rank(self._dumps)[1]
 
     def _compared(self, own: Sequence[Match]) -> Iterator[tuple[str, str, list[str]]]:
         """What ranks say together and none of them alone, as logs that they wrote: name, kind, lines."""
         if self._dumps:
-            from distdoctor.logs import dump_comparison
+            from distdoctor.logs import flight_recorder
 
             name = f"{len(self._dumps)} flight-recorder dump{'s' if len(self._dumps) > 1 else ''}"
-            lines = [*dump_comparison.compare(self._dumps), *(dump.name for dump in self._dumps)]
+            lines = [*flight_recorder.compare_dumps(self._dumps), *(dump.name for dump in self._dumps)]
             yield name, "flight-recorder", lines
         if lines := self._stacks.compared():
             yield "the stacks of the ranks", "beside", lines
@@ -242,7 +240,7 @@ class Collector:
             yield "which ranks started", "roll", lines
         if lines := self._exits.compared():
             yield "how the ranks ended", "exits", lines
-        if lines := calls.compared(own, self._exits.ranks()):
+        if lines := rank_comparison.compare_calls(own, self._exits.ranks()):
             yield "what the ranks called", "calls", lines
 
 
@@ -259,17 +257,17 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
     another."""
     first = next(blocks, b"")
     head = first[: reader.HEAD]
-    if newest_first.begins(head):
-        in_order = newest_first.in_order
-    elif report_first.begins(head):
-        in_order = report_first.in_order
+    if formats.is_newest_first(head):
+        in_order = formats.oldest_first
+    elif formats.is_report_first(head):
+        in_order = formats.report_last
     else:
         return chain([first], blocks), ()
     read, size, lines = [first], len(first), first.count(b"\n")
     for block in chain([b""], blocks):
         read.append(block)
         size, lines = size + len(block), lines + block.count(b"\n")
-        if size > newest_first.LARGEST or lines > newest_first.MOST_LINES:
+        if size > formats.LARGEST or lines > formats.MOST_LINES:
             return chain(read, blocks), ()
     text, numbers = in_order(b"".join(read))
     return [text], numbers
@@ -278,5 +276,14 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
-    own = (tracebacks.TRIGGERS, settings.LITERALS, watchdogs.LITERALS, places.LITERALS, tries.LITERALS, roll.LITERALS)
-    return Scanner(dict(wordings), [literal for literals in (*own, exits.LITERALS) for literal in literals])
+    own = (
+        tracebacks.TRIGGERS,
+        settings.LITERALS,
+        watchdogs.LITERALS,
+        matches.PLACE_LITERALS,
+        attempts.LITERALS,
+        rank_comparison.ROLL_LITERALS,
+    )
+    return Scanner(
+        dict(wordings), [literal for literals in (*own, rank_comparison.EXIT_LITERALS) for literal in literals]
+    )

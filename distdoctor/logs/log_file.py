@@ -6,11 +6,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import alive, attribution, calls, ending, flushed, program_text, scanner, tracebacks, whose
+from distdoctor.logs import (
+    attribution,
+    endings,
+    mentioned,
+    quotations,
+    rank_comparison,
+    scanner,
+    tracebacks,
+)
+from distdoctor.logs.attempts import Tries
 from distdoctor.logs.scanner import Known, Scanner
-from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, ProcessExit, Who
-from distdoctor.model.sanitize import encodable
+from distdoctor.model.text import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
 """What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
@@ -60,7 +68,7 @@ class LogFile:
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
         self._began: float | None = None
-        self._alive = alive.Alive()
+        self._alive = endings.Alive()
         self._untimed = self._looked = self._died = 0
         """The line of the last exception that nobody caught."""
         self._logged = False
@@ -92,19 +100,19 @@ class LogFile:
         if block:
             self.lines += block.count(b"\n")
             self.size += len(block)
-            self._tail = block[-ending.TAIL :] if len(block) >= ending.TAIL else (tail + block)[-ending.TAIL :]
+            self._tail = block[-endings.TAIL :] if len(block) >= endings.TAIL else (tail + block)[-endings.TAIL :]
 
     def source(self) -> LogSource:
         """What is known of it so far."""
         tail, whole = self._tail, self._tail.endswith(b"\n") or not self._tail
         lines = self.lines if whole else self.lines + 1
-        end = ending.judge(tail)
+        end = endings.judge_ending(tail)
         first = lines - tail.count(b"\n") - (0 if whole else 1) + 1
         died, place = self._died, self._died - first
         if died and end.progress is not None:
             rows = tail.split(b"\n")
             above, below = rows[: max(place, 0)], rows[place + 1 : end.progress + 1]
-            died = died if place >= 0 and flushed.is_rest(above, below) else 0
+            died = died if place >= 0 and endings.is_rest(above, below) else 0
         return LogSource(
             self.name,
             self.kind,
@@ -119,7 +127,7 @@ class LogFile:
             self._file,
             died=died,
             alive=self._alive.told(self._file),
-            worked=self._alive.told(self._file, alive.MANY),
+            worked=self._alive.told(self._file, endings.MANY),
             restarted=self._tries.restarted,
             began=self._began,
             over=first + end.over if end.over is not None else 0,
@@ -148,8 +156,8 @@ class LogFile:
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text = line.text
         known, ended = scanner.read(known, text)
-        quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
-        echoed = not quoted and program_text.is_echoed(text, context, at)
+        quoted = tracebacks.is_source(text) or quotations.is_program(text, context, at)
+        echoed = not quoted and quotations.is_echoed(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
         if not quoted:
@@ -158,7 +166,7 @@ class LogFile:
                 self._hear(line.who, text, ended)
         known = _believed(known, text, context, at, quoted=quoted, echoed=echoed)
         told_so = None if quoted or echoed else tracebacks.exception(text)
-        uncaught = told_so is not None and flushed.is_uncaught(context, at)
+        uncaught = told_so is not None and endings.is_uncaught(context, at)
         mark = {} if told_so is None else _ended(uncaught, context, at)
         ignored = any(one.line.head or one.line.alone for one in known) and tracebacks.is_ignored(context, at)
         if told_so is not None and known and self._looked < ABOUT:
@@ -167,7 +175,7 @@ class LogFile:
             line, ignored = replace(line, chained=stack.chained), stack.ignored
             shown = (("caught", stack.caught), ("whole", stack.whole), ("executed", stack.executed))
             mark |= {name: "yes" for name, true in shown if true}
-            mark |= calls.call_of(stack.frame, tracebacks.frames(context, at))
+            mark |= rank_comparison.call_of(stack.frame, tracebacks.frames(context, at))
         found = [match for one in known if (match := _match(line, one, mark, ignored, context, at)) is not None]
         for match in found:
             self._keep(match, context, at)
@@ -207,7 +215,7 @@ class LogFile:
         shown = {"traced": stack.traced, "logged": self._logged, "caught": caught, "whole": stack.whole}
         shown["executed"] = stack.executed
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
-        who, _ = whose.about(line.who, line.text, {}, context, at)
+        who, _ = mentioned.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
 
@@ -233,17 +241,17 @@ def _believed(
     script says itself the symptoms, for it knows how it went."""
     if quoted:
         return [one for one in known if one.line.source]
-    told = [one for one in known if not program_text.is_cited(text, one, context, at)]
+    told = [one for one in known if not quotations.is_cited(text, one, context, at)]
     return [one for one in told if one.line.shows == "symptom"] if echoed else told
 
 
 def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
     """What the exception at ``at`` has ended: a thread, a process (``uncaught``), one that multiprocessing started."""
-    if flushed.is_of_thread(context, at):
+    if endings.is_of_thread(context, at):
         return {"thread": "yes"}
     if not uncaught:
         return {}
-    return {"uncaught": "yes", "child": "yes"} if flushed.is_of_child(context, at) else {"uncaught": "yes"}
+    return {"uncaught": "yes", "child": "yes"} if endings.is_of_child(context, at) else {"uncaught": "yes"}
 
 
 def _match(line: Match, known: Known, mark: Mapping[str, str], ignored: bool, context: bytes, at: int) -> Match | None:
@@ -253,7 +261,7 @@ def _match(line: Match, known: Known, mark: Mapping[str, str], ignored: bool, co
         return None
     if wording.stack and not tracebacks.fits(tracebacks.frames(context, at), wording.stack, wording.unframed):
         return None
-    who, marks = whose.about(line.who, text, values, context, at)
+    who, marks = mentioned.about(line.who, text, values, context, at)
     values.update(marks, **mark)
     told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
     ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))

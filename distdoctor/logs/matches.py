@@ -6,11 +6,12 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from distdoctor.logs.places import Places
-from distdoctor.model.facts.logs import Match
-from distdoctor.model.sanitize import clean, encodable
+from distdoctor.logs.launcher_exits import TABLE_RANK
+from distdoctor.model.facts.logs import Match, Who
+from distdoctor.model.launch_settings import STANDALONE
+from distdoctor.model.text import clean, encodable
 
-MOST = 20_000
+MAX_MATCHES = 20_000
 """Different lines that are kept."""
 SHOWN = 400
 """Characters of a line that are kept."""
@@ -48,7 +49,7 @@ class Matches:
             again = known.values.get("last_line", str(known.line)) != str(match.line)
             values = {**known.values, "last_line": str(match.line)}
             self._known[key] = replace(known, count=known.count + again, values=values)
-        elif len(self._known) < MOST:
+        elif len(self._known) < MAX_MATCHES:
             values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
             self._known[key] = replace(match, text=text, values=values, order=self.order)
 
@@ -69,3 +70,129 @@ def _task_as_rank(match: Match, launchers: Container[str]) -> Match:
     if who.task is None or match.source in launchers or who.rank is not None or who.local_rank is not None:
         return match
     return replace(match, who=replace(who, rank=who.task))
+
+
+# Where the processes of one log are: which rank a local rank is, which host all of it is from, whether there are
+# several, as it says itself.
+#
+# Nothing is guessed: where the log knows neither how many nodes there are nor which ranks are on one, a local rank
+# stays
+# one; where it names several hosts, a line without one is of none.
+
+
+PLACE_LITERALS = (
+    "torchrun ",
+    "torch.distributed.launch ",
+    "torch.distributed.run ",
+    STANDALONE.flag,
+    "nnodes",
+    "min_nodes",
+    "--num_machines",
+    "global_ranks=[",
+    " (local_rank: ",
+    "NCCL INFO ",
+    "NCCL WARN ",
+    "torch/distributed/elastic/",
+    "torch.distributed.elastic",
+    "# python",
+    "$ python",
+    "# bash ",
+    "$ bash ",
+    "$ accelerate ",
+    "# accelerate ",
+    "$ deepspeed ",
+    "# deepspeed ",
+)
+_NODES = re.compile(
+    r"\bnnodes?['\"]?[ =:]{1,3}['\"]?(?P<first>\d{1,5})(?!:\d)\b|--num_machines[ =](?P<second>\d{1,5})\b"
+    r"|\bnNodes (?P<third>\d{1,5})\b|\bmin_nodes +: (?P<fourth>[2-9]\d{0,4}|1\d{1,4})$"
+)
+"""In a launch line, in what DeepSpeed's launcher says, in what NCCL says of a communicator, in torchrun's own settings
+(where one node is enough, more may come)."""
+_LAUNCH = re.compile(r"\b(?:torchrun|torch\.distributed\.(?:launch|run))\s(?=.*--?nproc[-_]per[-_]node)")
+_ANOTHER_COUNT = re.compile(r"nnodes|rdzv|\\\s*$|\$|node[-_]rank")
+_DEEPSPEED = re.compile(r"\bnnodes=\d{1,5}, num_local_procs=(?P<each>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
+_ELASTIC = re.compile(r"\bglobal_ranks=\[(?P<first>\d{1,6})[\],]")
+_PROMPT = re.compile(r"^(?:\([\w.-]{1,60}\) ?){0,3}\[?[\w.-]{1,32}@(?P<host>[\w.-]{1,64})[: ][^#$]{0,200}[#$] ")
+_ADDRESS = re.compile(r"[\d.]+|[\da-fA-F]*:[\da-fA-F:.]+")
+_FAR = re.compile(r"\b(?:ssh|srun|mpirun|pdsh|kubectl|docker|sbatch)\b")
+_TASKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+MAX_PLACES = 4096
+"""Ranks of one line that are told apart, and hosts of one log."""
+
+
+class Places:
+    """What one log says of the places of its processes."""
+
+    def __init__(self) -> None:
+        self._hosts: set[str] = set()
+        self._first: dict[str | None, set[int]] = {}
+        """By host (None: not said), which rank has local rank 0 there."""
+        self._nodes: set[int] = set()
+        """How many nodes there are, each time it is said."""
+        self.agents = False
+        """Whether launchers of whole nodes speak in it."""
+
+    def hear(self, who: Who, text: str) -> None:
+        """One line."""
+        if who.host and who.pid is not None and len(self._hosts) < MAX_PLACES:
+            self._hosts.add(who.host)  # what stands before a line without a process may be any word
+        row = TABLE_RANK.search(text)
+        if row is not None:
+            self._first.setdefault(None, set()).add(int(row["rank"]) - int(row["local"]))
+        self.agents |= "elastic" in text or "torchrun" in text
+        if "nproc" not in text and "ode" not in text and "global_ranks" not in text and "achines" not in text:
+            self._hear_prompt(text)
+            return
+        said = _DEEPSPEED.search(text)
+        if said is not None:
+            self._first.setdefault(who.host, set()).add(int(said["each"]) * int(said["node"]))
+        elastic = _ELASTIC.search(text)
+        if elastic is not None:
+            self._first.setdefault(who.host, set()).add(int(elastic["first"]))
+        for nodes in _NODES.finditer(text):
+            self._nodes.add(int(next(filter(None, nodes.groups()))))
+        if STANDALONE.flag in text or (_LAUNCH.search(text) and not _ANOTHER_COUNT.search(text.replace("$ ", " "))):
+            self._nodes.add(1)  # torchrun's own default
+        self._hear_prompt(text)
+
+    def _hear_prompt(self, text: str) -> None:
+        prompt = _PROMPT.match(text)
+        if prompt is not None and not _FAR.search(text, prompt.end()):
+            self._hosts.add(prompt["host"])
+
+    def of(self, match: Match) -> Match:
+        """``match`` with the rank and the host that the log as a whole tells."""
+        who = match.who
+        if who.host is None and len(self._hosts) == 1 and not any(nodes > 1 for nodes in self._nodes):
+            host = next(iter(self._hosts))
+            # Ray gives the address only of processes that are not on its own host.
+            who = who if who.pid is not None and _ADDRESS.fullmatch(host) else replace(who, host=host)
+        if who.rank is None and who.local_rank is not None and not match.ranks:
+            first = self._first_rank(who.host)
+            who = who if first is None else replace(who, rank=first + who.local_rank)
+        tasks = match.values.get("tasks")
+        numbers = _numbers(tasks) if tasks and who.rank is None and not self.agents else ()
+        if len(numbers) == 1:
+            who = replace(who, rank=numbers[0])
+        elif numbers:
+            match = replace(match, ranks=numbers)
+        if match.values.get("several") and any(nodes > 1 for nodes in self._nodes):
+            match = replace(match, shows="cause", why="")
+        return replace(match, who=who)
+
+    def _first_rank(self, host: str | None) -> int | None:
+        if self._nodes == {1}:
+            return 0
+        said = self._first.get(host) or self._first.get(None) or set()
+        if not said and len(self._first) == 1:
+            said = next(iter(self._first.values()))
+        return next(iter(said)) if len(said) == 1 else None
+
+
+def _numbers(tasks: str) -> tuple[int, ...]:
+    """``1-3,7`` as numbers."""
+    found: list[int] = []
+    for first, last in _TASKS.findall(tasks):
+        found += range(int(first), min(int(last or first), int(first) + MAX_PLACES) + 1)
+    return tuple(found[:MAX_PLACES])

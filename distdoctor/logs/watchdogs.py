@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from distdoctor.logs.rank_list import rank_list
+from distdoctor.logs.rank_comparison import rank_list
 from distdoctor.model.facts.logs import Who
 
 LITERALS = ("last enqueued", "Last enqueued", "WorkNCCL(SeqNum=")

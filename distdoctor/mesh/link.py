@@ -9,14 +9,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, packed, unpacked
-from distdoctor.mesh.replies import Silent, owed, read
-from distdoctor.mesh.samples import SILENT_SECONDS
-from distdoctor.mesh.target import Target
-from distdoctor.model.facts import ConnectOutcome, LinkRate
-from distdoctor.probes.connect import CONNECT_SECONDS, Opened, give_up, open_alone, open_either, open_socket
-from distdoctor.probes.hasten import hasten, unacknowledged
-from distdoctor.probes.tcp_info import tcp_info
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, Target, packed, unpacked
+from distdoctor.model.facts import SAMPLED_PORTS, ConnectOutcome, LinkRate
+from distdoctor.probes.network.tcp import (
+    CONNECT_SECONDS,
+    Opened,
+    connect,
+    give_up,
+    hasten,
+    open_alone,
+    open_either,
+    open_socket,
+    received,
+    tcp_info,
+    unacknowledged,
+)
 
 HANGS_UP_SECONDS = 1.0
 """Within it a proxy closes what it accepted; a doctor's listener that is too busy to read takes longer."""
@@ -261,3 +268,107 @@ async def _taken(opened: socket.socket, target: Target, token: str, seconds: flo
         finally:
             other.close()
     return await read(opened, 1, GRACE_SECONDS)
+
+
+# Replies on a link that do not come: lost on the way, or owed by a process that is stopped or starved.
+
+
+PATIENCE_SECONDS = 7.0
+"""How long a process may owe a reply although its kernel has the question: stopped for 5 s it still answers in it."""
+LOOK_SECONDS = 0.2
+PAUSED_SECONDS = 1.0
+
+
+class Silent(Exception):
+    """The other's kernel made the connection and took all that was sent, and its process said nothing."""
+
+
+class Pauses:
+    """Notes when this process itself did not run, so that its own clock told it that others were late."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+        self._task = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(LOOK_SECONDS)
+            if time.monotonic() - began > LOOK_SECONDS + PAUSED_SECONDS:
+                self._last = time.monotonic()
+
+    async def since(self, started: float) -> bool:
+        """Whether there was one after ``started``."""
+        await asyncio.sleep(1.5 * LOOK_SECONDS)  # one that just ended is noted only now
+        return self._last > started
+
+    def close(self) -> None:
+        """End the looking."""
+        self._task.cancel()
+
+
+async def read(opened: socket.socket, length: int, seconds: float) -> bytes:
+    """``length`` bytes, fewer where the other side ends. Raises asyncio.TimeoutError."""
+    reply = b""
+    while len(reply) < length:
+        part = await received(opened, length - len(reply), seconds)
+        if not part:
+            break
+        reply += part
+    return reply
+
+
+async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:
+    """The same, but where the other's kernel has taken all that was sent its process gets PATIENCE_SECONDS.
+
+    A packet filter that drops lets no acknowledgement through either. Raises asyncio.TimeoutError, and Silent.
+    """
+    try:
+        return await read(opened, length, seconds)
+    except asyncio.TimeoutError:
+        if unacknowledged(opened):
+            raise
+    try:
+        return await read(opened, length, max(PATIENCE_SECONDS - seconds, LOOK_SECONDS))
+    except asyncio.TimeoutError:
+        raise Silent from None
+
+
+# Other ports of hosts that give no answer on one: whether a filter lets some of them through.
+
+
+MOST = 4
+"""Links without an answer on which other ports are tried, too."""
+SILENT_SECONDS = 1.5
+"""After it a link that has not answered is one of those: two SYNs were sent, and the last is waited for meanwhile."""
+SAMPLE_SECONDS = 1.2
+"""Long enough for the SYN and one repetition of it."""
+
+
+async def let_through(address: str) -> tuple[int, ...]:
+    """On which of SAMPLED_PORTS of a host something answers, if only to refuse."""
+    tried = await asyncio.gather(*(connect(address, port, SAMPLE_SECONDS) for port in SAMPLED_PORTS))
+    return tuple(one.port for one in tried if one.answered and not one.icmp)
+
+
+class Samples:
+    """At most MOST addresses' samples, begun while the link itself is still tried."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, asyncio.Task[tuple[int, ...]]] = {}
+
+    def begin(self, address: str) -> None:
+        """Try the other ports of this address, too, unless enough are tried."""
+        if len(self._begun) < MOST and address not in self._begun:
+            self._begun[address] = asyncio.ensure_future(let_through(address))
+
+    async def of(self, address: str) -> tuple[int, ...]:
+        """What came of this address."""
+        begun = self._begun.get(address)
+        return await (begun if begun is not None else let_through(address))
+
+    async def close(self) -> None:
+        """End those that nobody asked for: their links answered late."""
+        for task in self._begun.values():
+            task.cancel()
+        await asyncio.gather(*self._begun.values(), return_exceptions=True)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
+import socket
 import statistics
+import struct
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import psutil
 
-from distdoctor.mesh.link import Tried, try_link
-from distdoctor.mesh.replies import Pauses
-from distdoctor.mesh.row import row
-from distdoctor.mesh.samples import MOST, Samples
-from distdoctor.mesh.schedule import rounds
-from distdoctor.mesh.target import Target
-from distdoctor.mesh.throughput import CutOff, measure_rate
-from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts, Translated
+from distdoctor.mesh.link import MOST, Pauses, Samples, Tried, read, try_link
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL, Target
+from distdoctor.model.facts import MAX_RATES, Link, LinkRate, LinkRow, MeshFacts, Translated
+from distdoctor.probes.network.tcp import CONNECT_SECONDS, TcpInfo, open_socket, tcp_info, unacknowledged
 
 PARALLEL = 64
 RATE_SECONDS = 0.3
@@ -202,3 +201,162 @@ def _same_host(one: str, other: str) -> bool:
     """Whether two process keys (host name, pid, namespace) are of one host."""
     first, second = one.split(" "), other.split(" ")
     return (first[0], first[-1]) == (second[0], second[-1])
+
+
+# Who measures throughput with whom, round by round, so that a pair is alone with its links.
+
+
+ALL_PAIRS_UP_TO = 32
+"""Nodes: beyond it throughput is measured between neighbours only."""
+
+
+def rounds(order: Sequence[int], place: int) -> list[int | None]:
+    """This node's partner in each round (None: no partner), so that the pairs of a round are disjoint.
+
+    Up to ALL_PAIRS_UP_TO nodes everyone meets everyone (the circle method); above, each meets its two neighbours.
+    """
+    count = len(order)
+    if count > ALL_PAIRS_UP_TO:
+        return [None if n is None else order[n] for n in _around_the_ring(place, count)]
+    size = count + count % 2
+    partners: list[int | None] = []
+    for turn in range(size - 1):
+        circle = [0, *((turn + offset) % (size - 1) + 1 for offset in range(size - 1))]
+        partner = circle[size - 1 - circle.index(place)]
+        partners.append(order[partner] if partner < count else None)
+    return partners
+
+
+def _around_the_ring(place: int, count: int) -> list[int | None]:
+    """The neighbours in a ring: pairs that begin at even places, those that begin at odd ones, and the odd one out."""
+    after, before = (place + 1) % count, (place - 1) % count
+    if count % 2 == 0:
+        return [after, before] if place % 2 == 0 else [before, after]
+    if place == count - 1:
+        return [None, before, after]
+    if place == 0:
+        return [after, None, before]
+    return [after, before, None] if place % 2 == 0 else [before, after, None]
+
+
+# What one node measured of its links to all others, small enough to be told to node 0.
+
+
+Figures = tuple[float | None, ...]
+
+
+def row(me: int, targets: Sequence[Target], tried: Iterable[Tried]) -> LinkRow | None:
+    """This node's row; ``me`` is its participant's number. None where it is no target itself, or the only one.
+
+    The order is that of the host names, so that neighbours by name, a rack as a rule, stand together.
+    """
+    names = {target.member: _by_number(target.key) for target in targets}
+    order = sorted(names, key=lambda member: (names[member], member))
+    if me not in names or len(order) < 2:
+        return None
+    places = {member: place for place, member in enumerate(order)}
+    frame = LinkRow(places[me], len(order))
+    works = [t for t in tried if t.outcome == "open"]
+
+    def worst(figure: Callable[[Tried], float | None], choose: Callable[[float, float], float]) -> Figures:
+        entries: list[float | None] = [None] * frame.entries
+        for one in works:
+            value, entry = figure(one), frame.entry(places[one.target.member])
+            before = entries[entry]
+            if value is not None:
+                entries[entry] = value if before is None else choose(before, value)
+        return tuple(entries) if any(value is not None for value in entries) else ()
+
+    return LinkRow(
+        frame.place,
+        frame.nodes,
+        rtt=worst(lambda t: round(t.seconds, 6), max),
+        rates=worst(lambda t: t.rate.bytes_per_second if t.rate else None, min),
+        lost=worst(_lost, max),
+    )
+
+
+def _lost(tried: Tried) -> float | None:
+    rate = tried.rate
+    return round(rate.retransmitted / rate.segments, 4) if rate is not None and rate.segments else None
+
+
+def _by_number(key: str) -> tuple[tuple[int, str], ...]:
+    """A process key by its host's name, gpu2 before gpu10."""
+    parts = re.split(r"([0-9]{1,18})", key.split(" ")[0])
+    return tuple((int(part), "") if place % 2 else (-1, part) for place, part in enumerate(parts))
+
+
+# Throughput of one link: what the other takes in a moment, and what the kernel knows of it.
+
+
+CHUNK = 256 * 1024
+TAKING_SECONDS = 2.2
+"""How long the other may be about one chunk, and about the answer."""
+
+
+DEAD_TIMES = 4
+"""How often TCP sends a segment again, and nothing of it is acknowledged, until the connection is dead: 3 s and more
+(RFC 6298, 5.5). A slow link, and a receiver that is slow or stopped, acknowledge what they get."""
+DEAD_SECONDS = 3.0
+
+
+class CutOff(Exception):
+    """The connection was reset in the middle, or carried nothing more. ``args``: how many bytes had come through; how
+    it ended."""
+
+
+async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
+    """Send for so many seconds. ``so_far``, what is known of the link, with what came of it. Raises CutOff."""
+    loop = asyncio.get_running_loop()
+    _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    if opened is None:
+        return so_far
+    chunk, started = bytes(CHUNK), time.monotonic()
+    try:
+        await loop.sock_sendall(opened, MAGIC + bytes.fromhex(token))
+        if len(await read(opened, HELLO.size, CONNECT_SECONDS)) < HELLO.size:
+            return so_far
+        await loop.sock_sendall(opened, ASK.pack(b"S", 0))
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            await asyncio.wait_for(loop.sock_sendall(opened, chunk), TAKING_SECONDS)
+        info = tcp_info(opened)
+        opened.shutdown(socket.SHUT_WR)
+        total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
+        spent = time.monotonic() - started
+    except (ConnectionResetError, BrokenPipeError):
+        raise CutOff(tcp_info(opened).acknowledged, "reset") from None
+    except (asyncio.TimeoutError, OSError, struct.error):
+        # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
+        info, spent = tcp_info(opened), time.monotonic() - started
+        total = info.acknowledged
+        if await _dead(opened, info):
+            raise CutOff(total, "stalled") from None
+        if info.retransmitted >= DEAD_TIMES:
+            info = replace(info, delivery_rate=0)  # that of the few that got through
+    finally:
+        opened.close()
+    limited = info.receiver_limited / info.busy if info.busy else 0.0
+    return replace(
+        so_far,
+        bytes_per_second=round(total / spent, 0),
+        delivery_rate=float(info.delivery_rate) if info.delivery_rate else None,
+        receiver_limited=round(limited, 3),
+    )
+
+
+async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
+    """Whether nothing is acknowledged any more, though TCP sends it over and over, or would: what a packet filter of
+    the own host drops is none that was sent."""
+    end = time.monotonic() + DEAD_SECONDS
+    while True:
+        info = tcp_info(opened)
+        if info.acknowledged != before.acknowledged or not unacknowledged(opened):
+            return False
+        if info.again >= DEAD_TIMES:
+            return True
+        if time.monotonic() > end:
+            waited = info.receiver_limited - before.receiver_limited  # for a window that is shut
+            return not info.in_flight and waited < DEAD_SECONDS * 1e6 / 2
+        await asyncio.sleep(0.1)

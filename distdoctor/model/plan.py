@@ -1,4 +1,4 @@
-"""The plan: what the job would be, and where each value of it came from. ``distdoctor.launch.resolve`` makes it."""
+"""The plan: what the job would be, and where each value of it came from. ``distdoctor.plan.resolve`` makes it."""
 
 from __future__ import annotations
 

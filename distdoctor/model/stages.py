@@ -1,7 +1,7 @@
 """The ladder: one record per stage, in the order in which they are run.
 
-A new stage is a row of this table, its work in ``distdoctor.session.local_stages`` (what each process does by itself)
-or ``distdoctor.session.rank_stages`` (what node 0 opens for all), and a folder of checks.
+A new stage is a row of this table, its work in ``distdoctor.session.stages.local`` (what each process does by itself)
+or ``distdoctor.session.stages.ranks`` (what node 0 opens for all), and a folder of checks.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ SECONDS_PER_RANK = 0.05
 
 STAGES = tuple(stage.name for stage in LADDER)
 """The names, lowest first."""
-ABOUT = {stage.name: stage.about for stage in LADDER}
+STAGE_TEXTS = {stage.name: stage.about for stage in LADDER}
 """What each stage looks at, in a few words."""
 ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
 """Those that each process climbs by itself, before the nodes meet."""
@@ -177,3 +177,46 @@ def needs_torch(until: str) -> bool:
 def spoken(stage: str) -> str:
     """What a stage is called in a sentence."""
     return (BY_NAME[stage].spoken if stage in BY_NAME else "") or stage
+
+
+# Milestones: what a job reaches one after the other, so that what keeps it from one keeps it from all after it.
+#
+# A check says which one its failure prevents (``PREVENTS``), and which one must have been reached for what it sees to
+# be
+# a failure of its own (``SYMPTOM_OF``); which finding follows from which comes of their order. They are written as in
+# ``PREVENTS = "store hosted"``.
+
+
+MILESTONE_TEXTS: dict[str, str] = {
+    "plan agreed": "every process has a plan that fits the others', and a torch to run it with",
+    "master resolved": "MASTER_ADDR means node 0, on this node",
+    "store hosted": "the store of this job is there on MASTER_ADDR:MASTER_PORT",
+    "store reached": "this node gets to it",
+    "all met": "every node came, to one and the same rendezvous",
+    "store used": "every rank was started, and uses the store",
+    "peers connected": "the nodes reach each other at the addresses that backends use",
+    "gloo group formed": "the ranks have made the gloo process group",
+    "nccl group formed": "the ranks have made the NCCL process group",
+    "ranks together": "all ranks reach a barrier",
+    "results right": "collectives end, with right results",
+}
+"""Every milestone, in the order in which they are reached, and what it means."""
+MILESTONES = tuple(MILESTONE_TEXTS)
+
+EACH_FOR_ITSELF = frozenset({"master resolved", "store reached"})
+"""What one node reaches or misses whatever the others do."""
+
+
+def place(milestone: str) -> int:
+    """How late ``milestone`` is reached, 0 being the first. Raises ValueError if it is none."""
+    return MILESTONES.index(milestone)
+
+
+def together(milestone: str) -> bool:
+    """Whether all nodes reach ``milestone`` together, once they have met: what keeps one away, all feel."""
+    return bool(milestone) and place(milestone) > place("all met")
+
+
+def joint(cause: str, missed: str) -> bool:
+    """Whether what prevents ``cause`` on one node explains on every node that ``missed`` was not reached."""
+    return cause not in EACH_FOR_ITSELF or together(missed)

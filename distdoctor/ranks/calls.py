@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
-from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import RankStage
-from distdoctor.probes.proc import STOPPED, listening, process_state, unanswered, waited
-from distdoctor.probes.processor import throttled
+from distdoctor.model.text import shortened
+from distdoctor.probes.host.limits import throttled_seconds
+from distdoctor.probes.host.proc import STOPPED, listening, process_state, unanswered, waited
 from distdoctor.ranks.supervisor import Child
 
 GRACE_SECONDS = 1.0
@@ -65,7 +65,7 @@ class RankCalls:
         self.overslept = 0.0
         """Seconds for which this process itself did not run: it was stopped, or had no processor."""
         self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
-        self.throttled = throttled()
+        self.throttled = throttled_seconds()
 
     async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
         """How the stage ended for each rank, by its place among the children."""
@@ -183,7 +183,7 @@ class RankCalls:
         if pid is None or seconds < self.seconds:
             return {}
         # What the cgroup was kept waiting is that of all its processes: of these, the ranks are what would run.
-        kept = max(waited(pid) - self.waited[place], (throttled() - self.throttled) / len(self.children))
+        kept = max(waited(pid) - self.waited[place], (throttled_seconds() - self.throttled) / len(self.children))
         return {"starved": round(min(kept, seconds), 1)} if kept >= STARVED * seconds else {}
 
     def _stopped_for(self, places: Sequence[int]) -> float:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distdoctor.ranks.state import State
+    from distdoctor.ranks.groups import State
+
 
 SIDE = 512
 """Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
 MAX_ERROR = 300
-TRYING = "distdoctor computes on"
+COMPUTING = "distdoctor computes on"
 """Begins the line that says, on stdout, which device is tried and what is known of all: of a product that never ends it
 is the last one."""
 MEMORY_POOLS = 115
@@ -69,7 +70,7 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
     answer = {"visible": devices, "reason": None if devices else "no device is visible", **found}
     for device in devices if compute else ():
         if "error" not in device and (mine is None or mine % count == device["index"]):
-            sys.stdout.write(f"{TRYING} {device['index']} {json.dumps(answer)}\n")
+            sys.stdout.write(f"{COMPUTING} {device['index']} {json.dumps(answer)}\n")
             sys.stdout.flush()
             device.update(_computed(device["index"]))
     return answer
@@ -141,3 +142,45 @@ def _libraries() -> Iterator[str]:
             path = "/" + line.rstrip("\n").partition("/")[2]
             if os.path.basename(path).startswith("libcuda.so"):
                 yield path
+
+
+# Whether what one device copies to another arrives, between each two of which the driver says that they can.
+#
+# An IOMMU that translates, or ACS on a PCIe switch, redirects such writes: the driver says that it can, and the copy
+# comes out as zeros or as what was there before, without an error (pytorch#84803, #87363, #132397), or never ends
+# (pytorch#1637). Torch copies that way where cudaDeviceCanAccessPeer allows it (ATen/cuda/PeerToPeerAccess.cpp).
+
+
+ELEMENTS = 1 << 16
+"""Of 8 bytes: more than what travels inside a command."""
+SECONDS = 1.5
+"""No further pair is begun after this time."""
+COPYING = "distdoctor copies"
+"""Begins the line that says, on stdout, which pair is tried: of a copy that never ends it is the last one."""
+
+
+def copy_between_peers(state: State) -> dict[str, Any]:
+    """The fields of :class:`distdoctor.model.facts.PeerCopies`, but for one that does not end."""
+    import torch
+
+    count = torch.cuda.device_count()
+    every = [(a, b) for a in range(count) for b in range(count) if a != b]
+    pairs = [pair for pair in every if torch.cuda.can_device_access_peer(*pair)]
+    began, tried, wrong, error = time.monotonic(), 0, [], ""
+    for number, (source, target) in enumerate(pairs, start=1):
+        if time.monotonic() - began > SECONDS:
+            break
+        sys.stdout.write(f"{COPYING} {source} {target}\n")
+        sys.stdout.flush()
+        # Other numbers in each copy: what an earlier one left in that memory must not pass for this one.
+        numbers = torch.arange(ELEMENTS) + number * ELEMENTS
+        try:
+            arrived = numbers.to(f"cuda:{source}").to(f"cuda:{target}").cpu()
+        except Exception as err:
+            error = error or f"{source} to {target}: {err}".partition("\n")[0][:MAX_ERROR]
+            continue
+        tried += 1
+        if not torch.equal(arrived, numbers):
+            wrong.append((source, target))
+    refused = [pair for pair in every if pair not in pairs]
+    return {"devices": count, "able": len(pairs), "refused": refused, "tried": tried, "wrong": wrong, "error": error}

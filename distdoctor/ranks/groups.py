@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from distdoctor.probes.proc import listening
-from distdoctor.ranks import nccl_collectives
-
-if TYPE_CHECKING:
-    from distdoctor.ranks.state import State
+from distdoctor.probes.host.proc import listening
 
 LINE_BUFFERED = 1
 """_IOLBF of <stdio.h>, in glibc and musl alike."""
@@ -77,7 +77,7 @@ def nccl(
         world_size=world,
         timeout=timedelta(seconds=timeout),
     )
-    return {"device": torch.cuda.get_device_name(device), **nccl_collectives.compared(rank, world)}
+    return {"device": torch.cuda.get_device_name(device), **compare_nccl_collectives(rank, world)}
 
 
 def line_by_line() -> None:
@@ -85,3 +85,229 @@ def line_by_line() -> None:
     which keeps some 4 KiB back where that is no terminal."""
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
+
+
+# What a rank's process holds between calls.
+
+
+class State:
+    """What this process holds between calls: its store and its process group."""
+
+    def __init__(self) -> None:
+        self.store: Any = None
+        self.barrier_group: Any = None
+        """The group for the barrier, where it must not be the default one (None)."""
+        self.rank = -1
+        self.world = 0
+
+
+# How much work a rank gets done beside everything else on its host: what makes a straggler of it.
+
+
+SECONDS = 0.15
+"""More than a period of the kernel's CPU quota (cpu.max, 100 ms by default), so that a throttled rank shows."""
+WINDOWS = 6
+FAIR = 0.4
+"""A rank that had this part of its fair share of the processors is measured once."""
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+"""The quota of this container, as cgroup v2 tells it inside one."""
+
+
+def measure_work(ranks: int) -> dict[str, Any]:
+    """The fields of :class:`distdoctor.model.facts.Work` for this rank, one of ``ranks`` on its node.
+
+    The same small piece of work is done over and over for SECONDS. A rank that was kept waiting for a processor tries
+    again, and the best of its tries counts: what keeps it waiting may be the measuring of the others.
+    """
+    quota, processors = _quota(), len(os.sched_getaffinity(0))
+    fair = min(1.0, min(processors, quota or processors) / max(ranks, 1))
+    best = (0.0, 0.0)
+    for _ in range(WINDOWS):
+        best = max(best, _window())
+        if best[1] >= FAIR * fair:
+            break
+    return {
+        "rate": round(best[0], 1),
+        "cpu": round(best[1], 3),
+        "processors": processors,
+        "cores": os.cpu_count() or processors,
+        "quota": quota,
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def _window() -> tuple[float, float]:
+    """(pieces of work done per second, share of one processor that this thread had)."""
+    pieces, cpu, began = 0, time.thread_time(), time.monotonic()
+    while (spent := time.monotonic() - began) < SECONDS:
+        sum(range(5000))  # a tenth of a millisecond: short beside the scheduler's slices
+        pieces += 1
+    return pieces / spent, min(1.0, (time.thread_time() - cpu) / spent)
+
+
+def _quota() -> float | None:
+    """``max 100000`` or ``QUOTA PERIOD``, both in microseconds (the kernel's cgroup-v2.rst)."""
+    try:
+        quota, period = CPU_MAX.read_text().split()
+        return round(int(quota) / int(period), 2)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+# The collectives that every job uses, compared with the exact values they must give; then how fast the rank works.
+
+
+ELEMENTS = 4096
+"""Length of the float64 vectors that are exchanged."""
+
+
+def run_collectives(state: State, ranks: int) -> dict[str, Any]:
+    """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results,
+    ``work`` holds what :func:`distdoctor.ranks.groups.measure_work` gives; ``ranks`` is how
+    many there are on this node."""
+    import torch
+    import torch.distributed as dist
+
+    rank, world = state.rank, state.world
+    mine = torch.arange(ELEMENTS, dtype=torch.float64) + rank
+    base = torch.arange(ELEMENTS, dtype=torch.float64)
+    seconds: dict[str, float] = {}
+    wrong: dict[str, str] = {}
+
+    def compare(name: str, started: float, *pairs: tuple[Any, Any]) -> None:
+        seconds[name] = time.monotonic() - started
+        for got, expected in pairs:
+            if not torch.equal(got, expected):
+                place = int((got != expected).nonzero()[0])
+                seen, right = got[place].item(), expected[place].item()
+                wrong.setdefault(name, f"element {place} is {seen!r} instead of {right!r}")
+
+    started = time.monotonic()
+    total = mine.clone()
+    dist.all_reduce(total)
+    compare("all_reduce", started, (total, base * world + world * (world - 1) / 2))
+
+    started = time.monotonic()
+    sent = mine.clone()
+    dist.broadcast(sent, src=0)
+    compare("broadcast", started, (sent, base))
+
+    started = time.monotonic()
+    parts = [torch.empty(ELEMENTS, dtype=torch.float64) for _ in range(world)]
+    dist.all_gather(parts, mine)
+    compare("all_gather", started, *((part, base + peer) for peer, part in enumerate(parts)))
+
+    if world > 1:
+        started = time.monotonic()
+        received = torch.empty(ELEMENTS, dtype=torch.float64)
+        request = dist.isend(mine, (rank + 1) % world)
+        dist.recv(received, (rank - 1) % world)
+        if request is not None:
+            request.wait()
+        compare("send_recv", started, (received, base + (rank - 1) % world))
+
+    if wrong:
+        told = "; ".join(f"{name}: {how}" for name, how in wrong.items())
+        return {"ok": False, "error": f"wrong results: {told}", "wrong": list(wrong), "times": seconds}
+    return {"times": seconds, "work": measure_work(ranks)} if world > 1 else {"times": seconds}
+
+
+# The collectives of NCCL on a rank's GPU, each with the exact result that it must give.
+#
+# Rings and trees take some of the links between GPUs and adapters, all_to_all takes each: a pair that does not work
+# may
+# be in none of the others' ways. That is also why it costs more than they do with each further rank, and is left out
+# where there are many.
+
+
+NCCL_ELEMENTS = 1024
+"""Of what a rank sends to one other."""
+MOST_TO_ALL = 64
+"""Ranks between which all_to_all is tried."""
+BEGUN = "NCCL operation in progress"
+"""What torch raises where it takes NCCL's word that an operation is under way for an error: with
+TORCH_NCCL_USE_COMM_NONBLOCKING in all_to_all_single() (torch 2.11, NCCL 2.28.9). The data come all the same, there as
+on the other ranks, and what is called next passes; where nothing is, and the rank ends, the others wait in vain."""
+
+
+def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
+    """All of them on the current CUDA device: the fields of an answer. Where one gave something else than it must,
+    ``wrong`` has its name, and ``senders`` the ranks whose data came wrong, where it is that of one rank; where one
+    raised an exception after others had passed, ``error`` has its name, too. ``begun`` names those that torch
+    refused although NCCL was at it, and what torch said; ``passed`` the others."""
+    found, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
+    passed = list[str]()
+    for name, collective in COLLECTIVES.items():
+        if name == "all_to_all" and not 1 < world <= MOST_TO_ALL:
+            continue
+        try:
+            got, expected = collective(rank, world)
+        except Exception as err:
+            if not passed:
+                raise
+            if BEGUN in str(err):
+                begun[name] = str(err)
+                continue
+            return {"ok": False, "error": f"{type(err).__name__}: {name}: {err}", "failed": name, "passed": passed}
+        if not bool((got == expected).all()):
+            place = int((got != expected).nonzero()[0])
+            found[name] = f"element {place} is {got[place].item()} instead of {expected[place].item()}"
+            if name == "all_to_all":
+                senders[place // NCCL_ELEMENTS] = True
+        else:
+            passed.append(name)
+    if world > 1:
+        # Where torch refused one, NCCL was only at it: who ended here would leave the others waiting in it.
+        COLLECTIVES["all_reduce"](rank, world)
+    also = {"begun": begun, "passed": passed} if begun else {}
+    if not found:
+        return also
+    told = "; ".join(f"{name}: {how}" for name, how in found.items())
+    return {"ok": False, "error": f"wrong results: {told}", "wrong": list(found), "senders": list(senders), **also}
+
+
+def _each(values: list[int]) -> Any:
+    """A vector of these numbers, each ELEMENTS times, on the GPU. Whole numbers: sums are exact."""
+    import torch
+
+    return torch.tensor(values, dtype=torch.int64).repeat_interleave(NCCL_ELEMENTS).to("cuda")
+
+
+def _all_reduce(rank: int, world: int) -> tuple[Any, Any]:
+    import torch.distributed as dist
+
+    value = _each([rank + 1])
+    dist.all_reduce(value)
+    return value.cpu(), _each([world * (world + 1) // 2]).cpu()
+
+
+def _all_gather(rank: int, world: int) -> tuple[Any, Any]:
+    import torch.distributed as dist
+
+    value = _each([0] * world)
+    dist.all_gather_into_tensor(value, _each([rank + 1]))
+    return value.cpu(), _each([peer + 1 for peer in range(world)]).cpu()
+
+
+def _reduce_scatter(rank: int, world: int) -> tuple[Any, Any]:
+    import torch.distributed as dist
+
+    value = _each([0])
+    dist.reduce_scatter_tensor(value, _each([(rank + 1) * (peer + 1) for peer in range(world)]))
+    return value.cpu(), _each([(rank + 1) * world * (world + 1) // 2]).cpu()
+
+
+def _all_to_all(rank: int, world: int) -> tuple[Any, Any]:
+    import torch.distributed as dist
+
+    value = _each([0] * world)
+    dist.all_to_all_single(value, _each([rank * world + peer for peer in range(world)]))
+    return value.cpu(), _each([peer * world + rank for peer in range(world)]).cpu()
+
+
+COLLECTIVES: dict[str, Callable[[int, int], tuple[Any, Any]]] = {
+    "all_reduce": _all_reduce,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+}

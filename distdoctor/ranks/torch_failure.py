@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import glob
 import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
+from types import TracebackType
 from typing import Any
-
-from distdoctor.ranks.import_error import further
-from distdoctor.ranks.nccl_libraries import nccl_libraries
 
 MAX_TEXT = 1000
 CHAIN = 10
@@ -169,3 +169,126 @@ def _working_folder() -> str:
         return os.getcwd()
     except OSError:
         return ""
+
+
+# What an exception of the import of torch says beyond its text: whose code failed, and from which files. Runs in the
+# zygote.
+
+
+MAX_CAUSE = 500
+SETTINGS = ("PYTHONWARNINGS", "TORCH_LOGS")
+"""Variables that an import of torch may fail on, but for those that its own text names."""
+_UNMAPPED = re.compile(r"(\S+\.so[.\d]*): failed to map segment")
+_UNOPENED = re.compile(r"(\S+\.so[.\d]*): cannot open shared object")
+_NOT_IN = re.compile(r"cannot import name .{1,200} from '([\w.]+)' \((.{1,500})\)$")
+
+
+def further(
+    error: BaseException, text: str, env: Mapping[str, str], torch: str | None, path: Sequence[str] = ()
+) -> dict[str, Any]:
+    """More fields of :class:`distdoctor.model.facts.TorchFailure`. ``text``: the error's; ``torch``: its folder;
+    ``path``: the job's sys.path."""
+    package, file = _package(error, text)
+    cause = error.__cause__
+    return {
+        "package": package,
+        "package_file": file,
+        "cause": " ".join(f"{type(cause).__name__}: {cause}".split())[:MAX_CAUSE] if cause is not None else "",
+        "noexec": list(dict.fromkeys(_unmapped(text, env, torch))),
+        "closed": list(_closed(text, path, torch)),
+        "settings": [name for name in SETTINGS if env.get(name)],
+    }
+
+
+def _package(error: BaseException, text: str) -> tuple[str, str]:
+    """The package other than torch in whose code, or for want of whose content, the import failed, and its file; empty
+    where there is none."""
+    if match := _NOT_IN.search(text):
+        name, file = match[1].partition(".")[0], match[2]
+    else:
+        name, file = next(_raised_in(error.__traceback__), ("", ""))
+    own = name in ("torch", "functorch", "torchgen", "__main__", "distdoctor")
+    return ("", "") if own or name in sys.stdlib_module_names else (name, file)
+
+
+def _raised_in(trace: TracebackType | None) -> Iterator[tuple[str, str]]:
+    """The packages of the frames and their files, the innermost first, but for Python's own."""
+    frames = []
+    while trace is not None:
+        frames.append((str(trace.tb_frame.f_globals.get("__name__", "")), trace.tb_frame.f_code.co_filename))
+        trace = trace.tb_next
+    for module, file in reversed(frames):
+        name = module.partition(".")[0]
+        if name not in sys.stdlib_module_names:
+            yield name, file
+
+
+def _unmapped(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[str]:
+    """The files of the library that could not be mapped, where they lie on a file system from which nothing can be
+    loaded (noexec): the loader says neither which file it took nor why (ld.so(8) has its order)."""
+    match = _UNMAPPED.search(text)
+    folders = [folder for folder in re.split("[:;]", env.get("LD_LIBRARY_PATH", "")) if folder]
+    for folder in (
+        ["", *folders, *([os.path.join(torch, "lib"), f"{torch}.libs", torch] if torch else [])] if match else []
+    ):
+        file = os.path.join(folder, match[1]) if match else ""
+        try:
+            if os.path.isabs(file) and os.stat(file) and os.statvfs(file).f_flag & os.ST_NOEXEC:
+                yield file
+        except OSError:
+            continue
+
+
+def _closed(text: str, path: Sequence[str], torch: str | None) -> Iterator[str]:
+    """What of torch is there, and this user may not read: the loader says "No such file" of it, and Python that there
+    is no such module."""
+    match = _UNOPENED.search(text)
+    files = [os.path.join(torch, "lib", os.path.basename(match[1]))] if torch and match else []
+    folders = [os.path.join(entry, "torch") for entry in path if entry] if torch is None else []
+    yield from (file for file in files if os.path.exists(file) and not os.access(file, os.R_OK))
+    yield from (folder for folder in folders if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK))
+
+
+# Which NCCL is loaded, and which the loader may take in place of torch's own. Runs in the zygote.
+
+
+PRELOAD, PATH = "LD_PRELOAD", "LD_LIBRARY_PATH"
+LIBRARY = "libnccl.so*"
+MOST = 10
+LOADED = "libnccl.so.2"
+
+
+def loaded_version() -> tuple[int, ...]:
+    """The version of the NCCL that this process has loaded, by its own word; empty where there is none, as with a torch
+    that has NCCL built in. torch.cuda.nccl.version() tells which one torch was built with, whatever is installed since.
+    """
+    number = ctypes.c_int()
+    try:
+        library = ctypes.CDLL(LOADED, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        if library.ncclGetVersion(ctypes.byref(number)) != 0:
+            return ()
+    except (OSError, AttributeError):
+        return ()
+    major, rest = divmod(number.value, 10000 if number.value >= 10000 else 1000)  # nccl.h: NCCL_VERSION_CODE
+    return (major, *divmod(rest, 100)) if major else ()
+
+
+def nccl_libraries(env: Mapping[str, str], path: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The fields of :class:`distdoctor.model.facts.NcclLibrary`, in the order in which the loader looks: what
+    LD_PRELOAD names, what lies in the folders of LD_LIBRARY_PATH; then NVIDIA's packages on ``path``."""
+    preloaded = [word for word in re.split(r"[ :]+", env.get(PRELOAD, "")) if word]  # ld.so(8): spaces or colons
+    for file in preloaded:
+        if os.path.basename(file).startswith("libnccl.so"):
+            yield _told(file, PRELOAD, ":".join(one for one in preloaded if one != file))
+    folders = [folder for folder in re.split("[:;]", env.get(PATH, "")) if folder]
+    for folder in folders:
+        if files := sorted(glob.glob(os.path.join(glob.escape(folder), LIBRARY)))[:1]:
+            yield _told(files[0], PATH, ":".join(one for one in folders if one != folder))
+    packages = (one for entry in path for one in sorted(glob.glob(f"{glob.escape(entry)}/nvidia_nccl_*.dist-info")))
+    for one in [*dict.fromkeys(packages)][:MOST]:
+        name, _, version = os.path.basename(one).removesuffix(".dist-info").partition("-")
+        yield {"name": f"{name.replace('_', '-')} {version}"}
+
+
+def _told(file: str, by: str, rest: str) -> dict[str, Any]:
+    return {"name": file, "by": by, "without": rest or None}

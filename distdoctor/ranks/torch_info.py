@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from distdoctor.model.facts import TorchFailure, decode
-from distdoctor.model.sanitize import encodable
-from distdoctor.probes import memory
+from distdoctor.model.text import encodable
+from distdoctor.probes.host import limits
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
         message.get("path"),
         message.get("seconds"),
         None if failure is None else decode(json.dumps(failure).encode(), TorchFailure),
-        memory.own(pid) if message.get("torch") else None,
+        limits.own_memory(pid) if message.get("torch") else None,
         message.get("cpus"),
     )
 

@@ -30,8 +30,7 @@ import warnings
 from typing import Any
 
 from distdoctor.ranks import child
-from distdoctor.ranks.nccl_libraries import loaded_version
-from distdoctor.ranks.torch_failure import describe
+from distdoctor.ranks.torch_failure import describe, loaded_version
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15

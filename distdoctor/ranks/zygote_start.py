@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from distdoctor.model.shared_token import VARIABLE
+from distdoctor.model.launch_settings import VARIABLE
 from distdoctor.own_path import package_parent
 
 PR_SET_PDEATHSIG = 1

@@ -7,7 +7,7 @@ so never begins one.
 from __future__ import annotations
 
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.words import fold

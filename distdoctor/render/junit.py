@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Style
 

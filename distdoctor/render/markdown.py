@@ -10,7 +10,7 @@ import re
 
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import INTERRUPTED, Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 from distdoctor.render.fixes import remedies
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.words import fold

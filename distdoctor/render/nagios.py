@@ -6,10 +6,9 @@ As in the Nagios Plugins Development Guidelines: the words before ``|``, the fig
 
 from __future__ import annotations
 
-from distdoctor.model.error_text import shortened
 from distdoctor.model.findings import SEVERITIES
 from distdoctor.model.report import Report
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean, shortened
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.words import count, fold
 

@@ -20,9 +20,9 @@ from distdoctor.model.launch_settings import (
     RDZV_ENDPOINT,
     SETTINGS,
     STANDALONE,
+    TOKEN_PLACEHOLDER,
 )
 from distdoctor.model.report import INTERRUPTED, Report
-from distdoctor.model.shared_token import TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Given, Style

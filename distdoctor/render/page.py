@@ -6,7 +6,7 @@ import io
 import re
 from itertools import groupby
 
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 
 _WORD = re.compile(r"\s*((?:`[^`\n]*`|\S)+)")
 """A word, or a command between backticks, which is there to be copied; with the space before it."""
@@ -84,3 +84,19 @@ def wrapped(pieces: tuple[Piece, ...], width: int, hang: int) -> list[tuple[Piec
 def _styled(pieces: tuple[Piece | str, ...]) -> tuple[Piece, ...]:
     """The pieces as they may be shown. All of a page goes through here: nothing in it acts on a terminal."""
     return tuple((clean(piece), "") if isinstance(piece, str) else (clean(piece[0]), piece[1]) for piece in pieces)
+
+
+# The marks before a line, and the colours, by severity, status and verdict.
+
+
+MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "-", "error": "✗", "info": "i"}
+ASCII_MARKS = {"pass": "ok", "warn": "!!", "fail": "XX", "skip": "--", "error": "XX", "info": "i "}
+STYLES = {
+    "pass": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+    "skip": "dim",
+    "error": "bold red",
+    "info": "cyan",
+    "incomplete": "bold yellow",
+}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distdoctor.model.observer import Observer
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 from distdoctor.render.words import fold_short
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import get_args
 
 from distdoctor.model.findings import SEVERITIES
 from distdoctor.model.report import CheckStatus, Report, Verdict
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 from distdoctor.render.style import PLAIN, Style
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)

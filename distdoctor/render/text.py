@@ -6,21 +6,18 @@ begins at the top of a page or at the bottom of a screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from distdoctor.model.error_text import shortened
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INTERRUPTED, ONE_HOST, Report
-from distdoctor.model.sanitize import clean
-from distdoctor.model.stages import STAGES, needs_torch
-from distdoctor.render import hang, logs
-from distdoctor.render.details import write_details, write_plan
-from distdoctor.render.evidence import gathered
-from distdoctor.render.fixes import write_fixes
-from distdoctor.render.ladder import write_ladder
-from distdoctor.render.marks import ASCII_MARKS, MARKS, STYLES
+from distdoctor.model.report import INTERRUPTED, ONE_HOST, Report, ReportCheck, ReportStage
+from distdoctor.model.stages import BY_NAME, STAGES, needs_torch
+from distdoctor.model.text import clean, shortened
+from distdoctor.render import jobs
+from distdoctor.render.fixes import gathered, write_fixes
 from distdoctor.render.next_step import next_step
-from distdoctor.render.page import Page
+from distdoctor.render.page import ASCII_MARKS, MARKS, STYLES, Page
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.words import count, fold, ranks
 
@@ -52,16 +49,16 @@ class _Writer:
         self.page = Page(style.width)
         self.marks, self.dot = (ASCII_MARKS, " - ") if style.ascii_only else (MARKS, " · ")
         self.roots = [f for f in report.findings if f.because_of is None]
-        self.on_logs, self.on_job = logs.is_on_logs(report), hang.is_on_job(report)
+        self.on_logs, self.on_job = jobs.is_on_logs(report), jobs.is_on_job(report)
 
     def write(self, quiet: bool) -> None:
         if told := self.report.details.get(INTERRUPTED):
             self._interrupted(clean(told), quiet)
             return
         if not quiet and self.on_logs:
-            logs.write_head(self.page, self.report, self.dot)
+            jobs.write_log_head(self.page, self.report, self.dot)
         elif not quiet and self.on_job:
-            hang.write_head(self.page, self.report, self.dot)
+            jobs.write_hang_head(self.page, self.report, self.dot)
         elif not quiet:
             self._header()
             self._verdict()
@@ -71,16 +68,16 @@ class _Writer:
         for root in self.roots:
             if not quiet or root.severity != "info":
                 self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
-        logs.write_candidates(self.page, self.report, self.style.program)
+        jobs.write_candidates(self.page, self.report, self.style.program)
         if not quiet and self.on_job:
-            hang.write_table(self.page, self.report, self.verbose)
+            jobs.write_job_table(self.page, self.report, self.verbose)
         if not quiet:
             self._rest()
             self.page.blank()
             write_ladder(self.page, self.report, self.marks, whole=bool(self.verbose))
             if self.verbose and not self.on_job:
                 write_details(self.page, self.report)
-                logs.write_lines(self.page, self.report)
+                jobs.write_lines(self.page, self.report)
         self.page.blank()
         self._tally()
         self._next()
@@ -157,9 +154,9 @@ class _Writer:
 
     def _word(self) -> str:
         if self.on_logs:
-            return logs.word(self.report)
+            return jobs.log_verdict(self.report)
         if self.on_job:
-            return hang.word(self.report)
+            return jobs.hang_verdict(self.report)
         partly = self.report.verdict in ("pass", "warn") and not self._whole()
         return self.report.verdict.upper() + (f" up to {self.report.until}" if partly else "")
 
@@ -245,9 +242,9 @@ class _Writer:
 
     def _next(self) -> None:
         if self.on_logs:
-            words, commands = logs.next_step(self.report, self.style.program)
+            words, commands = jobs.log_next_step(self.report, self.style.program)
         elif self.on_job:
-            words, commands = hang.next_step(self.report, self.style)
+            words, commands = jobs.hang_next_step(self.report, self.style)
         else:
             words, commands = next_step(self.report, self.style)
         self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
@@ -286,3 +283,216 @@ def _nodes_and_ranks(report: Report, launcher: str) -> str:
     if world and launcher != BY_HAND and sum(each) == world:
         return f"{count(len(report.nodes), 'node')}, {count(world, 'rank')}"
     return count(world, "rank") if world else "unknown number of ranks"
+
+
+# The stages, one line each: how it ended, how long it took, and why it did not pass.
+
+
+REASON_SHOWN = 100
+"""Characters of the text of a failure, without ``-v``: the findings say it better."""
+PARTIAL = "partial"
+"""How a stage is shown that passed without the nodes that are missing: it has no tick."""
+_WIDE, _TIME = 12, 9
+Line = tuple[str, str, float, str, str]
+"""Title, status, seconds, where, why."""
+
+
+def write_ladder(page: Page, report: Report, marks: dict[str, str], *, whole: bool) -> None:
+    """Every stage. Those left out for one reason, one after the other, share a line. ``whole``: reasons uncut."""
+    for title, status, seconds, where, why in _merged(_stage_lines(report, whole)):
+        mark, style = marks["skip" if status == PARTIAL else status], STYLES["skip" if status == PARTIAL else status]
+        page.prose(
+            (f"{mark} ", style),
+            (f"{title:<{_WIDE}}", "" if status == "pass" else style)
+            if status != "skip"
+            else f"{title:<{_WIDE + _TIME}}",
+            (f"{seconds:7.2f} s" if status != "skip" else "", "dim"),
+            f"  {where}" if where else "",
+            (f"  {clean(why)}" if why else "", "dim" if status == "skip" else ""),
+            hang=len(mark) + _WIDE + _TIME + 3,
+        )
+
+
+def _stage_lines(report: Report, whole: bool) -> Iterable[Line]:
+    several = len({stage.node for stage in report.stages}) > 1
+    for name in STAGES:
+        if BY_NAME[name].after_torch:
+            yield from _torch_import_line(report)
+        groups: dict[tuple[str, str], list[ReportStage]] = {}
+        for stage in report.stages:
+            if stage.stage == name:
+                status = PARTIAL if stage.partial else stage.status
+                groups.setdefault((status, "" if status == "pass" else stage.reason), []).append(stage)
+        title = name
+        for (status, reason), members in groups.items():
+            where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
+            why = reason if status in ("skip", "error", PARTIAL) or whole else shortened(reason, REASON_SHOWN)
+            yield title, status, max(stage.seconds for stage in members), where, why
+            title = ""
+
+
+def _torch_import_line(report: Report) -> Iterable[Line]:
+    """How long importing torch took where it took longest: neither network nor GPU is to blame for it."""
+    nodes = {name: node for name, node in (report.details.get("nodes") or {}).items() if isinstance(node, dict)}
+    took = [values.get("torch_seconds") for values in nodes.values()]
+    seconds = [float(value) for value in took if isinstance(value, (int, float))]
+    if not seconds:
+        return
+    without = [node.name for node in report.nodes if node.arrived and node.torch is None]
+    # Where the check was ended meanwhile, the import is no failure.
+    blamed = {name for found in report.findings if found.check.startswith("environment/") for name in found.nodes}
+    ended = all(nodes.get(name, {}).get("torch_importing") and name not in blamed for name in without)
+    where = fold(without) if len(nodes) > 1 else ""
+    if without and ended:
+        yield "import torch", "skip", 0.0, where, f"not through after {max(seconds):.1f} s, when the check ended"
+    else:
+        yield "import torch", "fail" if without else "pass", max(seconds), where, ""
+
+
+def _merged(lines: Iterable[Line]) -> list[Line]:
+    """The lines again; stages that were left out for the same reasons, one after the other, under one heading."""
+    stages: list[list[Line]] = []
+    for line in lines:
+        if line[0] or not stages:
+            stages.append([])
+        stages[-1].append(line)
+    merged: list[list[Line]] = []
+    for stage in stages:
+        out = all(status == "skip" for _, status, *_ in stage)
+        if out and merged and _reasons(merged[-1]) == _reasons(stage):
+            first = merged[-1][0]
+            merged[-1][0] = (f"{first[0]}, {stage[0][0]}", *first[1:])
+        else:
+            merged.append(stage)
+    return [line for stage in merged for line in stage]
+
+
+def _reasons(lines: Iterable[Line]) -> list[tuple[str, str, str]]:
+    return [(status, where, why) for _, status, _, where, why in lines]
+
+
+# What ``-v`` adds, in words: where the plan came from, and the values seen where all is well.
+
+
+CHECKS_SHOWN = 10
+
+
+def write_plan(page: Page, plan: Mapping[str, Any], dot: str) -> None:
+    """Each value of the plan and where it came from, in brackets."""
+    sources = plan.get("sources") or {}
+    told = [f"{clean(name).replace('_', ' ')} {_plain(plan.get(name))} ({clean(why)})" for name, why in sources.items()]
+    if told:
+        page.prose((f"  plan: {dot.join(told)}", "dim"), hang=8)
+
+
+def write_details(page: Page, report: Report) -> None:
+    """Each node with what it is and what was measured there."""
+    nodes = report.details.get("nodes") or {}
+    for node, values in nodes.items():
+        if not isinstance(values, Mapping):
+            continue
+        page.blank()
+        page.line((clean(node), "dim"))
+        for line in _value_lines(dict(values)):
+            page.prose((f"  {line}", "dim"), hang=4)
+    if report.checks:
+        page.blank()
+        page.line(("checks", "dim"))
+        for line in _checks(report.checks):
+            page.prose((f"  {line}", "dim"), hang=4)
+
+
+def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
+    """How many of each stage found nothing, where all that they look at was seen; and the others, by why not."""
+    stages = Counter(check.id.partition("/")[0] for check in checks)
+    clear = Counter(check.id.partition("/")[0] for check in checks if check.status == "clear")
+    told = ", ".join(f"{clean(stage)} {clear[stage]} of {number}" for stage, number in stages.items())
+    yield f"looked and found nothing: {told}"
+    reasons: dict[str, list[str]] = {}
+    for check in checks:
+        if check.status == "not-judged":
+            reasons.setdefault(check.why, []).append(check.id)
+    for why, ids in reasons.items():
+        shown = [clean(one) for one in ids[:CHECKS_SHOWN]]
+        more = f" and {len(ids) - CHECKS_SHOWN} more" if len(ids) > CHECKS_SHOWN else ""
+        yield f"not judged, {clean(why)}: {', '.join(shown)}{more}"
+
+
+def _value_lines(values: dict[str, Any]) -> Iterable[str]:
+    """The values of one node as sentences; what has none is told by its name."""
+    if "python" in values:
+        where = f", {clean(values['executable'])}" if values.get("executable") else ""
+        yield f"Python {clean(values['python'])}{where}"
+    yield from _torch_line(values)
+    if isinstance(values.get("interfaces"), Mapping):
+        yield "interfaces: " + "; ".join(
+            f"{clean(name)} {', '.join(map(clean, held)) or '(no address)'}"
+            for name, held in values["interfaces"].items()
+        )
+    if "gloo_address" in values:
+        interface = values.get("gloo_interface")
+        yield f"gloo uses {clean(values['gloo_address'])}{f' on {clean(interface)}' if interface else ''}"
+    if "reached_at" in values:
+        yield f"other hosts reach it at {clean(values['reached_at'])}"
+    if isinstance(values.get("variables"), Mapping):
+        files = values.get("variable_files") or {}
+        yield "variables: " + ", ".join(
+            f"{clean(k)}={clean(v)}{f' (from {clean(files[k])})' if k in files else ''}"
+            for k, v in values["variables"].items()
+        )
+    if "links_good" in values:
+        bad = values.get("links_bad") or 0
+        trips = [said.format(_milliseconds(values[name])) for name, said in _TRIPS.items() if name in values]
+        good = values["links_good"]
+        works = f"{count(good, 'link')} to other nodes work{'s' if good == 1 else ''}{f', {bad} do not' if bad else ''}"
+        yield works + (f"; round trip {', '.join(trips)}" if trips else "")
+    for rank, told in _ranked(values.get("collective")):
+        yield f"rank {clean(rank)}: {told}"
+    for name, value in values.items():
+        if name not in _TOLD:
+            yield f"{clean(name).replace('_', ' ')}: {_plain(value)}"
+
+
+def _torch_line(values: Mapping[str, Any]) -> Iterable[str]:
+    seconds = values.get("torch_seconds")
+    took = f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""
+    if values.get("torch_importing"):
+        yield f"torch was still being imported{f' after {took}' if took else ''}"
+    elif values.get("torch_error"):
+        yield f"torch cannot be imported: {clean(values['torch_error'])}"
+    elif "torch" in values:
+        where = f", from {clean(values['torch_path'])}" if "torch_path" in values else ""
+        yield f"torch {clean(values['torch'])}{f', imported in {took}' if took else ''}{where}"
+
+
+_TRIPS = {"rtt_median": "{} as a rule", "rtt_max": "{} at most"}
+_TOLD = {
+    "python", "executable", "torch", "torch_path", "torch_seconds", "torch_error", "torch_importing", "interfaces",
+    "gloo_address", "gloo_interface", "reached_at", "variables", "variable_files", "links_good",
+    "links_bad", "rtt_median", "rtt_max", "collective",
+}  # fmt: skip
+
+
+def _ranked(collective: Any) -> Iterable[tuple[str, str]]:
+    """What the collectives took, rank by rank."""
+    for rank, detail in collective.items() if isinstance(collective, Mapping) else ():
+        detail = dict(detail) if isinstance(detail, Mapping) else {}
+        times = detail.pop("times", None)
+        told = [f"{clean(k)} {_milliseconds(v)}" for k, v in times.items()] if isinstance(times, Mapping) else []
+        told += [f"{clean(name)} {_plain(value)}" for name, value in detail.items()]
+        yield str(rank), ", ".join(told)
+
+
+def _milliseconds(seconds: Any) -> str:
+    if not isinstance(seconds, (int, float)):
+        return clean(seconds)
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _plain(value: Any) -> str:
+    """Any value in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{clean(name)} {_plain(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_plain(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else clean(value)

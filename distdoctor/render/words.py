@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from distdoctor.model.sanitize import clean
+from distdoctor.model.text import clean
 
 _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
 

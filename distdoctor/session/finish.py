@@ -6,25 +6,40 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 
 from distdoctor import interrupts
 from distdoctor.judge.engine import Judgement
-from distdoctor.launch import openmpi
-from distdoctor.model.facts import files
-from distdoctor.model.report import Report
-from distdoctor.session import first_process
-from distdoctor.session.first_process import first_is_gone, started_alone
-from distdoctor.session.meeting import Meeting
+from distdoctor.judge.report import assemble
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import NodeFacts, files
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import INTERRUPTED, Report
+from distdoctor.model.stages import needs_torch
+from distdoctor.plan.launchers import frameworks, mpi
+from distdoctor.plan.launchers.schedulers import STARTED_FROM
+from distdoctor.probes.resolver import ASKER
+from distdoctor.session.baseline import changes, with_own_changes
+from distdoctor.session.follower.follower import Meeting
+from distdoctor.session.interruption import (
+    interruption,
+    not_joined,
+    pending_failures,
+    seen_from_another,
+    seen_meanwhile,
+    without_curable,
+)
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.report_maker import ReportMaker
 from distdoctor.store.client import StoreError
 
 READING_SECONDS = 1.5
 """How long an interrupted node 0 keeps the store open, so that the others can read its report."""
 BREAKING_OFF_SECONDS = 2.0
-ENDS_ALL = (openmpi.NAME,)
+ENDS_ALL = (mpi.OPENMPI_NAME,)
 """Launchers that end all processes with the first that fails (mpirun(1), orte_abort_on_non_zero_status)."""
 FIRST_GOES_ON = 30.0
 """Seconds that the first process may go on for those who came, once waiting is over here."""
@@ -46,7 +61,7 @@ class Finish:
     async def finish(self, report: Report | None, meeting: Meeting | None) -> None:
         """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
         self.report = report or self._reports.of_own(self._recorder)
-        self._where_first = await first_process.addresses(self._recorder.facts)
+        self._where_first = await first_process_addresses(self._recorder.facts)
         self._save_and_tell(meeting)
         if meeting is not None:
             await meeting.part()
@@ -146,3 +161,137 @@ class Finish:
         except OSError as err:
             return f"the facts could not be saved: {err}"
         return None
+
+
+# Making reports of this run: with when it began, how long it took, and whether it was ended before its end.
+
+
+EACH_BY_ITSELF = (
+    "up to {stage} each node is judged by itself, and this is {name}: what the others find they say on stderr, and end "
+    "with its status"
+)
+
+
+class ReportMaker:
+    """Makes the reports of one process; it begins with the run."""
+
+    def __init__(self, until: str, baseline: Sequence[NodeFacts] = (), began: float | None = None) -> None:
+        """``until``: the last stage that is to be climbed. ``baseline``: an earlier run, to tell what changed since.
+
+        ``began``: when the import of torch did, on the clock of ``time.monotonic``, where that was before; the seconds
+        that are told count from there.
+        """
+        self._until, self._baseline = until, baseline
+        self.started = time.monotonic()
+        self._began = self.started if began is None else min(began, self.started)
+        self._started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.signal: int | None = None
+        """The signal that interrupted the run."""
+
+    def make(self, cluster: Cluster, judgement: Judgement, unfinished: bool, pending: Sequence[Finding] = ()) -> Report:
+        """The report of what was judged; ``unfinished``: of a run that did not come to its end.
+
+        ``pending``: what would be found if waiting had ended, of a run that was interrupted while it waited.
+        """
+        missing = not_joined(cluster, pending)
+        notes = [cluster.plan.note] if cluster.plan.note else []
+        if self.signal is not None:
+            notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
+            notes += seen_meanwhile(pending)
+        elif unfinished:
+            notes.append("not finished within --wait and --timeout: this is what was known then")
+        if cluster.plan.task is not None and not needs_torch(self._until) and not cluster.plan.one_node:
+            notes.append(EACH_BY_ITSELF.format(stage=self._until, name=cluster.reference.name))
+        notes += changes(cluster.nodes, self._baseline)
+        report = assemble(
+            cluster,
+            judgement,
+            started_at=self._started_at,
+            seconds=round(time.monotonic() - self._began, 2),
+            notes=tuple(notes),
+            extra_missing=missing,
+            until=self._until,
+        )
+        if self.signal is not None:
+            told = interruption(self.signal, report.seconds, cluster, missing, self._until)
+            report = replace(report, details={**report.details, INTERRUPTED: told})
+        if unfinished and report.verdict in ("pass", "warn"):
+            report = replace(report, verdict="incomplete")
+        return report
+
+    def with_own_changes(self, report: Report, own: NodeFacts) -> Report:
+        """Node 0's report, with what changed on this node since its own baseline."""
+        return with_own_changes(seen_from_another(report), own, self._baseline)
+
+    def of_own(self, recorder: Recorder, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
+        """The report of this process's own facts; they are judged here where that is not done."""
+        judgement = recorder.judge_alone() if judgement is None else judgement
+        pending: tuple[Finding, ...] = ()
+        if self.signal is not None:
+            judgement = without_curable(judgement, recorder.facts)
+            pending = pending_failures([recorder.facts], recorder.options, judgement)
+        return self.make(build([recorder.facts]), judgement, unfinished, pending)
+
+
+# Whether the first of a launcher's processes, which tells the report of all, is there to tell it.
+
+
+SECONDS = 2.0
+"""To look its address up."""
+SHELLS = frozenset(["bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh"])
+
+
+def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a shell started this process, or what a container started, and nothing else that runs now: no launcher,
+    and no loop that starts the ranks of a host. A rank's variables are then most likely left over from somebody else.
+
+    ``pid``: the parent of ``child``, this process.
+    """
+    if frameworks.agent_above(pid, proc)[0]:
+        return False
+    for _ in range(frameworks.ANCESTORS):
+        if pid == 0:  # nothing is above it in its container
+            return True
+        parent = proc / str(pid)
+        try:
+            if (parent / "task" / str(pid) / "children").read_text().split() != [str(child)]:
+                return False
+            if (parent / "comm").read_text(errors="replace").strip() in SHELLS:
+                return True
+            child, pid = pid, int((parent / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):  # gone, somebody else's, or a kernel that does not tell
+            return False
+    return False
+
+
+async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
+    """Its addresses, where it matters: for a second process that was refused at MASTER_ADDR."""
+    contact = facts.network.contact if facts.network else None
+    if not facts.plan.first or contact is None or contact.outcome != "refused":
+        return ()
+    return (await ASKER.ask("addresses", facts.plan.first, SECONDS)).found
+
+
+def first_is_gone(facts: NodeFacts, first: Collection[str]) -> bool:
+    """Whether the first process has ended, or nothing listens where it is: the second one then tells. ``first``: its
+    addresses, as far as they are known."""
+    contact = facts.network.contact if facts.network else None
+    if facts.network is not None and facts.network.elsewhere is not None:
+        return False  # its store answers on another port, and has this process's facts
+    if contact is None or contact.outcome != "refused":
+        return bool(facts.meeting and facts.meeting.host_lost)
+    if first and contact.address not in first and _elsewhere(facts, contact.address):
+        return False
+    # The first of another node, whose MASTER_ADDR is its own host: the first one is not there.
+    own = {address for one in (facts.host.interfaces if facts.host else ()) for address in one.addresses}
+    here = contact.address in own or contact.address.startswith("127.")
+    return not (here and facts.plan.local_rank == 0)
+
+
+def _elsewhere(facts: NodeFacts, address: str) -> bool:
+    """Whether MASTER_ADDR means another host than that of the first process, and not a further address of that one:
+    the host that srun was typed on, or one with another name."""
+    master = facts.plan.master_addr or ""
+    named = "" if parse_address(master) is not None else master.partition(".")[0]
+    first = facts.plan.first.partition(".")[0]
+    return address == os.environ.get(STARTED_FROM) or bool(named and first not in named)

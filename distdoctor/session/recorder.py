@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.judge.engine import Judgement, judge
-from distdoctor.knowledge import nccl, variables
+from distdoctor.knowledge import nccl, settings
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import (
     MeetingFacts,
@@ -23,10 +23,11 @@ from distdoctor.model.facts import (
     Work,
 )
 from distdoctor.model.observer import Observer
-from distdoctor.model.sanitize import encodable, environment
-from distdoctor.probes import identity, memory, nccl_files
-from distdoctor.probes.link_watch import LinkWatch
-from distdoctor.ranks.supervisor import Child
+from distdoctor.model.text import encodable, environment
+from distdoctor.probes.gpu import nccl as gpu_nccl
+from distdoctor.probes.host import identity, limits
+from distdoctor.probes.network.interfaces import LinkWatch
+from distdoctor.ranks.supervisor import Child, Zygote
 from distdoctor.ranks.torch_info import TorchInfo
 from distdoctor.session.options import Options
 
@@ -46,8 +47,8 @@ class Recorder:
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
         self._links = LinkWatch() if self.leads_node else None
-        self._oom_kills = memory.oom_kills()
-        self.memory_used = memory.used()
+        self._oom_kills = limits.oom_kills()
+        self.memory_used = limits.memory_used()
         """Of the container or unit, before torch was imported."""
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
@@ -58,7 +59,7 @@ class Recorder:
             plan=plan,
             **_settings(nccl.NEWEST, self._site_variables),
             site_variables=self._site_variables,
-            near_misses=variables.near_misses(env),
+            near_misses=settings.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
             started_at=time.time(),
@@ -132,7 +133,7 @@ class Recorder:
 
     def note_torch(self, torch: TorchInfo) -> None:
         """Put into the facts what torch is here."""
-        failure = memory.around(torch.failure, self._oom_kills) if torch.failure else None
+        failure = limits.memory_around(torch.failure, self._oom_kills) if torch.failure else None
         self.update(
             identity=replace(
                 self.facts.identity,
@@ -204,8 +205,27 @@ def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
 def _settings(version: nccl.Version, more: Sequence[str]) -> dict[str, Any]:
     """The variables, those of NCCL's files and ``more`` of the environment among them, and the files of the former."""
     env = environment(os.environ)
-    of_files = nccl_files.settings(env, nccl=version)
+    of_files = gpu_nccl.settings_in_files(env, nccl=version)
     return {
         "variables": identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}, more),
         "variable_files": identity.variables({name: path for name, (_, path) in of_files.items()}),
     }
+
+
+# Waiting for the import of torch, which goes on in a process of its own from the beginning.
+
+
+WHAT = "importing torch"
+
+
+async def wait_for_torch(recorder: Recorder, zygote: Zygote, stage: str) -> TorchInfo:
+    """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
+    began, options = time.monotonic(), recorder.options
+    recorder.observer.waits(WHAT, recorder.started + options.wait + options.timeout - began)
+    try:
+        torch = await zygote.torch()
+    finally:
+        recorder.observer.waited(WHAT)
+        recorder.put_down(stage, time.monotonic() - began)
+    recorder.note_torch(torch)
+    return torch

@@ -14,9 +14,7 @@ import struct
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from distdoctor.probes.connect import open_socket
-from distdoctor.probes.hasten import hasten
-from distdoctor.probes.tcp_info import tcp_info
+from distdoctor.probes.network.tcp import hasten, open_socket, tcp_info
 from distdoctor.store.identify import VALIDATE
 
 MAX_VALUE = 8 * 1024 * 1024 - 64

@@ -12,8 +12,7 @@ import os
 import struct
 
 from distdoctor.model.facts import Answer
-from distdoctor.probes.connect import open_socket
-from distdoctor.probes.readiness import received
+from distdoctor.probes.network.tcp import open_socket, received
 
 VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
 PING = b"\x0d"

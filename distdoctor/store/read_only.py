@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from distdoctor.model.facts import Answer, Contact
-from distdoctor.probes.connect import open_socket
+from distdoctor.probes.network.tcp import open_socket
 from distdoctor.store.client import MAX_SEGMENT, Oversize, StoreError, StoreGone
 from distdoctor.store.identify import HTTP, PING, VALIDATE, printable
 

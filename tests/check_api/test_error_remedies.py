@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.check_api.error_remedies import NAME_LENGTH, said_fixes
+from distdoctor.check_api.ranks import NAME_LENGTH, said_fixes
 from distdoctor.model.cluster import Node, build
 from distdoctor.model.findings import Fix
 from tests.facts_builder import healthy

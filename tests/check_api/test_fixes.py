@@ -16,7 +16,7 @@ from distdoctor.check_api.fixes import (
 )
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import Firewall, HostsLine, TableRoute
-from distdoctor.probes.names import sources
+from distdoctor.probes.network.names import sources
 from tests.facts_builder import loopback_name, node, with_host_lines, with_network, with_plan
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.check_api.majority import disagreement
+from distdoctor.check_api.settings import disagreement
 
 
 def test_half_and_half_is_no_majority() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
-from distdoctor.check_api import RouteObstacle, repair_route_fix, route_evidence, route_fixes, route_obstacle_seen
+from distdoctor.check_api import (
+    RouteObstacle,
+    repair_route_fix,
+    route_findings,
+    route_obstacle_seen,
+)
 from distdoctor.check_api.routes import Kind
 from distdoctor.model.facts import TableRoute
 from tests.facts_builder import cluster, node
@@ -12,8 +17,8 @@ from tests.facts_builder import cluster, node
 
 def test_no_kind_is_without_its_sentence_or_fix() -> None:
     kinds = {*get_args(Kind)}
-    assert {*route_evidence._SEEN} == kinds
-    assert {*route_fixes._REPAIRS} == kinds - {"none", "down"}  # these need a way that the other nodes know
+    assert {*route_findings._EVIDENCE} == kinds
+    assert {*route_findings._FIXES} == kinds - {"none", "down"}  # these need a way that the other nodes know
 
 
 def test_what_a_filter_of_sources_drops_is_told_also_where_a_rule_leads_the_answer_elsewhere() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.check_api.torch_import import install_torch_version, torch_error_seen
+from distdoctor.check_api.torch import install_torch_version, torch_error_seen
 from distdoctor.model.cluster import build
 from tests.facts_builder import healthy, with_identity
 

@@ -10,12 +10,12 @@ import pytest
 
 from distdoctor.judge.catalog import SECTIONS, Check
 from distdoctor.judge.causes import is_meant, is_symptom
-from distdoctor.model.milestones import MILESTONES
+from distdoctor.model.stages import MILESTONES
 from tests.facts_builder import CHECKS
 
 IDS = {check.id for check in CHECKS}
 PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
-EXAMPLES = {"cli/catalog.py": {"gloo/loopback-address"}}
+EXAMPLES = {"cli/explain.py": {"gloo/loopback-address"}}
 """Where an id is shown to the user as an example."""
 ALLOWED = {
     "distdoctor.check_api",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.check_api.rank_failures import NOT_SEEN
+from distdoctor.check_api.ranks import NOT_SEEN
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import NO_GLOO
 from distdoctor.model.stages import position

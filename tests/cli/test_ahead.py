@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.cli.ahead import stage_of
-from distdoctor.model.shared_token import LEAST_LENGTH, VARIABLE
+from distdoctor.cli.preload import stage_of
+from distdoctor.model.launch_settings import LEAST_LENGTH, VARIABLE
 from distdoctor.model.stages import STAGES
 from distdoctor.ranks.zygote_start import abandon, begin, take
 from tests.cli.endings import SECONDS, site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.cli.argv import did_you_mean, normalized, without_secrets
+from distdoctor.cli.parsing import did_you_mean, normalized, without_secrets
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ class TestOurOwnFaults:
         def broken(*_: object) -> int:
             raise RuntimeError("two\nlines")
 
-        monkeypatch.setattr("distdoctor.cli.catalog.list_checks", lambda *_, **__: broken())
+        monkeypatch.setattr("distdoctor.cli.explain.list_checks", lambda *_, **__: broken())
         monkeypatch.delenv("DISTDOCTOR_DEBUG", raising=False)
         assert run(["list"]) == 3
         shown = capsys.readouterr().err

@@ -17,9 +17,9 @@ from distdoctor import __version__
 from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
 from distdoctor.interrupts import Interrupted
-from distdoctor.judge.bounded import bounded
+from distdoctor.judge.sandbox import bounded
 from distdoctor.model.facts import FactsFile, encode
-from distdoctor.probes.process_room import CLONE3
+from distdoctor.probes.host.process_room import CLONE3
 from tests.cli.endings import SECONDS, one_document, shell, site, started
 from tests.facts_builder import healthy
 from tests.helpers.commands import doctor
@@ -233,7 +233,7 @@ import threading
 from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
 from distdoctor.interrupts import Interrupted
-from distdoctor.judge.bounded import bounded
+from distdoctor.judge.sandbox import bounded
 try:
     threading.Thread(target=print).start()
 except RuntimeError as err:

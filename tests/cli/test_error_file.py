@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.cli.error_file import VARIABLE, leave_cause
+from distdoctor.cli.output import VARIABLE, leave_cause
 from distdoctor.model.report import Report
 from tests.render.reports import healthy, loopback
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from distdoctor.cli import fanout_progress
-from distdoctor.cli.fanout_progress import MOST_ALIKE, Progress
+from distdoctor.cli.hosts import progress
+from distdoctor.cli.hosts.progress import MOST_ALIKE, Progress
 from distdoctor.model.observer import Observer
 from distdoctor.render.progress import Plain
 from distdoctor.render.words import fold_short
@@ -112,7 +112,7 @@ def climbed(hosts: Sequence[str], of: Sequence[str]) -> list[str]:
 
 
 def test_what_is_waited_for_on_hundreds_is_short_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fanout_progress, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
     texts = climbed(ODD[:30], MANY)
     assert texts[0] == "gloo on gpu[001-400]" and texts[-1] == "gloo on gpu002, gpu004, gpu006 and 367 more"
     assert max(map(len, texts)) < 80
@@ -122,11 +122,11 @@ def test_of_thousands_the_last_ones_are_told_each_time_and_the_others_now_and_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At each stage of each of 400 hosts all names were put into words: 2 s of a processor for a stage."""
-    monkeypatch.setattr(fanout_progress, "EVERY_SECONDS", 3600.0)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 3600.0)
     thousands = [f"gpu{number:04}" for number in range(2000)]
     texts = climbed(thousands[:-1], thousands)
     assert (texts[0], texts[-1]) == ("gloo on gpu[0000-1999]", "gloo on gpu1999")
-    assert len(texts) == 1 + fanout_progress.FEW
+    assert len(texts) == 1 + progress.FEW
 
 
 @pytest.mark.parametrize(

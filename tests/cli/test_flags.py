@@ -10,8 +10,17 @@ import typer
 
 from distdoctor.cli import app
 from distdoctor.cli.check import AGAIN, CheckCommand
-from distdoctor.cli.flags import OPTIONS, HangFlags, HostFlags, JobFlags, LogFlags, ReportFlags, RunFlags, by_flags
-from distdoctor.launch.flags import Flags
+from distdoctor.cli.options import (
+    OPTIONS,
+    HangFlags,
+    HostFlags,
+    JobFlags,
+    LogFlags,
+    ReportFlags,
+    RunFlags,
+    by_flags,
+)
+from distdoctor.plan.values import Flags
 
 FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags, HostFlags) for field in fields(kind)]
 OTHERS = [field.name for kind in (HangFlags, JobFlags, LogFlags) for field in fields(kind)]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.cli import hosts_logs
-from distdoctor.cli.fanout_progress import MOST_NOTES
-from distdoctor.cli.hosts_logs import Fetched
+from distdoctor.cli.hosts import diagnose
+from distdoctor.cli.hosts.diagnose import Fetched
+from distdoctor.cli.hosts.progress import MOST_NOTES
 from distdoctor.model.observer import Observer
 
 
@@ -66,8 +66,8 @@ def test_of_what_has_no_room_here_no_part_is_judged(tmp_path: Path) -> None:
 
 
 def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts_logs, "MOST_BYTES", 100)
-    monkeypatch.setattr(hosts_logs, "MAX_FILES", 3)
+    monkeypatch.setattr(diagnose, "MOST_BYTES", 100)
+    monkeypatch.setattr(diagnose, "MAX_FILES", 3)
     fetched = Fetched(Observer(), ["a", "b"], tmp_path)
     for host in ("a", "b"):
         for number in range(2 if host == "b" else 5):
@@ -80,7 +80,7 @@ def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkey
     assert kept(fetched).keys() == {"a:/tmp/a0.log", "b:/tmp/b0.log", "b:/tmp/b1.log"}
     assert len([why for why in fetched.unread if "more than 2 GiB of this host" in why]) == 2
     assert len([why for why in fetched.unread if "more than 3 files" in why]) == 2
-    assert len(fetched.unread) == 4 + hosts_logs.SAID and len(fetched._notes) == MOST_NOTES
+    assert len(fetched.unread) == 4 + diagnose.SAID and len(fetched._notes) == MOST_NOTES
 
 
 def test_a_file_of_which_a_part_is_missing_is_not_judged(tmp_path: Path) -> None:

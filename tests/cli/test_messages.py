@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from distdoctor.cli.app import run
-from distdoctor.cli.messages import is_message
+from distdoctor.cli.explain import is_message
 from tests.facts_builder import CHECKS
 
 

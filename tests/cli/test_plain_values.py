@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from distdoctor.cli.app import app
-from distdoctor.cli.plain_values import pass_by
+from distdoctor.cli.typer_patches import pass_by
 
 
 def parsed(words: list[str], plain: bool) -> Any:

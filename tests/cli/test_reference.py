@@ -15,10 +15,10 @@ import pytest
 
 from distdoctor import __version__
 from distdoctor.cli.app import run
-from distdoctor.cli.argv import COMMANDS, nearest
-from distdoctor.cli.catalog import write_page
-from distdoctor.cli.flags import OPTIONS, HangFlags, JobFlags, ReportFlags, RunFlags
-from distdoctor.cli.installed import versions
+from distdoctor.cli.explain import write_page
+from distdoctor.cli.options import OPTIONS, HangFlags, JobFlags, ReportFlags, RunFlags
+from distdoctor.cli.parsing import COMMANDS, nearest
+from distdoctor.cli.program import versions
 from distdoctor.judge.catalog import Check
 from distdoctor.model.stages import STAGES
 from distdoctor.render.formats import FORMATS

@@ -10,12 +10,12 @@ from dataclasses import asdict
 import psutil
 import pytest
 
-from distdoctor.cli.flags import RunFlags
-from distdoctor.launch.flags import Flags
-from distdoctor.launch.wire import packed
+from distdoctor.cli.options import RunFlags
+from distdoctor.plan.values import Flags
+from distdoctor.remote.connection import packed
 from tests.helpers.namespaces import ENV
 
-_REMOTE = "from distdoctor.cli import remote; remote.SILENT_SECONDS = 1.0; remote.remote()"
+_REMOTE = "from distdoctor.cli.hosts.check import agent; agent.SILENT_SECONDS = 1.0; agent.remote()"
 
 
 @pytest.mark.parametrize("beats", [0, 4])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.commands import environment
 
-PRINT = "import shlex; from distdoctor.cli import words; print(shlex.join(words.torchrun()))"
+PRINT = "import shlex; from distdoctor.cli import program; print(shlex.join(program.torchrun()))"
 
 
 def told(path: str) -> str:

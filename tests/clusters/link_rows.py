@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from distdoctor.mesh.link import Tried
-from distdoctor.mesh.row import row
-from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO
-from distdoctor.mesh.target import Target
+from distdoctor.mesh.listener import Target
+from distdoctor.mesh.measurement import ALL_PAIRS_UP_TO, row
 from distdoctor.model.facts import Link, LinkRate, MeshFacts, NodeFacts
 from tests.facts_builder import met, node
 

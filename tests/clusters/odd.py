@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import (
-    AddressChoice,
-    Contact,
-    HostsLine,
-    Interface,
-    NodeFacts,
-    Resolution,
-)
+from distdoctor.model.facts import AddressChoice, Contact, HostsLine, Interface, NodeFacts, Resolution
 from tests.facts_builder import (
     UNREAD,
     alone,

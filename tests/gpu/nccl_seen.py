@@ -119,7 +119,7 @@ def main(file: str, libraries: list[str]) -> None:
         environment = {**os.environ, INSIDE: "1", "PYTHONPATH": str(ROOT)}
         command += map(os.path.abspath, libraries)
         raise SystemExit(subprocess.run(command, env=environment, check=False).returncode)
-    from distdoctor.probes.interfaces import interfaces  # not for those who are asked: it loads much
+    from distdoctor.probes.network.interfaces import interfaces  # not for those who are asked: it loads much
 
     askers = [Asker(path) for path in libraries]
     found: dict[str, Any] = {"hosts": {}, "files": []}

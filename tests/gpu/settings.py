@@ -4,7 +4,7 @@
 
 NCCL takes the two for two machines (NCCL_HOSTID), so they meet over sockets as two nodes do. They run seven operations
 in five sizes; what does not end within SECONDS hangs. FOLDER gets settings.jsonl: for each setting what each rank said.
-What came of it with NCCL 2.28.9 stands in distdoctor/knowledge/shared_settings.py.
+What came of it with NCCL 2.28.9 stands in distdoctor/knowledge/settings.py.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import pytest
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report, ReportNode
-from distdoctor.session.protocol import Command, Event, Marker
-from distdoctor.session.seal import MAGIC, OVERHEAD
+from distdoctor.session.protocol.messages import Command, Event, Marker
+from distdoctor.session.protocol.trust import MAGIC, OVERHEAD
 from distdoctor.store.client import StoreClient, StoreError
 from tests.helpers.servers import RealStore
 

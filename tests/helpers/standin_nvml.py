@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import DriverFacts
-from distdoctor.probes import gpu_driver
+from distdoctor.probes.gpu import driver
 
 SOURCE = Path(__file__).parents[1] / "probes/standin/nvml.c"
 VERSION = "550.54.15"
@@ -50,6 +50,6 @@ def asked(library: Path, root: Path, defects: str, monkeypatch: pytest.MonkeyPat
     plan.write_text(defects)
     monkeypatch.setenv("STANDIN_NVML", str(plan))
     monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(library), os.environ.get("LD_LIBRARY_PATH", "")]))
-    found = asyncio.run(gpu_driver.probe(root))
+    found = asyncio.run(driver.probe_driver(root))
     assert found is not None
     return found

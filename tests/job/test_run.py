@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.cli.app import run as in_this_process
-from distdoctor.inspection.candidates import _doctors_command
+from distdoctor.hang.jobs import _doctors_command
 from tests.helpers.runs import environment
 from tests.helpers.servers import unused_port
 

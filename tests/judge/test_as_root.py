@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from distdoctor.check_api.fixes import READ_HOSTS_FILE
-from distdoctor.judge.as_root import feasible
+from distdoctor.judge.fixes import feasible
 from distdoctor.model.facts import Account, NodeFacts
-from distdoctor.model.facts.account import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, SYS_ADMIN
+from distdoctor.model.facts.host import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, SYS_ADMIN
 from distdoctor.model.findings import Fix
 from tests.facts_builder import cluster, healthy, judged, loopback_name, with_host, with_identity
 

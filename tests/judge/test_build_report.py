@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.judge.build_report import assemble
 from distdoctor.judge.engine import Judgement
+from distdoctor.judge.report import assemble
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts, StageFacts, Trial
 from distdoctor.model.findings import Finding, Severity

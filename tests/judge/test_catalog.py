@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.catalog import DECLARATIONS, BadCheck, built_in_folder, load, load_file
-from distdoctor.judge.declared_names import problem_of_names
+from distdoctor.judge.catalog import (
+    DECLARATIONS,
+    BadCheck,
+    built_in_folder,
+    load,
+    load_file,
+    problem_of_lines,
+    problem_of_names,
+)
 from distdoctor.judge.engine import judge
-from distdoctor.judge.log_declarations import problem_of_lines
 from distdoctor.model.cluster import build
 from distdoctor.model.stages import position
 from tests.facts_builder import healthy

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import BadCheck, load
 from distdoctor.judge.engine import OF_CALLS, judge
+from distdoctor.judge.report import assemble
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import NodeFacts, StageFacts

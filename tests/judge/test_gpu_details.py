@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.judge.build_report import assemble
-from distdoctor.judge.gpu_details import gpu_details
+from distdoctor.judge.report import assemble, gpu_details
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts, PeerCopies
 from tests.clusters.gpu_nodes import NAME, one, several_of_amd

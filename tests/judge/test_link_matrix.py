@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.judge.link_matrix import link_matrix
-from distdoctor.mesh.row import row
-from distdoctor.mesh.target import Target
+from distdoctor.judge.report import link_matrix
+from distdoctor.mesh.listener import Target
+from distdoctor.mesh.measurement import row
 from distdoctor.model.bounds import check_facts
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import ROW_MOST, BadFacts, LinkRow, MeshFacts, decode, encode

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.judge.logs_and_facts import together
-from distdoctor.judge.saved import diagnose
+from distdoctor.judge.logs.findings import LogJudgement, judge_logs
+from distdoctor.judge.saved import diagnose, together
 from distdoctor.logs.collect import Collector
 from distdoctor.model.facts.files import read
 from distdoctor.model.report import Report

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.judge.engine import judge
-from distdoctor.judge.other_nodes import NODE_NAME
+from distdoctor.judge.fixes import NODE_NAME
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.findings import Finding, Fix

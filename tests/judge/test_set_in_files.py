@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.judge.set_in_files import with_files
+from distdoctor.judge.fixes import with_files
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.findings import Fix
 from tests.clusters import rdma_nodes

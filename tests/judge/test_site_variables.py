@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import BadCheck, Check, load
 from distdoctor.judge.engine import judge
+from distdoctor.judge.report import assemble
 from distdoctor.judge.saved import diagnose
 from distdoctor.judge.uncollected import ITERATED
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report, ReportCheck
-from distdoctor.probes.identity import variables
+from distdoctor.probes.host.identity import variables
 from tests.clusters.gpus import gpus
 from tests.facts_builder import healthy
 from tests.judge.test_catalog import PAGE, write

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.check_api.node_addresses import reachable_address
-from distdoctor.knowledge.interfaces import is_bridge, is_virtual
+from distdoctor.check_api.nodes import reachable_address
+from distdoctor.knowledge.network import is_bridge, is_virtual
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import AddressChoice, Interface, Resolution
-from distdoctor.probes import interfaces as probed_interfaces
+from distdoctor.probes.network import interfaces as probed_interfaces
 from tests.facts_builder import healthy, judged, node, with_host, with_network
 
 BRIDGES = ("docker0", "br-1a2b3c", "veth12ab", "virbr0", "lxcbr0", "lxdbr0", "podman0")

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from distdoctor.knowledge.iptables import parse_iptables
-from distdoctor.knowledge.nftables import parse_nft_json
-from distdoctor.knowledge.packet_filter import blocks, open_commands
+from distdoctor.knowledge.firewall.iptables import parse_iptables
+from distdoctor.knowledge.firewall.nftables import parse_nft_json
+from distdoctor.knowledge.firewall.packet_filter import blocks, open_commands
 from distdoctor.model.facts import Firewall
 from tests.helpers.namespaces import ENV, entry
 

@@ -8,7 +8,7 @@ from tests.helpers.namespaces import lines_of
 
 CODE = """
 import subprocess
-from distdoctor.probes.firewall import firewall
+from distdoctor.probes.network.firewall import firewall
 subprocess.run(RULES, shell=True, check=True)
 for one in firewall(29500, None, "eth0").marks: print(one.side, one.version, hex(one.mark), one.rule, sep="|")
 print("end")

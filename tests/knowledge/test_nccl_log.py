@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.knowledge.nccl_log import SHOWN, read
+from distdoctor.knowledge.nccl import SHOWN, read_log_settings
 from distdoctor.model.facts import NcclLog
 
 REPORTS = Path(__file__).parents[1] / "logs/reports"
@@ -37,7 +37,7 @@ NOTES = [
 
 
 def said(*lines: str, level: str = "INFO") -> NcclLog:
-    found = read("".join(f"gpu1:97:221 [0] NCCL {level} {line}\n" for line in lines))
+    found = read_log_settings("".join(f"gpu1:97:221 [0] NCCL {level} {line}\n" for line in lines))
     assert found is not None
     return found
 
@@ -69,13 +69,13 @@ def test_the_interface_of_older_and_newer_versions(line: str) -> None:
     ],
 )
 def test_real_logs(report: str, expected: dict[str, object]) -> None:
-    found = read((REPORTS / report).read_text(errors="replace"))
+    found = read_log_settings((REPORTS / report).read_text(errors="replace"))
     assert found is not None
     assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_warnings_begin_with_their_file_in_all_versions() -> None:
-    found = read(
+    found = read_log_settings(
         "NCCL version 2.27.3+cuda12.8\n"
         "\n[2026-11-20 10:00:00] gpu1:97:221 [0] misc/socket.cc:441 (connect) NCCL WARN a\n"
         "\ngpu1:97:221 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'\n"
@@ -90,7 +90,7 @@ def test_warnings_begin_with_their_file_in_all_versions() -> None:
 
 
 def test_what_nccl_did_not_say_is_nothing_and_what_is_hostile_is_made_fit() -> None:
-    assert read("") is None
-    assert read("Traceback (most recent call last):\n") is None
+    assert read_log_settings("") is None
+    assert read_log_settings("Traceback (most recent call last):\n") is None
     (warning,) = said("\x1b[31m" + "x" * 5000, level="WARN").warnings
     assert len(warning) <= SHOWN and "\x1b" not in warning

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from distdoctor.knowledge import nccl_log
+from distdoctor.knowledge import nccl
 from distdoctor.knowledge.nccl import predict, version
 from distdoctor.model.facts import Interface
-from distdoctor.probes import nccl_files
+from distdoctor.probes.gpu import nccl as gpu_nccl
 
 SEEN = json.loads((Path(__file__).parents[1] / "recorded/nccl.json").read_text())
 VERSIONS = [one for versions, _ in SEEN["files"][0]["read"] for one in versions]
@@ -35,7 +35,7 @@ def said() -> Iterator[tuple[str, tuple[Interface, ...], dict[str, str], str, st
 def test_the_interface_is_the_one_that_nccl_took() -> None:
     wrong, count = [], 0
     for host, interfaces, env, of, text in said():
-        log = nccl_log.read(text)
+        log = nccl.read_log_settings(text)
         assert log is not None
         assert bool(log.interface) != any("no socket interface found" in line for line in log.warnings)
         chosen = predict(env, interfaces, version(of))
@@ -57,7 +57,7 @@ def test_the_files_give_what_nccl_read(case: dict[str, Any], tmp_path: Path, mon
     env = {"HOME": os.fspath(tmp_path / "root"), **named}
     for versions, read in case["read"]:
         for one in versions:
-            found = nccl_files.settings(env, str(tmp_path / "etc/nccl.conf"), version(one))
+            found = gpu_nccl.settings_in_files(env, str(tmp_path / "etc/nccl.conf"), version(one))
             values = {**{name: value for name, (value, _) in found.items()}, **env}
             assert {name: values[name] for name in ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NET") if name in values} == read, (
                 one

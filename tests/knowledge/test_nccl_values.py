@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.knowledge.nccl import NEWEST, version
-from distdoctor.knowledge.nccl_values import left_without, mended, misread, refused
+from distdoctor.knowledge.nccl import NEWEST, corrected_value, misread_value, refused_value, version, without_value
 
 OLD, NEW = version("2.21.5"), version("2.27.5")
 GOOD = [
@@ -39,20 +38,20 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value"), GOOD)
 def test_values_that_are_taken(name: str, value: str) -> None:
-    assert refused(name, value, NEW) == ""
+    assert refused_value(name, value, NEW) == ""
 
 
 @pytest.mark.parametrize(("name", "value", "said"), BAD)
 def test_values_on_which_it_ends(name: str, value: str, said: str) -> None:
-    assert said in refused(name, value, NEW)
-    assert refused(name, value, version("2.24.3"))
-    assert refused(name, value, OLD) == refused(name, value, NEWEST) == ""  # passed over; not known
+    assert said in refused_value(name, value, NEW)
+    assert refused_value(name, value, version("2.24.3"))
+    assert refused_value(name, value, OLD) == refused_value(name, value, NEWEST) == ""  # passed over; not known
 
 
 def test_what_only_has_blanks_or_quotes_is_mended() -> None:
-    assert mended("NCCL_ALGO", "Ring, Tree") == "Ring,Tree"
-    assert mended("NCCL_ALGO", "'Ring'") == "Ring"
-    assert mended("NCCL_ALGO", "rings") is None
+    assert corrected_value("NCCL_ALGO", "Ring, Tree") == "Ring,Tree"
+    assert corrected_value("NCCL_ALGO", "'Ring'") == "Ring"
+    assert corrected_value("NCCL_ALGO", "rings") is None
 
 
 @pytest.mark.parametrize(
@@ -71,8 +70,8 @@ def test_what_only_has_blanks_or_quotes_is_mended() -> None:
     ],
 )
 def test_functions_that_are_left_without(value: str, without: tuple[str, ...]) -> None:
-    assert left_without(value, NEW) == tuple(filter(None, without))
-    assert left_without(value, OLD) == left_without(value, NEWEST) == ()
+    assert without_value(value, NEW) == tuple(filter(None, without))
+    assert without_value(value, OLD) == without_value(value, NEWEST) == ()
 
 
 @pytest.mark.parametrize(
@@ -95,4 +94,4 @@ def test_functions_that_are_left_without(value: str, without: tuple[str, ...]) -
     ],
 )  # fmt: skip
 def test_numbers_that_it_misreads(name: str, value: str, taken: tuple[int, str | None] | None) -> None:
-    assert misread(name, value) == taken
+    assert misread_value(name, value) == taken

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from distdoctor.knowledge.iptables_connection import iptables_shut
-from distdoctor.knowledge.nft_connection import nft_shut
+from distdoctor.knowledge.firewall.iptables import iptables_shut
+from distdoctor.knowledge.firewall.nftables import nft_shut
 from tests.helpers.namespaces import lines_of
 
 PORT = 29500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.knowledge.open_ports import open_ranges
+from distdoctor.knowledge.firewall.packet import open_ranges
 
 
 def test_what_is_not_shut_is_open() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from distdoctor.knowledge.open_sources import open_sources
+from distdoctor.knowledge.firewall.packet import open_sources
 
 
 def within(*networks: str, version: int = 4) -> tuple[tuple[str, str], ...]:

@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.knowledge.iptables import parse_iptables
-from distdoctor.knowledge.nftables import parse_nft_json
-from distdoctor.knowledge.packet_filter import MOST_RULES, blocks, concerns, open_commands, opening_port, with_few_rules
+from distdoctor.knowledge.firewall.iptables import parse_iptables
+from distdoctor.knowledge.firewall.nftables import parse_nft_json
+from distdoctor.knowledge.firewall.packet_filter import (
+    MOST_RULES,
+    blocks,
+    concerns,
+    open_commands,
+    opening_port,
+    with_few_rules,
+)
 from distdoctor.model.facts import Firewall, FirewallChain
 from tests.knowledge.test_rulesets import LEGACY, RECORDED
 

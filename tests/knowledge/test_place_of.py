@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.knowledge import job_places
-from distdoctor.knowledge.job_movement import works
-from distdoctor.knowledge.place_of import place_of
+from distdoctor.knowledge.live import places
+from distdoctor.knowledge.live.places import place_of
+from distdoctor.knowledge.live.stacks import works
 from distdoctor.model.facts import Frame, Moved
 from tests.job_builder import TRAIN, rank
 
@@ -41,14 +41,14 @@ def test_a_store_that_the_jobs_own_code_makes_is_waited_at() -> None:
     own = [Frame("perform", "train.py", 12, own=True)]
     polls = Moved(1.5, cpu=0.02, switches=140, read=5184, written=1440, stack=False)
     alone = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv"])
-    assert place_of(alone).kind == job_places.HOSTING
+    assert place_of(alone).kind == places.HOSTING
     later = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv", "gloo_tcp_loop"])
-    assert place_of(later).kind == job_places.CODE
+    assert place_of(later).kind == places.CODE
 
 
 def test_who_cannot_be_seen_is_nowhere_in_particular() -> None:
     """A user without the rights of the job, as one that was started with more capabilities; gVisor shows no more."""
     seen = rank(0, [], call="", threads=["gloo_tcp_loop", "pt_gloo_runloop"])
     hidden = replace(seen, threads=tuple(replace(one, call="", waits_in="") for one in seen.threads))
-    assert place_of(hidden).kind == job_places.UNSEEN and not place_of(hidden).sure
-    assert place_of(replace(hidden, threads=(*hidden.threads[:1], *seen.threads[1:]))).kind != job_places.UNSEEN
+    assert place_of(hidden).kind == places.UNSEEN and not place_of(hidden).sure
+    assert place_of(replace(hidden, threads=(*hidden.threads[:1], *seen.threads[1:]))).kind != places.UNSEEN

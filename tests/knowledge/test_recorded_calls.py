@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.knowledge.recorded_calls import absent, differing, said
+from distdoctor.knowledge.live.flight_recorder import absent, differing, said
 from distdoctor.model.facts import RecordedCall, RecorderView, WorkerServer
 
 

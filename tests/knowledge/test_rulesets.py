@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.knowledge.iptables import iptables_proxied, parse_iptables
-from distdoctor.knowledge.nftables import nft_proxied, parse_nft_json
-from distdoctor.knowledge.ruleset import BadRuleset
+from distdoctor.knowledge.firewall.iptables import iptables_proxied, parse_iptables
+from distdoctor.knowledge.firewall.nftables import nft_proxied, parse_nft_json
+from distdoctor.knowledge.firewall.packet_filter import BadRuleset
 
 # nft -j list ruleset, nftables 1.0.6
 RECORDED = json.dumps(

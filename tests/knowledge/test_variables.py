@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, KNOWN, near_misses, variable_meant
+from distdoctor.knowledge.settings import DEPRECATED_VARIABLES, KNOWN, near_misses, variable_meant
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
-from distdoctor.logs import archive
+from distdoctor.judge.logs.findings import LogJudgement
+from distdoctor.logs.reading import reader
 from tests.logs.judging import CLOSED, judged_files, raised
 
 STEPS = "".join(f"step {number}/99 loss 2.{number}\n" for number in range(30))
@@ -54,7 +54,7 @@ def test_an_archive_that_was_cut_off(tmp_path: Path) -> None:
 
 
 def test_one_that_holds_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "HELD", 6000)
+    monkeypatch.setattr(reader, "HELD", 6000)
     found = packed(tmp_path / "logs.tar.gz", {"rank0.log": KEY, "rank1.log": STEPS * 40})
     assert [one.check for one in found.findings] == ["process/exception"]
     assert any(note.endswith("unpacked, the rest was not read") for note in found.notes), found.notes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs import attribution, ending
+from distdoctor.logs import attribution, endings
 from distdoctor.logs.attribution import readable, split
 
 REPORTS = Path(__file__).parent / "reports"
@@ -62,18 +62,18 @@ def test_no_prefix_is_missed_for_its_first_character(monkeypatch: pytest.MonkeyP
 
 
 EXPRESSIONS = {
-    "progress": (ending.PROGRESS,),
-    "end": (ending._OVER, ending._DONE),
-    "starting": (ending._STARTING,),
-    "record": (ending.RECORD,),
+    "progress": (endings.PROGRESS,),
+    "end": (endings._OVER, endings._DONE),
+    "starting": (endings._STARTING,),
+    "record": (endings.RECORD,),
 }
 
 
 def test_every_end_has_one_of_its_words() -> None:
-    known = {kind: list(words) for kind, words in ending._WORDS.items()}
+    known = {kind: list(words) for kind, words in endings._WORDS.items()}
     for line in lines():
-        text = split(line)[1].strip()[: ending.CUT]
-        hints = ending._hints(text.encode(), known)
+        text = split(line)[1].strip()[: endings.CUT]
+        hints = endings._hints(text.encode(), known)
         missed = {
             kind: text
             for kind, ones in EXPRESSIONS.items()

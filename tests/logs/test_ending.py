@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs import ending
+from distdoctor.logs import endings
 from tests.logs.judging import CLOSED, judged, raised
 
 STEPS = "".join(f"step {number}: loss {1 / number:.3f}\n" for number in range(1, 60))
@@ -62,7 +62,7 @@ def test_a_word_of_a_script_is_not_that_of_its_tests(tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_job_counts_only_at_its_end() -> None:
-    assert ending.judge(b"Evaluation finished\n" + b"something else\n" * 20).finished is None
+    assert endings.judge_ending(b"Evaluation finished\n" + b"something else\n" * 20).finished is None
 
 
 def test_what_is_to_end_has_not_ended(tmp_path: Path) -> None:

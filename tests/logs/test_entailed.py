@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
+from distdoctor.judge.logs.findings import LogJudgement
 from tests.logs.judging import CLOSED, judged, judged_files, raised
 
 GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.3]:1"

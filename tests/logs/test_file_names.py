@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.file_names import above, whose
+from distdoctor.logs.reading.file_names import above, whose
 from tests.logs.judging import CLOSED, LOGS, judged_files, raised
 
 

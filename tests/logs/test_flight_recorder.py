@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
+from distdoctor.judge.logs.findings import LogJudgement
 from distdoctor.logs.flight_recorder import BadDump, load
 from tests.lab.logged.dumps import read
 from tests.logs.judging import judged as judged_texts

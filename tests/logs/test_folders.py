@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
+from distdoctor.judge.logs.findings import LogJudgement
 from tests.logs.judging import CLOSED, judged_files, raised
 
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs import reader
+from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.follow import Follower
+from distdoctor.logs.reading import reader
+from distdoctor.logs.reading.follow import Follower
 from tests.facts_builder import CHECKS
 from tests.helpers.commands import environment
 from tests.logs.judging import LOGS

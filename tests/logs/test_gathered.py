@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs import json_lines
-from distdoctor.logs.file_names import whose
+from distdoctor.logs.reading import formats
+from distdoctor.logs.reading.file_names import whose
 from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder, roots
 from tests.logs.test_folders import START as START_LINE
 from tests.logs.test_reader import judged
@@ -291,7 +291,7 @@ def test_lines_in_logfmt_and_those_of_fluentd(tmp_path: Path) -> None:
 
 def test_what_a_daemon_says_of_itself_in_logfmt_is_left_as_it_is() -> None:
     line = b'time="2026-01-01T10:00:00Z" level=error msg="failed to start" error="exit 1"\n'
-    assert json_lines.as_text(line) == line
+    assert formats.json_as_text(line) == line
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs import archive, flight_recorder, tables, tar
+from distdoctor.judge.logs.findings import judge_logs
+from distdoctor.logs import flight_recorder
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.reader import Unreadable
+from distdoctor.logs.reading import formats, reader, tar
+from distdoctor.logs.reading.reader import Unreadable
 from tests.facts_builder import CHECKS
 from tests.helpers.pace import yardstick
 from tests.logs.judging import LOGS, judged_files
@@ -229,7 +230,7 @@ def test_a_large_archive_of_real_logs_is_read_wholly(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_those_of_a_table_are_read_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 10)
+    monkeypatch.setattr(formats, "MOST_ROWS", 10)
     rows = "".join(f"2026-01-01T00:00:{number},step {number},host1\n" for number in range(10, 50))
     (tmp_path / "x.csv").write_text(f"timestamp,message,host\n{rows}2026-01-01T00:01:00,{MEMORY}")
     found = judged_files(tmp_path)
@@ -348,6 +349,6 @@ def test_mutated_files_crash_nothing(tmp_path: Path) -> None:
 
 
 def test_no_more_files_of_an_archive_than_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MAX_FILES", 3)
+    monkeypatch.setattr(reader, "MAX_FILES", 3)
     packed(tmp_path / "x.tar", *(header(f"{n}.log", 16) + padded(LINE) for n in range(9)))
     assert any(note.endswith("the rest was not read") for note in judged_files(tmp_path).notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.cli.diagnose import only_facts
-from distdoctor.logs import json_lines
+from distdoctor.logs.reading import formats
 from tests.logs.judging import judged_files
 from tests.logs.test_reader import judged
 
@@ -68,12 +68,12 @@ def test_lines_of_others_between_them_are_read_as_they_are(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"a": 1}', '{"message": 3}', '{"msg": ""}', '{"msg": {}}', "{" * 9000])
 def test_what_says_nothing_is_left_as_it_is(line: str) -> None:
-    assert json_lines.as_text(f"{line}\n".encode()) == f"{line}\n".encode()
-    assert not json_lines.is_log(f"{line}\n".encode())
+    assert formats.json_as_text(f"{line}\n".encode()) == f"{line}\n".encode()
+    assert not formats.is_json_log(f"{line}\n".encode())
 
 
 def test_a_first_line_without_end_is_a_log_all_the_same() -> None:
-    assert json_lines.is_log(b'{"log":"' + b"x" * 9000) and not json_lines.is_log(b'{"facts":"' + b"x" * 9000)
+    assert formats.is_json_log(b'{"log":"' + b"x" * 9000) and not formats.is_json_log(b'{"facts":"' + b"x" * 9000)
 
 
 @pytest.mark.parametrize("indent", [2, None], ids=["over lines", "on one line"])
@@ -90,9 +90,9 @@ def test_an_array_of_objects_as_gcloud_gives_it_out(tmp_path: Path, indent: int 
 
 def test_an_array_that_is_no_log_and_one_that_is_cut_off(tmp_path: Path) -> None:
     data = json.dumps([{"text": "Error: no", "label": 1}] * 3).encode()
-    assert not json_lines.is_array(data)
+    assert not formats.is_array(data)
     cut = json.dumps([{"message": OUT, "time": "2026-01-01T10:00:00"}] * 3)[:-9].encode()
-    assert json_lines.is_array(cut) and json_lines.array_as_text(cut).count(OUT.encode()) == 3
+    assert formats.is_array(cut) and formats.array_as_text(cut).count(OUT.encode()) == 3
 
 
 def test_what_torchrun_puts_before_an_object(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import judge_logs
+from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import recorded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.judge.expressions import hazard
+from distdoctor.judge.catalog import hazard
 from distdoctor.logs import launcher_exits
 from distdoctor.logs.launcher_exits import WORDINGS
 from distdoctor.logs.scanner import Known, Scanner, read

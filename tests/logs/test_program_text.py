@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs.program_text import is_cited, is_program
+from distdoctor.logs.quotations import is_cited, is_program
 from distdoctor.logs.scanner import Known
 from distdoctor.model.log_line import Line
 from tests.helpers.pace import yardsticks

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.logs import budget, reader, unpacker
+from distdoctor.judge.logs.findings import LogJudgement, judge_logs
 from distdoctor.logs.collect import Collector
 from distdoctor.logs.flight_recorder import BadDump, load
+from distdoctor.logs.reading import budget, reader
 from distdoctor.logs.scanner import MOST, Scanner
 from distdoctor.model.log_line import Line
 from tests.facts_builder import CHECKS
@@ -232,7 +232,7 @@ def test_xz_and_bzip2_stream_after_stream(tmp_path: Path, pack: Callable[[bytes]
 
 
 def test_xz_that_asks_for_more_memory_than_logs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacker, "MEMORY", 1 << 20)
+    monkeypatch.setattr(reader, "MEMORY", 1 << 20)
     (tmp_path / "x.log.xz").write_bytes(lzma.compress(f"{LINE}\n".encode(), preset=6))  # which looks 8 MiB back
     found = judged(tmp_path)
     assert found.verdict == "incomplete" and "emory" in found.notes[-1]

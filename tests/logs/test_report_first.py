@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs import report_first
+from distdoctor.logs.reading import formats
 from tests.logs.judging import judged, raised
 
 STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
@@ -57,11 +57,11 @@ def test_how_a_job_of_lsf_ended(tmp_path: Path, text: str, verdict: str) -> None
 def test_where_its_lines_stand(tmp_path: Path) -> None:
     assert judged(tmp_path, MEMORY + STEPS).findings[0].summary.startswith(f"{tmp_path}/part0.log, line 11, shows it")
     lines = (BAD + STEPS + GOOD + STEPS).encode()
-    text, numbers = report_first.in_order(lines)
+    text, numbers = formats.report_last(lines)
     assert [lines.split(b"\n")[number - 1] for number in numbers] == text.split(b"\n")[:-1]
     assert sorted(numbers) == [*range(1, lines.count(b"\n") + 1)]
 
 
 def test_a_report_of_which_the_end_is_lost() -> None:
     for text in (BAD[:300], BAD + "step 1", BAD.replace("Resource", "No resource")):
-        assert sorted(report_first.in_order(text.encode())[0].split()) == sorted(text.encode().split())
+        assert sorted(formats.report_last(text.encode())[0].split()) == sorted(text.encode().split())

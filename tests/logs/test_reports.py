@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.judge.log_findings import judge_logs
+from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
+from distdoctor.judge.logs.findings import LogJudgement
 from tests.logs.judging import CLOSED, judged_files, raised
 
 STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(30))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from distdoctor.judge.log_findings import judge_logs
+from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS

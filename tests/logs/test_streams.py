@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.log_findings import LogJudgement
+from distdoctor.judge.logs.findings import LogJudgement
 from tests.logs.judging import CLOSED, TABLE, judged_files, raised
 
 OUT = "".join(f"2026-01-02 10:00:{number:02} INFO: step {number} loss 2.{number}\n" for number in range(30))

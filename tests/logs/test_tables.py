@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs import tables
+from distdoctor.logs.reading import formats
 from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder
 from tests.logs.test_gathered import LINES, TRACE
 from tests.logs.test_reader import judged
@@ -78,4 +78,4 @@ def test_a_table_that_is_given_by_its_name_is_a_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("head", [b"", b"time,\rmessage\n1,2\n", b'time,"mess\0age\n', b"Traceback (most recent\n"])
 def test_what_is_no_table(head: bytes) -> None:
-    assert not tables.is_table(head) and tables.gathered(head) is None
+    assert not formats.is_table(head) and formats.gathered(head) is None

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import pytest
 
-from distdoctor.judge.expressions import hazard
+from distdoctor.judge.catalog import hazard
 from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS, judged
 from tests.logs.wordings import CAUSES, SYMPTOMS

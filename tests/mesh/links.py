@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 

@@ -10,7 +10,7 @@ LIMITED = """
 import asyncio, subprocess, time
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 TOKEN = "00" * TOKEN_BYTES
 async def main():
     listener = Listener(TOKEN, 2)

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, packed, unpacked
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES, Target, packed, unpacked
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import TOKEN_BYTES, Target
 from distdoctor.model.facts import MeshFacts
 from tests.helpers.namespaces import ROOT
 

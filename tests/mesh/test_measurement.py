@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from distdoctor.mesh import samples, throughput
-from distdoctor.mesh.listener import ASK, HELLO, REQUEST, Listener
+from distdoctor.mesh import link as mesh_link
+from distdoctor.mesh import measurement
+from distdoctor.mesh.listener import ASK, HELLO, REQUEST, TOKEN_BYTES, Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import SAMPLED_PORTS, LinkRate
 from tests.helpers.namespaces import lines_of
 from tests.mesh.links import TOKEN, pass_on, target
@@ -50,7 +50,7 @@ WHOLE = """
 import asyncio, subprocess
 from distdoctor.mesh.link import try_link
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 rule = "meta length 1490-1510 drop" if DROPPED else "accept"
 table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
 subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
@@ -73,7 +73,7 @@ LOSSY = """
 import asyncio, subprocess
 from distdoctor.mesh.link import PINGS, try_link
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
     port = await listener.start()
@@ -104,7 +104,7 @@ SOME = """
 import asyncio, subprocess, time
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 rules = {
     "one packet": "tcp flags syn numgen inc mod 1000 < 1 drop",
     "one connection": "tcp flags syn numgen inc mod 1000 < 1 add @of {{ tcp sport }} drop; tcp sport @of drop",
@@ -145,8 +145,8 @@ def test_a_lost_packet_is_not_waited_for_as_a_dead_path_is() -> None:
 DEAD = """
 import asyncio, subprocess
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.target import TOKEN_BYTES, Target
-from distdoctor.mesh.throughput import CutOff, measure_rate
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.measurement import CutOff, measure_rate
 from distdoctor.model.facts import LinkRate
 rule = "ct direction original ct bytes > 300000 drop" if DROPPED else "accept"
 table = f"table ip f {{ chain i {{ type filter hook {DROPPED or 'input'} priority 0; {rule}; }}; }}"
@@ -174,7 +174,7 @@ def test_a_connection_that_carries_nothing_more_is_dead_and_not_slow(dropped: st
 
 def test_who_takes_nothing_more_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped: its kernel has acknowledged what there was room for."""
-    monkeypatch.setattr(throughput, "TAKING_SECONDS", 0.5)
+    monkeypatch.setattr(measurement, "TAKING_SECONDS", 0.5)
 
     async def take_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(REQUEST)
@@ -185,7 +185,7 @@ def test_who_takes_nothing_more_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> 
     async def climb() -> None:
         server = await asyncio.start_server(take_nothing, "127.0.0.1", 0)
         there = target(2, server.sockets[0].getsockname()[1])
-        rate = await throughput.measure_rate(there, TOKEN, LinkRate(there.key, None), 0.3)
+        rate = await measurement.measure_rate(there, TOKEN, LinkRate(there.key, None), 0.3)
         server.close()
         assert rate.bytes_per_second
 
@@ -234,7 +234,7 @@ def test_a_connection_that_is_reset_after_some_bytes_worked_at_first(most: int) 
 
 
 def test_a_port_that_refuses_is_let_through() -> None:
-    assert asyncio.run(samples.let_through("127.0.0.1")) == SAMPLED_PORTS
+    assert asyncio.run(mesh_link.let_through("127.0.0.1")) == SAMPLED_PORTS
 
 
 def test_other_ports_are_tried_while_the_silent_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_other_ports_are_tried_while_the_silent_one_is_waited_for(monkeypatch: p
         begun.append(time.monotonic())
         return (2000,)
 
-    monkeypatch.setattr(samples, "let_through", let_through)
+    monkeypatch.setattr(mesh_link, "let_through", let_through)
     # A queue of accepted connections that is full drops SYNs, as a filter does.
     with socket.socket() as full, socket.socket() as fills, socket.socket() as fills_too:
         full.bind(("127.0.0.1", 0))

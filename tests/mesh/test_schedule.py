@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
+from distdoctor.mesh.measurement import ALL_PAIRS_UP_TO, rounds
 
 
 def timetable(count: int) -> list[list[int | None]]:

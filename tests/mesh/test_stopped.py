@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import pytest
 
+from distdoctor.mesh.listener import TOKEN_BYTES, Target
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import TOKEN_BYTES, Target
 from distdoctor.model.facts import Link, MeshFacts
 from tests.facts_builder import healthy, judged
 
@@ -31,7 +31,7 @@ asyncio.run(main())
 CLIMBER = """
 import asyncio, sys
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.target import Target
+from distdoctor.mesh.listener import Target
 targets = [Target(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
 targets += [Target(2, "host2 1 net:[2]", "127.0.0.1", int(port), ("gloo",)) for port in sys.argv[2:]]
 print("ready", flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.mesh.target import addresses_of
+from distdoctor.mesh.listener import addresses_of
 from distdoctor.model.facts import AddressChoice
 from tests.facts_builder import healthy, with_host
 

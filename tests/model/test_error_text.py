@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.model.error_text import one_line, shortened
+from distdoctor.model.text import one_line, shortened
 
 LONG = (
     "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:123] connectFullMesh failed "

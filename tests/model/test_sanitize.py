@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distdoctor.cli.check import told_flags
-from distdoctor.launch.flags import Flags
 from distdoctor.model.facts import RankFacts, RankStage, encode
-from distdoctor.model.sanitize import encodable, environment
-from distdoctor.probes.identity import variables
+from distdoctor.model.text import encodable, environment
+from distdoctor.plan.values import Flags
+from distdoctor.probes.host.identity import variables
 
 NO_UTF8 = b"a\xffb".decode(errors="surrogateescape")
 

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import account
+from distdoctor.probes.host import identity
 from tests.helpers.namespaces import ROOT, lines_of
 
 _SHOW = """
 import json, os
 from dataclasses import asdict
-from distdoctor.probes import account
+from distdoctor.probes.host import identity
 try:
     os.setgid(4711); os.setuid(4711)
 except OSError as err:
     raise SystemExit(f"nobody else to be here: {err}")
-print(json.dumps(asdict(account.probe({"HOME": "/root"}))))
+print(json.dumps(asdict(identity.probe_account({"HOME": "/root"}))))
 """
 
 
 def test_this_user_has_an_entry(tmp_path: Path) -> None:
-    found = account.probe({"HOME": str(tmp_path), "LOGNAME": "", "USER": "x"})
+    found = identity.probe_account({"HOME": str(tmp_path), "LOGNAME": "", "USER": "x"})
     assert (found.uid, found.named, found.home_error) == (os.getuid(), "USER", "")
 
 
@@ -61,27 +61,27 @@ def test_the_setting_of_logind(tmp_path: Path, files: dict[str, str], said: bool
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert account.probe({}, tmp_path).remove_ipc is said
+    assert identity.probe_account({}, tmp_path).remove_ipc is said
 
 
 def test_whether_systemd_runs_the_services(tmp_path: Path) -> None:
-    assert account.probe({}, tmp_path).systemd is False
+    assert identity.probe_account({}, tmp_path).systemd is False
     (tmp_path / "run/systemd/system").mkdir(parents=True)
-    assert account.probe({}, tmp_path).systemd is True
+    assert identity.probe_account({}, tmp_path).systemd is True
 
 
 def test_without_logind_nothing_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "etc/systemd").mkdir(parents=True)
     (tmp_path / "etc/systemd/logind.conf").write_text("RemoveIPC=yes\n")
-    assert account.probe({}, tmp_path).remove_ipc is None
+    assert identity.probe_account({}, tmp_path).remove_ipc is None
 
 
 _READ_ONLY = """
 import subprocess
-from distdoctor.probes import account
-before = account.probe({}).withheld
+from distdoctor.probes.host import identity
+before = identity.probe_account({}).withheld
 subprocess.run("mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts", shell=True, check=True)
-print(sorted({*account.probe({}).withheld} - {*before}))
+print(sorted({*identity.probe_account({}).withheld} - {*before}))
 """
 
 
@@ -91,9 +91,9 @@ def test_what_even_root_may_not_do_is_told(tmp_path: Path) -> None:
     status = tmp_path / "proc/self/status"
     for bounds, lacking in (("000001ffffffffff", ()), ("00000000a80425fb", ("CAP_NET_ADMIN", "CAP_SYS_ADMIN"))):
         status.write_text(f"Name:\tx\nCapEff:\t0000000000000000\nCapBnd:\t{bounds}\nCapAmb:\t0\n")
-        assert account.probe({}, tmp_path).withheld == lacking  # the latter are docker's own
+        assert identity.probe_account({}, tmp_path).withheld == lacking  # the latter are docker's own
     status.write_text("")
-    assert account.probe({}, tmp_path).withheld == ()
+    assert identity.probe_account({}, tmp_path).withheld == ()
 
 
 def test_a_file_that_is_mounted_read_only() -> None:
@@ -101,7 +101,7 @@ def test_a_file_that_is_mounted_read_only() -> None:
 
 
 def test_programs_that_are_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(account, "SYSTEM_FOLDERS", "")
+    monkeypatch.setattr(identity, "SYSTEM_FOLDERS", "")
     (tmp_path / "ip").write_text("")
     (tmp_path / "ip").chmod(0o755)
-    assert account.probe({"PATH": str(tmp_path)}).missing_programs == ("sysctl",)
+    assert identity.probe_account({"PATH": str(tmp_path)}).missing_programs == ("sysctl",)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes.acs import redirecting
+from distdoctor.probes.gpu.driver import redirecting_bridges
 
 AER = 0x0001
 
@@ -50,10 +50,10 @@ def gpu_below(root: Path, *bridges: bytes) -> Path:
     ],
 )
 def test_bridges_above_a_gpu(bridges: list[bytes], count: int | None, tmp_path: Path) -> None:
-    assert redirecting([gpu_below(tmp_path, *bridges)]) == count
+    assert redirecting_bridges([gpu_below(tmp_path, *bridges)]) == count
 
 
 def test_a_list_that_leads_in_a_circle_ends(tmp_path: Path) -> None:
     config = bytearray(space((AER, 0)))
     config[0x100:0x104] = (0x100 << 20 | AER).to_bytes(4, "little")
-    assert redirecting([gpu_below(tmp_path, bytes(config))]) == 0
+    assert redirecting_bridges([gpu_below(tmp_path, bytes(config))]) == 0

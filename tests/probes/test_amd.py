@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from distdoctor.model.facts import AmdFacts, Device, DriverFile
-from distdoctor.probes.amd import probe
+from distdoctor.probes.gpu.amd import probe
 
 PROCESSOR = "cpu_cores_count 64\nsimd_count 0\ndrm_render_minor 0\n"
 GPU = "cpu_cores_count 0\nsimd_count 880\nmem_banks_count 1\ndrm_render_minor {minor}\n"

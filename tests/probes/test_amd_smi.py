@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distdoctor.model.facts import AmdFacts, Device
-from distdoctor.probes import amd_smi
+from distdoctor.probes.gpu import amd
 
 BUS = ("0000:05:00.0", "0000:26:00.0")
 BY_KERNEL = AmdFacts(2, (), tuple(Device(n, bus_id=bus, memory=192 << 30) for n, bus in enumerate(BUS)))
@@ -56,7 +56,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def amd_smi_saying(install: Install, first: Any, second: Any) -> AmdFacts:
     install("amd-smi", f"case $1 in static) echo '{json.dumps(first)}';; metric) echo '{json.dumps(second)}';; esac")
-    return asyncio.run(amd_smi.told(BY_KERNEL))
+    return asyncio.run(amd.amd_smi_values(BY_KERNEL))
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
@@ -102,23 +102,23 @@ def test_a_defect_each(install: Install, changes: dict[str, Any], field: str, va
 )
 def test_what_is_none_of_its_answers(install: Install, script: str) -> None:
     install("amd-smi", script)
-    assert asyncio.run(amd_smi.told(BY_KERNEL)).cards == BY_KERNEL.cards
+    assert asyncio.run(amd.amd_smi_values(BY_KERNEL)).cards == BY_KERNEL.cards
 
 
 def test_a_warning_before_its_answer(install: Install) -> None:
     said = json.dumps([static(0), static(1)])
     install("amd-smi", f"echo 'WARNING: user is missing the render group'; echo '{said}'")
-    assert [card.name for card in asyncio.run(amd_smi.told(BY_KERNEL)).cards] == [MODEL, MODEL]
+    assert [card.name for card in asyncio.run(amd.amd_smi_values(BY_KERNEL)).cards] == [MODEL, MODEL]
 
 
 def test_the_older_command(install: Install) -> None:
     card = {"Card Series": "Instinct MI210", "PCI Bus": BUS[0].upper(), "VRAM Total Used Memory (B)": "297709568"}
     install("rocm-smi", f"echo '{json.dumps({'card0': card, 'system': {'Driver version': '6.7.0'}})}'")
-    facts = asyncio.run(amd_smi.told(BY_KERNEL))
+    facts = asyncio.run(amd.amd_smi_values(BY_KERNEL))
     assert (facts.source, facts.module) == ("rocm-smi", "6.7.0")
     assert (facts.cards[0].name, facts.cards[0].memory_used) == ("Instinct MI210", 297709568)
     assert facts.cards[1] == BY_KERNEL.cards[1]
 
 
 def test_neither_is_here(install: Install) -> None:
-    assert asyncio.run(amd_smi.told(BY_KERNEL)) == BY_KERNEL
+    assert asyncio.run(amd.amd_smi_values(BY_KERNEL)) == BY_KERNEL

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from distdoctor.model.facts import BuildLock, decode
-from distdoctor.probes import build_locks
+from distdoctor.probes.host import files
 from tests.helpers.namespaces import lines_of
 
 TORCH = importlib.util.find_spec("torch")
@@ -37,7 +37,7 @@ input()
 _OTHERS = f"""
 import json, os, subprocess, sys
 from dataclasses import asdict
-from distdoctor.probes import build_locks
+from distdoctor.probes.host import files
 subprocess.run(["mount", "-t", "tmpfs", "lab", "/mnt"], check=True)
 os.makedirs("/mnt/below/not/so/deep")
 def start(code):
@@ -46,7 +46,7 @@ def start(code):
     return one
 builder, inside = start({_BUILDER!r}), start({_INSIDE!r})
 shared, apart, gone = {{"XDG_CACHE_HOME": "/mnt/here"}}, {{"TORCH_EXTENSIONS_DIR": "/mnt/below"}}, "4194304"
-found = build_locks.find({{"self": shared, str(builder.pid): shared, str(inside.pid): apart, gone: shared}})
+found = files.find_build_locks({{"self": shared, str(builder.pid): shared, str(inside.pid): apart, gone: shared}})
 print(json.dumps([asdict(one) for one in found]))
 print(builder.pid, inside.pid)
 for one in (builder, inside):
@@ -62,7 +62,7 @@ def test_a_lock_is_held_as_long_as_its_build_lives(tmp_path: Path) -> None:
     # As torch/utils/file_baton.py does it.
     descriptor = os.open(tmp_path / "alive" / "lock", os.O_CREAT | os.O_EXCL)
     try:
-        locks = build_locks.find({"self": {"TORCH_EXTENSIONS_DIR": str(tmp_path)}})
+        locks = files.find_build_locks({"self": {"TORCH_EXTENSIONS_DIR": str(tmp_path)}})
     finally:
         os.close(descriptor)
     found = {Path(one.path).parent.name: one for one in locks}
@@ -74,7 +74,7 @@ def test_a_lock_in_the_home(tmp_path: Path) -> None:
     build = tmp_path / "torch_extensions" / "py311_cpu" / "fused"
     build.mkdir(parents=True)
     (build / "lock").touch()
-    (one,) = build_locks.find({"self": {"XDG_CACHE_HOME": str(tmp_path)}})
+    (one,) = files.find_build_locks({"self": {"XDG_CACHE_HOME": str(tmp_path)}})
     assert one.path == str(build / "lock")
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from distdoctor.model.facts import Contact
-from distdoctor.probes.connect import connect, open_socket, parse_extended_error
+from distdoctor.probes.network.tcp import connect, open_socket, parse_extended_error
 from tests.helpers.namespaces import lines_of
 from tests.helpers.servers import full_backlog, serving, unused_port
 
@@ -107,7 +107,7 @@ TCP_SECONDS = 1.0
 """Seconds after which Linux sends a SYN again (TCP_TIMEOUT_INIT in include/net/tcp.h)."""
 _LOST = """
 import asyncio, subprocess
-from distdoctor.probes.connect import connect
+from distdoctor.probes.network.tcp import connect
 table = "table ip f { chain i { type filter hook input priority 0; tcp flags syn numgen inc mod 1000 < 1 drop; }; }"
 subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
@@ -135,7 +135,7 @@ def test_a_lost_first_packet_costs_less_than_the_second_after_which_tcp_sends_it
 
 _OWN_FILTER = """
 import asyncio, subprocess
-from distdoctor.probes.connect import connect
+from distdoctor.probes.network.tcp import connect
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("ip link set lo up && ip link add d0 type bridge && ip addr add 10.9.0.1/24 dev d0 && ip link set d0 up")
 sh("iptables -A OUTPUT -p tcp -d 10.9.0.77 -j REJECT; iptables -A INPUT -p tcp -d 10.9.0.1 -j REJECT")
@@ -155,7 +155,7 @@ def test_who_rejected_it_is_known_without_its_rules() -> None:
 
 _IN_A_NAMESPACE = """
 import asyncio, subprocess, sys
-from distdoctor.probes.connect import connect
+from distdoctor.probes.network.tcp import connect
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("ip link set lo up && ip link add d0 type bridge && ip addr add 10.9.0.1/24 dev d0 && ip link set d0 up")
 sh("ip route add unreachable 10.8.0.0/24; ip route add prohibit 10.7.0.0/24; ip route add blackhole 10.6.0.0/24")

@@ -14,8 +14,8 @@ PIDFD_GETFD = 438
 ASKS = """
 import asyncio, sys
 from distdoctor.model.facts import Account
-from distdoctor.probes import descriptors
-found = asyncio.run(descriptors.probe({sys.argv[1]: sys.argv[2]}, Account()))
+from distdoctor.probes.host import files
+found = asyncio.run(files.probe_descriptors({sys.argv[1]: sys.argv[2]}, Account()))
 print(found.allocator, repr(found.descriptors))
 """
 

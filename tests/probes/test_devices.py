@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes.devices import count_cpus, count_gpus
+from distdoctor.probes.gpu.devices import count_cpus, count_gpus
 from tests.probes.test_amd import lay_out
 
 

@@ -8,7 +8,7 @@ from tests.helpers.namespaces import lines_of
 
 CODE = """
 import subprocess
-from distdoctor.probes.firewall import firewall
+from distdoctor.probes.network.firewall import firewall
 subprocess.run(RULES, shell=True, check=True)
 found = firewall(29500, (32768, 60999))
 print(len(found.shut), *found.open_ports)
@@ -40,7 +40,7 @@ DENIED = """
 import subprocess, sys
 rules = "add table inet f; add chain inet f i { type filter hook input priority 0; policy drop; }"
 subprocess.run(["nft", rules], check=True)
-code = "from distdoctor.probes.firewall import firewall; f = firewall(29500); print(f.readable, f.why_not)"
+code = "from distdoctor.probes.network.firewall import firewall; f = firewall(29500); print(f.readable, f.why_not)"
 without = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
 print(subprocess.run([*without, sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
 """
@@ -53,7 +53,7 @@ def test_a_root_that_may_not_read_them_has_not_seen_that_there_are_none() -> Non
 
 WHO = """
 import subprocess
-from distdoctor.probes.firewall import firewall
+from distdoctor.probes.network.firewall import firewall
 subprocess.run(RULES, shell=True, check=True)
 for one in firewall(29500, (32768, 60999), "eth0").passages:
     if ":" not in one.first and one.way == WAY: print(one.port, one.first, one.last)
@@ -150,8 +150,8 @@ def test_to_whom_it_lets_out_for_certain(rules: str, told: list[str]) -> None:
 
 MANY = """
 import subprocess, time
-from distdoctor.probes import firewall as probe
-from distdoctor.probes.firewall import firewall
+from distdoctor.probes.network import firewall as probe
+from distdoctor.probes.network.firewall import firewall
 from tests.helpers.pace import yardstick
 if LONG: probe.ASKING_SECONDS *= 10  # a slow processor may take its time
 run = lambda words: subprocess.run(["nft", words], check=True)
@@ -189,7 +189,7 @@ DOCKER = """
 """
 SENT = """
 import subprocess
-from distdoctor.probes.firewall import firewall
+from distdoctor.probes.network.firewall import firewall
 for rule in RULES.strip().splitlines():
     subprocess.run(["iptables-nft", "-t", "nat", *rule.split()], check=True)
 found = firewall(29500)

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from distdoctor.probes import asker, folders
-from distdoctor.probes.look_up import ASKER, Reply
+from distdoctor.probes import resolver_worker
+from distdoctor.probes.host import files
+from distdoctor.probes.resolver import ASKER, Reply
 from tests.helpers.namespaces import lines_of
 
 _SHOW = """
 import asyncio, json, os, subprocess
 from dataclasses import asdict
-from distdoctor.probes import folders
-from distdoctor.probes.look_up import ASKER
+from distdoctor.probes.host import files
+from distdoctor.probes.resolver import ASKER
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("mount -t tmpfs -o size=64k,nr_inodes=100 lab /mnt; mkdir /mnt/full /mnt/none /mnt/closed")
 sh("mount -t tmpfs -o size=64k lab /mnt/full; head -c 1m /dev/zero > /mnt/full/fill 2>/dev/null || true")
@@ -27,7 +28,7 @@ sh("mount -t tmpfs -o nr_inodes=1 lab /mnt/none; mount -t tmpfs -o ro,noexec lab
 env = {"HOME": "/mnt/full", "HF_HOME": "/mnt/none", "TORCH_HOME": "/mnt/closed", "TMPDIR": "/mnt",
        "TRITON_CACHE_DIR": "/mnt/full/../full", "XDG_CACHE_HOME": "/mnt/not-there"}
 os.chdir("/mnt")
-found = asyncio.run(folders.probe(env))
+found = asyncio.run(files.probe_folders(env))
 print(json.dumps([asdict(one) for one in found]))
 print(json.dumps(sorted(os.listdir("/mnt") + os.listdir("/mnt/full"))))
 ASKER.stop()
@@ -48,15 +49,15 @@ def test_full_disks_are_told_by_what_a_write_ends_with() -> None:
 
 _STUCK = """
 import asyncio, json, os, subprocess
-from distdoctor.probes import build_locks, folders
-from distdoctor.probes.look_up import ASKER
+from distdoctor.probes.host import files, files
+from distdoctor.probes.resolver import ASKER
 server = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
 subprocess.run(["mount", "-t", "fuse", "-o", options, "stuck", "/mnt"], pass_fds=[server], check=True)
-folders.SECONDS = build_locks.SECONDS = 0.3
+files.FOLDER_SECONDS = files.SECONDS = 0.3
 env = {"HF_HOME": "/mnt/hub", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/mnt/cache"}
-found = asyncio.run(folders.probe(env))
-locks = asyncio.run(build_locks.probe({"self": env}))
+found = asyncio.run(files.probe_folders(env))
+locks = asyncio.run(files.probe_build_locks({"self": env}))
 print(json.dumps({one.use: one.error for one in found}))
 print(locks, flush=True)
 ASKER.stop()
@@ -65,12 +66,12 @@ ASKER.stop()
 
 _DEAD = """
 import os, subprocess
-from distdoctor.probes import asker
+from distdoctor.probes import resolver_worker
 server = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
 subprocess.run(["mount", "-t", "fuse", "-o", options, "dead", "/mnt"], pass_fds=[server], check=True)
 os.close(server)
-print(asker.folder("/mnt")[0], asker.folder("/mnt/hub")[0])
+print(resolver_worker.folder("/mnt")[0], resolver_worker.folder("/mnt/hub")[0])
 """
 
 
@@ -107,9 +108,12 @@ def test_what_keeps_a_folder_from_being_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cleared, file, hub = (str(tmp_path / name) for name in ("link", "file", "new/hub"))
     for path in (cleared, f"{cleared}/hub"):
-        assert asker.folder(path)[0] == "EEXIST" and asker.folder(path)[4:] == [cleared, "/scratch/cleared"]
-    assert (asker.folder(file)[0], asker.folder(f"{file}/hub")[0]) == ("EEXIST", "ENOTDIR")
-    assert (asker.folder(hub)[0], asker.folder(hub)[4:]) == ("", [str(tmp_path), ""])
+        assert resolver_worker.folder(path)[0] == "EEXIST" and resolver_worker.folder(path)[4:] == [
+            cleared,
+            "/scratch/cleared",
+        ]
+    assert (resolver_worker.folder(file)[0], resolver_worker.folder(f"{file}/hub")[0]) == ("EEXIST", "ENOTDIR")
+    assert (resolver_worker.folder(hub)[0], resolver_worker.folder(hub)[4:]) == ("", [str(tmp_path), ""])
     assert not (tmp_path / "new").exists()
     for path, error in ((cleared, FileExistsError), (file, FileExistsError), (f"{file}/hub", NotADirectoryError)):
         with pytest.raises(error):
@@ -120,8 +124,8 @@ def test_a_cache_below_the_home_is_told_where_it_is_a_link(tmp_path: Path) -> No
     (tmp_path / ".triton").mkdir()
     (tmp_path / ".cache").symlink_to(tmp_path / "gone")
     env = {"HOME": str(tmp_path), "TMPDIR": "/tmp"}
-    assert [use for use, _ in folders.named(env)] == ["TMPDIR", "HOME", "HOME/.cache", "."]
-    assert "HOME/.cache" not in [use for use, _ in folders.named({**env, "XDG_CACHE_HOME": "/x"})]
+    assert [use for use, _ in files.named_folders(env)] == ["TMPDIR", "HOME", "HOME/.cache", "."]
+    assert "HOME/.cache" not in [use for use, _ in files.named_folders({**env, "XDG_CACHE_HOME": "/x"})]
 
 
 def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,11 +145,11 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
         folder.mkdir()
     env = {"HOME": str(home), "TMPDIR": str(tmp_path)}
     try:
-        assert not any(one.lock_error for one in asyncio.run(folders.probe(env))) and asked == []
+        assert not any(one.lock_error for one in asyncio.run(files.probe_folders(env))) and asked == []
         (home / ".cache/huggingface").mkdir(parents=True)
-        assert {one.use for one in asyncio.run(folders.probe(env)) if one.lock_error} == {"HOME"}
+        assert {one.use for one in asyncio.run(files.probe_folders(env)) if one.lock_error} == {"HOME"}
         env |= {"HF_HOME": str(hub / "not-there"), "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-        found = {one.use for one in asyncio.run(folders.probe(env)) if one.lock_error}
+        found = {one.use for one in asyncio.run(files.probe_folders(env)) if one.lock_error}
         assert found == {"HF_HOME", "TORCHINDUCTOR_CACHE_DIR"}
         assert sorted(asked) == sorted(map(str, (home, hub, cache)))  # they are asked side by side
         env = {
@@ -154,7 +158,7 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
             "VLLM_CACHE_ROOT": str(hub),
             "TMPDIR": "/tmp",
         }
-        errors = {one.use: one.lock_error for one in asyncio.run(folders.probe(env)) if one.lock_error}
+        errors = {one.use: one.lock_error for one in asyncio.run(files.probe_folders(env)) if one.lock_error}
         assert errors == {"HF_DATASETS_CACHE": "timeout", "HF_HUB_CACHE": "ENOLCK"}
     finally:
         ASKER.stop()
@@ -162,11 +166,11 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
 
 def test_what_torch_compile_keeps_is_told_where_it_is_another_users(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = {"/scratch/torchinductor_ann_b", "/tmp/torchinductor_ann"}
-    monkeypatch.setattr(folders, "_closed", lambda path: path in closed)
-    assert ("TMPDIR/torchinductor_ann", "/tmp/torchinductor_ann") in folders.named({"USER": "ann"})
+    monkeypatch.setattr(files, "_closed", lambda path: path in closed)
+    assert ("TMPDIR/torchinductor_ann", "/tmp/torchinductor_ann") in files.named_folders({"USER": "ann"})
     odd = {"LOGNAME": "ann:b", "USER": "ann", "TMPDIR": "/scratch"}
-    assert ("TMPDIR/torchinductor_ann_b", "/scratch/torchinductor_ann_b") in folders.named(odd)
+    assert ("TMPDIR/torchinductor_ann_b", "/scratch/torchinductor_ann_b") in files.named_folders(odd)
     for env in ({"USER": "bob"}, {"USER": "ann", "TORCHINDUCTOR_CACHE_DIR": "/x"}):
-        assert not any(use.startswith("TMPDIR/") for use, _ in folders.named(env))
+        assert not any(use.startswith("TMPDIR/") for use, _ in files.named_folders(env))
     closed.add("/tmp")  # Python takes another folder then
-    assert not any(use.startswith("TMPDIR/") for use, _ in folders.named({"USER": "ann"}))
+    assert not any(use.startswith("TMPDIR/") for use, _ in files.named_folders({"USER": "ann"}))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import NOT_ASKED, DriverFacts, DriverFile
-from distdoctor.probes import gpu_driver, nvidia_smi
+from distdoctor.probes.gpu import driver
 from tests.helpers.standin_nvml import asked, compile_into, lay_out
 
 Node = Callable[..., DriverFacts]
@@ -29,7 +29,7 @@ def node(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node
 
 
 def test_no_sign_of_a_driver(tmp_path: Path) -> None:
-    assert asyncio.run(gpu_driver.probe(tmp_path)) is None
+    assert asyncio.run(driver.probe_driver(tmp_path)) is None
 
 
 def test_a_healthy_node_of_eight(node: Node) -> None:
@@ -127,7 +127,7 @@ def test_a_library_that_crashes(node: Node) -> None:
 
 
 def test_a_driver_that_never_answers(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_driver, "SECONDS", 1)
+    monkeypatch.setattr(driver, "DRIVER_SECONDS", 1)
     facts = node("hang 1\n")
     assert "within 1 s" in facts.error or "signal 14" in facts.error
     assert facts.module == "550.54.15"
@@ -143,7 +143,7 @@ def test_gpus_without_a_driver(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia/version").unlink()
     for path in (tmp_path / "dev").iterdir():
         path.unlink()
-    facts = asyncio.run(gpu_driver.probe(tmp_path))
+    facts = asyncio.run(driver.probe_driver(tmp_path))
     assert facts is not None
     assert (facts.on_bus, facts.module, facts.files, facts.source) == (2, None, (), "")
 
@@ -152,7 +152,7 @@ def test_the_open_module_says_its_version_in_other_words(tmp_path: Path) -> None
     lay_out(tmp_path, 1)
     line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@U16)\n"
     (tmp_path / "proc/driver/nvidia/version").write_text(line)
-    assert gpu_driver.module_version(tmp_path) == "570.86.15"
+    assert driver.module_version(tmp_path) == "570.86.15"
 
 
 AGGREGATE = "<aggregate><sram_threshold_exceeded>Yes</sram_threshold_exceeded></aggregate>"
@@ -163,7 +163,7 @@ class TestCommand:
     """nvidia-smi -q -x, where there is no nvidia-ml-py."""
 
     def test_healthy(self) -> None:
-        version, cuda, devices = nvidia_smi.read((SAMPLES / "healthy.xml").read_text())
+        version, cuda, devices = driver.read_nvidia_smi((SAMPLES / "healthy.xml").read_text())
         assert (version, cuda, len(devices)) == ("555.42.06", "12.5", 1)
         one = devices[0]
         assert (one.name, one.uuid[:12], one.bus_id) == ("NVIDIA L4", "GPU-c5533cd4", "00000000:01:00.0")
@@ -197,7 +197,7 @@ class TestCommand:
     def test_defects(self, was: str, now: str, field: str, value: object) -> None:
         text = (SAMPLES / "healthy.xml").read_text()
         assert was in text
-        (one,) = nvidia_smi.read(text.replace(was, now, 1))[2]
+        (one,) = driver.read_nvidia_smi(text.replace(was, now, 1))[2]
         assert getattr(one, field) == value
 
     def test_who_only_draws_is_not_among_those_who_compute(self) -> None:
@@ -209,18 +209,20 @@ class TestCommand:
         text = (SAMPLES / "healthy.xml").read_text()
         listed = "".join(map(process, (1, 2, 3, 4), ("G", "C", "C+G", "M+C")))
         start, end = text.index("<processes"), text.index("</gpu>")
-        (one,) = nvidia_smi.read(f"{text[:start]}<processes>{listed}</processes>{text[end:]}")[2]
+        (one,) = driver.read_nvidia_smi(f"{text[:start]}<processes>{listed}</processes>{text[end:]}")[2]
         assert [(process.pid, process.name) for process in one.processes] == [(2, "p2"), (3, "p3"), (4, "p4")]
         assert one.memory_drawn == 100 << 20
 
     def test_warnings_around_the_xml_are_passed_over(self) -> None:
         text = (SAMPLES / "healthy.xml").read_text()
-        assert nvidia_smi.read(f"{text}\nWARNING: infoROM is corrupted at gpu 0000:10:00.0\n") == nvidia_smi.read(text)
+        assert driver.read_nvidia_smi(
+            f"{text}\nWARNING: infoROM is corrupted at gpu 0000:10:00.0\n"
+        ) == driver.read_nvidia_smi(text)
 
     @pytest.mark.parametrize("text", ["", "Failed to initialize NVML", "<a", "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"])
     def test_what_is_none_of_its_xml(self, text: str) -> None:
-        with pytest.raises(nvidia_smi.BadOutput):
-            nvidia_smi.read(text)
+        with pytest.raises(driver.BadOutput):
+            driver.read_nvidia_smi(text)
 
     def test_it_is_asked_where_the_library_is_not_to_be_had(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +232,7 @@ class TestCommand:
         command.write_text(f"#!/bin/sh\ncat {SAMPLES}/healthy.xml\n")
         command.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        facts = asyncio.run(gpu_driver.probe(tmp_path))
+        facts = asyncio.run(driver.probe_driver(tmp_path))
         assert facts is not None
         assert (facts.source, facts.error, facts.cuda, len(facts.devices)) == ("nvidia-smi", "", "12.5", 1)
 
@@ -239,18 +241,18 @@ def test_the_channels_of_an_nvlink_domain(tmp_path: Path) -> None:
     lay_out(tmp_path, 1)
     (tmp_path / "dev/nvidia-caps-imex-channels").mkdir()
     (tmp_path / "dev/nvidia-caps-imex-channels/channel0").touch()
-    facts = asyncio.run(gpu_driver.probe(tmp_path))
+    facts = asyncio.run(driver.probe_driver(tmp_path))
     assert facts is not None and facts.imex_channels == 1
 
 
 def test_how_the_iommu_treats_the_gpus(tmp_path: Path) -> None:
     lay_out(tmp_path, 3)
-    assert gpu_driver.iommu(tmp_path) == ()
+    assert driver.iommu(tmp_path) == ()
     for number, kind in enumerate(("DMA-FQ", "identity", "DMA-FQ")):
         group = tmp_path / f"sys/bus/pci/devices/0000:{0x10 + number:02x}:00.0/iommu_group"
         group.mkdir()
         (group / "type").write_text(f"{kind}\n")
-    assert gpu_driver.iommu(tmp_path) == ("DMA-FQ", "identity")
+    assert driver.iommu(tmp_path) == ("DMA-FQ", "identity")
 
 
 @pytest.mark.parametrize(
@@ -261,4 +263,4 @@ def test_whether_adapters_are_given_the_memory_of_gpus(
 ) -> None:
     for name in modules:
         (tmp_path / "sys/module" / name).mkdir(parents=True)
-    assert gpu_driver.peermem(tmp_path) is loaded
+    assert driver.peermem(tmp_path) is loaded

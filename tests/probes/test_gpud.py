@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import GpudState
-from distdoctor.probes.gpud import probe
+from distdoctor.probes.gpu.driver import probe_gpud
 from tests.helpers.servers import unused_port
 
 REASON = "XID 94 (Contained memory error) detected on GPU PCI:0000:9b:00"
@@ -70,13 +70,13 @@ def answering(folder: Path, text: str) -> Iterator[int]:
 
 def test_what_is_wrong_with_gpus_is_told(tmp_path: Path) -> None:
     with answering(tmp_path, json.dumps(STATES)) as port:
-        assert probe(port) == (GpudState("error-xid", "Unhealthy", REASON, ("REBOOT_SYSTEM",)),)
+        assert probe_gpud(port) == (GpudState("error-xid", "Unhealthy", REASON, ("REBOOT_SYSTEM",)),)
 
 
 def test_what_is_none_of_its_answers(tmp_path: Path) -> None:
     with answering(tmp_path, '{"code": 1}') as port:
-        assert probe(port) is None
+        assert probe_gpud(port) is None
 
 
 def test_nobody_answers() -> None:
-    assert probe(unused_port()) is None
+    assert probe_gpud(unused_port()) is None

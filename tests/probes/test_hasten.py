@@ -7,14 +7,14 @@ import socket
 
 import pytest
 
-from distdoctor.probes.hasten import MOST, hasten
+from distdoctor.probes.network.tcp import MOST, hasten
 from tests.helpers.namespaces import lines_of
 
 _LOSS = """
 import asyncio, subprocess, time
-from distdoctor.probes.connect import open_socket
-from distdoctor.probes.hasten import hasten
-from distdoctor.probes.readiness import received
+from distdoctor.probes.network.tcp import open_socket
+from distdoctor.probes.network.tcp import hasten
+from distdoctor.probes.network.tcp import received
 rule = "meta length < 100 tcp flags & (syn | fin | psh) == psh numgen inc mod 10 == 3 drop"
 table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
 async def answer(reader, writer):
@@ -86,8 +86,8 @@ def test_a_process_that_is_late_with_its_answer_is_not_asked_again() -> None:
 
 _SILENT = """
 import asyncio, subprocess
-from distdoctor.probes.connect import open_socket
-from distdoctor.probes.hasten import hasten
+from distdoctor.probes.network.tcp import open_socket
+from distdoctor.probes.network.tcp import hasten
 table = "table ip f { chain i { type filter hook input priority 0; tcp dport 4000 drop; }; }"
 async def main(size):
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 4000)

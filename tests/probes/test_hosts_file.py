@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import HostsLine
-from distdoctor.probes.names import closed, hosts_lines, name_in_hosts
+from distdoctor.probes.network.names import closed, hosts_lines, name_in_hosts
 
 HOSTS = """\
 127.0.0.1\tlocalhost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.probes.identity import variables
+from distdoctor.probes.host.identity import variables
 
 
 def test_only_the_names_that_are_known_are_kept() -> None:

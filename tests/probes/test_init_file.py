@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes.init_file import filesystem, lock_error, probe
+from distdoctor.probes.host.files import filesystem, lock_error, probe_init_file
 
 
 @pytest.mark.parametrize("method", [None, "", "env://", "tcp://host:1"])
 def test_other_methods_have_no_file(method: str | None) -> None:
-    assert probe(method) is None
+    assert probe_init_file(method) is None
 
 
 def test_a_file_not_there_yet(tmp_path: Path) -> None:
-    found = probe(f"file://{tmp_path}/store")
+    found = probe_init_file(f"file://{tmp_path}/store")
     assert found is not None
     assert (found.path, found.exists, found.folder_exists, found.writable) == (f"{tmp_path}/store", False, True, True)
     assert (found.size, found.inode, found.device) == (0, None, tmp_path.stat().st_dev)
@@ -27,14 +27,14 @@ def test_one_of_an_earlier_run(tmp_path: Path) -> None:
     path = tmp_path / "store"
     path.write_bytes(b"12345")
     os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
-    found = probe(f"file://{path}")
+    found = probe_init_file(f"file://{path}")
     assert found is not None
     assert (found.exists, found.size, found.inode) == (True, 5, path.stat().st_ino)
     assert 3599 < found.age < 3700
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    found = probe(f"file://{tmp_path}/none/store")
+    found = probe_init_file(f"file://{tmp_path}/none/store")
     assert found is not None and (found.exists, found.folder_exists, found.writable) == (False, False, False)
 
 
@@ -42,12 +42,12 @@ def test_no_folder(tmp_path: Path) -> None:
 def test_the_path_is_read_as_torch_reads_it(tmp_path: Path, name: str) -> None:
     """torch takes the URL's path as it is."""
     (tmp_path / name).touch()
-    found = probe(f"file://{tmp_path}/{name}")
+    found = probe_init_file(f"file://{tmp_path}/{name}")
     assert found is not None and found.exists
 
 
 def test_a_query_is_no_part_of_the_path(tmp_path: Path) -> None:
-    found = probe(f"file://{tmp_path}/store?rank=0&world_size=2")
+    found = probe_init_file(f"file://{tmp_path}/store?rank=0&world_size=2")
     assert found is not None and found.path == f"{tmp_path}/store"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from distdoctor.probes.interception import intercepted
+from distdoctor.probes.network.ports import intercepted
 from tests.helpers.namespaces import lines_of
 
 REDIRECTED = """
 import asyncio, socket, subprocess
-from distdoctor.probes.interception import intercepted
+from distdoctor.probes.network.ports import intercepted
 subprocess.run("ip link set lo up && ip link add dummy0 type veth peer name far0 && ip link set far0 up && "
     "ip address add 10.9.9.1/24 dev dummy0 && "
     "ip link set dummy0 up && nft -f -", shell=True, check=True, text=True, input=RULES)

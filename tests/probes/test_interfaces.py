@@ -10,7 +10,7 @@ from tests.helpers.sandbox import forbid
 
 _CODE = """
 import subprocess
-from distdoctor.probes.interfaces import interfaces
+from distdoctor.probes.network.interfaces import interfaces
 pair = "link add eth0 type veth peer name eth1"
 for line in (pair, "link set eth0 up", "link set eth1 up", "link add eth2 type bridge"):
     subprocess.run(["ip", *line.split()], check=True)
@@ -27,7 +27,7 @@ def test_the_speed_that_was_agreed_upon() -> None:
 
 _PORTS = """
 import subprocess
-from distdoctor.probes.interfaces import interfaces
+from distdoctor.probes.network.interfaces import interfaces
 for line in ("add eth0 type veth peer name eth1", "add br0 type bridge", "set eth0 master br0",
              "add mv0 link eth1 type macvlan"):
     subprocess.run(["ip", "link", *line.split()], check=True)
@@ -42,7 +42,7 @@ def test_the_bridge_that_a_card_is_a_port_of() -> None:
 
 
 _HIDDEN = """
-from distdoctor.probes import interfaces
+from distdoctor.probes.network import interfaces
 before = interfaces.interfaces()
 assert interfaces.hidden() == ""
 {forbid}
@@ -66,7 +66,7 @@ def test_interfaces_that_a_sandbox_hides_are_seen_one_by_one() -> None:
 
 _WITHOUT_ARP = """
 import subprocess
-from distdoctor.probes.interfaces import interfaces
+from distdoctor.probes.network.interfaces import interfaces
 for line in ("link add eth0 type veth peer name eth1", "link set eth1 arp off"):
     subprocess.run(["ip", *line.split()], check=True)
 open("/proc/sys/net/ipv4/conf/eth0/arp_ignore", "w").write("8")
@@ -84,7 +84,7 @@ def test_a_card_that_does_not_answer_who_has_its_address() -> None:
 
 _WITHOUT_PORTS = """
 import subprocess
-from distdoctor.probes.interfaces import interfaces, route
+from distdoctor.probes.network.interfaces import interfaces, route
 for line in ("link set lo up", "link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up",
              "address add 10.77.0.11/24 dev eth0"):
     subprocess.run(["ip", *line.split()], check=True)
@@ -102,7 +102,7 @@ def test_without_a_port_left_the_route_is_not_known() -> None:
 
 _REFUSED = """
 import subprocess, time
-from distdoctor.probes.interfaces import interfaces
+from distdoctor.probes.network.interfaces import interfaces
 subprocess.run('''set -e
 ip link add v0 type veth peer name v1
 for i in v0 v1; do echo 1 > /proc/sys/net/ipv6/conf/$i/accept_dad; ip link set $i up; done
@@ -120,7 +120,7 @@ def test_an_ipv6_address_for_which_another_host_answered_is_told() -> None:
 
 _LABEL = """
 import subprocess
-from distdoctor.probes.interfaces import interfaces, reachable_address
+from distdoctor.probes.network.interfaces import interfaces, reachable_address
 for line in ("link add eth0 type veth peer name x0", "link set eth0 up", "link set x0 up",
              "address add 10.77.0.11/24 dev eth0 label eth0:0", "route add default via 10.77.0.1 dev eth0"):
     subprocess.run(["ip", *line.split()], check=True)

@@ -8,14 +8,14 @@ import struct
 
 import pytest
 
-from distdoctor.probes import ipsec
+from distdoctor.probes.network import routing
 from tests.helpers.namespaces import lines_of
 from tests.helpers.pace import yardsticks
 
 PROGRAM = """
 import json, subprocess
 from distdoctor.model.facts import encode
-from distdoctor.probes import ipsec
+from distdoctor.probes.network import routing
 subprocess.run('''set -e
 ip xfrm policy add src 10.77.0.11/32 dst 10.77.0.10/32 dir out tmpl src 10.77.0.11 dst 10.77.0.10 proto esp
 ip xfrm policy add src 10.77.0.0/24 dst 10.77.0.11/32 proto tcp sport 29500 dir in action block priority 7
@@ -23,7 +23,7 @@ ip xfrm policy add src 10.77.0.0/24 dst 10.77.0.11/32 proto udp dir in action bl
 ip xfrm policy add src 10.77.0.0/24 dst 10.77.0.11/32 dir fwd action block
 ip xfrm policy add src fd77::/64 dst ::/0 dir in tmpl proto esp mode tunnel level use priority 3
 ''', shell=True, check=True)
-for one in ipsec.policies(): print(encode(one).decode())
+for one in routing.ipsec_policies(): print(encode(one).decode())
 """
 
 
@@ -40,7 +40,7 @@ def test_policies_for_tcp_of_this_host_are_told_in_the_order_of_the_kernel() -> 
 OTHERS = """
 import json, subprocess
 from distdoctor.model.facts import encode
-from distdoctor.probes import ipsec
+from distdoctor.probes.network import routing
 subprocess.run('''set -e
 ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block mark 0xe00 mask 0xf00
 ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out tmpl src 1.2.3.4 dst 4.3.2.1 proto esp mode tunnel if_id 42
@@ -48,7 +48,7 @@ ip xfrm policy add src 10.77.0.0/24 dst 10.77.0.0/24 dir out priority 9
 ip xfrm policy add src 10.0.0.0/8 dst 10.0.0.0/8 dir out action block priority 9
 ip xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block priority 9
 ''', shell=True, check=True)
-for one in ipsec.policies(): print(encode(one).decode())
+for one in routing.ipsec_policies(): print(encode(one).decode())
 """
 
 
@@ -90,9 +90,9 @@ def test_whether_a_policy_has_the_association_that_it_asks_for(
     template = struct.pack("=16sIB27xB15x", end, 0, esp, mode)
     policy = selector + bytes(96) + struct.pack("=IIBB6x", 0, 0, 1, 0) + struct.pack("=HH", 68, 5) + template
     state = selector + struct.pack("=16sIB", socket.inet_aton(to).ljust(16, b"\0"), number, esp)
-    told = {ipsec._GETPOLICY: policy, ipsec._GETSA: state}
-    monkeypatch.setattr(ipsec, "dump", lambda request, answer, family: [told[request]])
-    (found,) = ipsec.policies()
+    told = {routing._GETPOLICY: policy, routing._GETSA: state}
+    monkeypatch.setattr(routing, "dump", lambda request, answer, family: [told[request]])
+    (found,) = routing.ipsec_policies()
     assert found.lacks == lacks and found.target.endswith(f"/{length}")
 
 
@@ -103,16 +103,16 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     template = struct.pack("=HH", 68, 5) + struct.pack("=16sIB43x", bytes(16), 0, socket.IPPROTO_ESP)
     policy = selector + bytes(96) + struct.pack("=IIBB6x", 0, 0, 1, 0) + template
     states = [selector + struct.pack("=16sIB", struct.pack("=I12x", one), 1, 51) for one in range(6000)]
-    told = {ipsec._GETPOLICY: [policy] * 6000, ipsec._GETSA: states}
-    monkeypatch.setattr(ipsec, "dump", lambda request, answer, family: told[request])
+    told = {routing._GETPOLICY: [policy] * 6000, routing._GETSA: states}
+    monkeypatch.setattr(routing, "dump", lambda request, answer, family: told[request])
 
 
 @pytest.mark.usefixtures("gateway")
 def test_a_gateways_policies_and_associations_are_left_alone() -> None:
-    assert ipsec.policies() == ()
+    assert routing.ipsec_policies() == ()
 
 
 @pytest.mark.perf
 @pytest.mark.usefixtures("gateway")
 def test_a_gateways_policies_and_associations_take_no_long_time() -> None:
-    assert yardsticks(ipsec.policies) < 8
+    assert yardsticks(routing.ipsec_policies) < 8

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import kernel_log
+from distdoctor.probes.host import processes
 from tests.helpers.namespaces import ROOT
 
 TEXT = """<4>[  100.000000] nf_conntrack: nf_conntrack: table full, dropping packet
@@ -25,7 +25,7 @@ TEXT = """<4>[  100.000000] nf_conntrack: nf_conntrack: table full, dropping pac
 
 
 def test_what_was_written_and_when() -> None:
-    records = list(kernel_log.records(TEXT, 1010.0, 5000.0))
+    records = list(processes.kernel_records(TEXT, 1010.0, 5000.0))
     assert [text.split()[0] for _, text in records] == ["nf_conntrack:", "lan:", "nf_conntrack:", "Out", "nfs:", "nfs:"]
     assert [at for at, _ in records] == [4090.0, 4990.5, 4991.0, 4992.0, 4993.0, 4994.0]
 
@@ -45,7 +45,7 @@ REFUSED = "int klogctl(int type, char *text, int size) { return -1; }"
 def test_it_is_read_where_the_kernel_gives_it(stub: str, found: list[str] | None, tmp_path: Path) -> None:
     (tmp_path / "stub.c").write_text(stub)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "stub.so", tmp_path / "stub.c"], check=True)
-    program = "from distdoctor.probes.kernel_log import read; import json; print(json.dumps(read()))"
+    program = "from distdoctor.probes.host.processes import read_kernel_log; import json; print(json.dumps(read_kernel_log()))"
     env = {**os.environ, "LD_PRELOAD": str(tmp_path / "stub.so")}
     run = subprocess.run([sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     records = json.loads(run.stdout)

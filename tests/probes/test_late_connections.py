@@ -10,7 +10,7 @@ from tests.helpers.namespaces import lines_of
 
 SCRIPT = """
 import dataclasses, json, os, socket, subprocess
-from distdoctor.probes.late_connections import late_connections
+from distdoctor.probes.network.tcp import late_connections
 subprocess.run("ip link set lo up", shell=True, check=True)
 server = socket.create_server((ADDRESS, 0), family=socket.AF_INET6 if ":" in ADDRESS else socket.AF_INET)
 rules = "table inet f { chain i { type filter hook input priority 0;\\n%s\\n}\\n}" % RULES

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from distdoctor.model.facts import encode
-from distdoctor.probes import leftovers
+from distdoctor.probes.host import processes
 from tests.helpers.namespaces import lines_of
 from tests.helpers.servers import unused_port
 
@@ -47,15 +47,17 @@ def test_an_orphaned_rank_is_found_with_its_port() -> None:
     port = unused_port()
     with orphan(port) as pid:
         deadline = time.monotonic() + 10
-        while not (found := [one for one in leftovers.probe(port) if one.pid == pid and one.ports]):
-            assert time.monotonic() < deadline, leftovers.probe(port)
+        while not (found := [one for one in processes.probe_leftovers(port) if one.pid == pid and one.ports]):
+            assert time.monotonic() < deadline, processes.probe_leftovers(port)
             time.sleep(0.05)
         assert (found[0].rank, found[0].ports) == ("3", (port,))
         assert found[0].name.startswith("python") and 0 <= found[0].age < 60
         assert b"create_server" not in encode(found), "its command line is nobody's business"
-        assert leftovers.probe(port)[0].pid == pid
+        assert processes.probe_leftovers(port)[0].pid == pid
     deadline = time.monotonic() + 10
-    while pid in {one.pid for one in leftovers.probe(port)}:  # who is killed is there until somebody has seen to it
+    while pid in {
+        one.pid for one in processes.probe_leftovers(port)
+    }:  # who is killed is there until somebody has seen to it
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -65,7 +67,7 @@ def test_a_rank_whose_launcher_lives_is_none() -> None:
     rank = subprocess.Popen(command, env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"})
     try:
         time.sleep(0.2)
-        assert rank.pid not in {one.pid for one in leftovers.probe(1)}
+        assert rank.pid not in {one.pid for one in processes.probe_leftovers(1)}
     finally:
         rank.kill()
         rank.wait()
@@ -78,7 +80,7 @@ def seen_under_init(env: dict[str, str], shell: bool = False) -> Any:
 import os, subprocess, sys
 rank = {{"RANK": "1", "WORLD_SIZE": "2"}}
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={{**os.environ, **rank}})
-probe = "import json; from distdoctor.probes import leftovers as l; print(json.dumps([o.rank for o in l.probe(1)]))"
+probe = "import json; from distdoctor.probes.host.host import processes as l; print(json.dumps([o.rank for o in l.probe_leftovers(1)]))"
 if {shell}:
     variables = [f"{{name}}={{value}}" for name, value in {env!r}.items()]
     subprocess.run(["sh", "-c", 'env "$@"; exit $?', "sh", *variables, sys.executable, "-c", probe], check=True)
@@ -106,9 +108,10 @@ def test_ranks_that_were_started_one_by_one_are_not_left_over() -> None:
 
 _NO_FILE_LEFT = """
 import resource
-from distdoctor.probes import leftovers, ports
+from distdoctor.probes.host import processes
+from distdoctor.probes.network import ports
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-print(leftovers.probe(29500), ports.holders(29500))
+print(processes.probe_leftovers(29500), ports.holders(29500))
 """
 
 
@@ -123,9 +126,10 @@ def test_without_a_file_to_look_with_none_is_found() -> None:
 _NO_PROC = """
 import subprocess
 from distdoctor.mesh.measurement import processor_busy
-from distdoctor.probes import leftovers, ports
+from distdoctor.probes.host import processes
+from distdoctor.probes.network import ports
 subprocess.run(["mount", "-t", "tmpfs", "none", "/proc"], check=True)
-print(leftovers.probe(29500), ports.holders(29500), processor_busy())
+print(processes.probe_leftovers(29500), ports.holders(29500), processor_busy())
 """
 
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import limits, process_room, processor
+from distdoctor.probes.host import limits, process_room
 from tests.helpers.namespaces import ROOT, lines_of
 
 _SHOW = """
 import json
 from dataclasses import asdict
-from distdoctor.probes import limits, process_room
-print(json.dumps(asdict(limits.probe())))
+from distdoctor.probes.host import limits, process_room
+print(json.dumps(asdict(limits.probe_limits())))
 """
 
 
 def test_this_process() -> None:
-    found = limits.probe()
+    found = limits.probe_limits()
     assert (found.open_files, found.open_files_hard) == resource.getrlimit(resource.RLIMIT_NOFILE)
     assert found.locked_memory == resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     low, high = found.port_range or (0, 0)
@@ -75,18 +75,18 @@ def test_a_file_whose_number_is_beyond_the_limit_takes_no_room_below_it() -> Non
     """A shell has numbers such as 255 for itself: with a limit of 26 the job could open all of the others."""
     code = """
 import os, resource
-from distdoctor.probes import limits
+from distdoctor.probes.host import limits
 for number in (19, 251):
     os.dup2(0, number)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-print(limits.probe().open_files_inherited)
+print(limits.probe_limits().open_files_inherited)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert done.stdout.strip() == "1"
 
 
 def test_numbers_of_processes() -> None:
-    found = limits.probe()
+    found = limits.probe_limits()
     assert found.pid_max is not None and found.pid_max > 300
     assert (found.pids_seen is None) is (found.pid_max >= process_room.USUAL_PIDS)
     seen = process_room.seen(1000)
@@ -102,7 +102,7 @@ page = ctypes.c_char.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
 print(ctypes.CDLL(None).mlock(ctypes.byref(page), ctypes.c_size_t(mmap.PAGESIZE)) == 0)
 """
     done = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=True)
-    assert limits.probe().may_lock_memory is (done.stdout.strip() == "True")
+    assert limits.probe_limits().may_lock_memory is (done.stdout.strip() == "True")
 
 
 def test_another_port_range_and_a_small_shared_memory() -> None:
@@ -153,7 +153,7 @@ def test_shared_memory(tmp_path: Path, exists: bool, error: str | None) -> None:
 
 
 def test_the_limits_on_processor_time_and_on_files_are_those_of_the_process() -> None:
-    program = "import json; from distdoctor.probes.limits import probe; p = probe(); print(p.cpu_seconds, p.file_size)"
+    program = "import json; from distdoctor.probes.host.limits import probe_limits; p = probe_limits(); print(p.cpu_seconds, p.file_size)"
     run = ["sh", "-c", f"ulimit -t 77; ulimit -f 100; exec {sys.executable} -c '{program}'"]
     said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     assert said[0] == "77" and said[1] in ("51200", "102400")  # sh counts in blocks of 512 bytes, bash of 1024
@@ -167,5 +167,5 @@ def test_how_long_a_limit_on_processors_kept_it_waiting(tmp_path: Path, monkeypa
         folder.mkdir()
         (folder / "cpu.stat").write_text(text)
     for seen, seconds in ((folders, 2.5), (folders[:1], 1.5), (folders[2:], 0.0), ([tmp_path], 0.0)):
-        monkeypatch.setattr(processor, "cgroups", lambda _kind, its=seen: [str(one) for one in its])
-        assert processor.throttled() == seconds
+        monkeypatch.setattr(limits, "cgroups", lambda _kind, its=seen: [str(one) for one in its])
+        assert limits.throttled_seconds() == seconds

@@ -10,7 +10,7 @@ from tests.helpers.namespaces import lines_of
 
 SCRIPT = """
 import json, subprocess, time
-from distdoctor.probes.link_watch import LinkWatch
+from distdoctor.probes.network.interfaces import LinkWatch
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("ip link add one type veth peer name other; ip link set one up; ip link set other up")
 time.sleep(0.3)

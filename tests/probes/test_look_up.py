@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import look_up
-from distdoctor.probes.look_up import Asker, Reply
+from distdoctor.probes import resolver
+from distdoctor.probes.resolver import Asker, Reply
 from tests.helpers.namespaces import lines_of
 
 _LOOKS_UP_FOR_EVER = """
 import asyncio, os, socket, subprocess, sys, time
 from pathlib import Path
-from distdoctor.probes.look_up import ASKER
+from distdoctor.probes.resolver import ASKER
 def sh(line): subprocess.run(line, shell=True, check=True)
 def below(pid): return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 open("resolv.conf", "w").write("nameserver 127.0.0.1\\n")
@@ -116,7 +116,7 @@ def test_a_question_that_waits_for_a_processor_is_answered_when_it_has_one() -> 
 IGNORING = """
 import asyncio, signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-from distdoctor.probes.look_up import Asker
+from distdoctor.probes.resolver import Asker
 
 async def main():
     asker = Asker()
@@ -140,19 +140,19 @@ def test_names_are_looked_up_below_a_shell_that_ignores_sigchld() -> None:
 
 def test_who_ends_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it ended says nothing of the name."""
-    real, asked = look_up._answer, list[int]()
+    real, asked = resolver._answer, list[int]()
 
     async def answer(channel: socket.socket, seconds: float) -> Reply:
         asked.append(1)
-        return Reply(error=look_up.LOST) if len(asked) == 1 else await real(channel, seconds)
+        return Reply(error=resolver.LOST) if len(asked) == 1 else await real(channel, seconds)
 
-    monkeypatch.setattr(look_up, "_answer", answer)
+    monkeypatch.setattr(resolver, "_answer", answer)
     asker = Asker()
     try:
         reply = asyncio.run(asker.ask("of_store", "127.0.0.1", 10.0))
         assert (reply.found, reply.error, len(asked)) == (("127.0.0.1",), None, 2)
         asked[:] = [0, 0, 0]
-        monkeypatch.setattr(look_up, "TRIES", 0)
+        monkeypatch.setattr(resolver, "TRIES", 0)
         assert asyncio.run(asker.ask("of_store", "127.0.0.1", 10.0)).found == ("127.0.0.1",)
     finally:
         asker.stop()

@@ -6,7 +6,7 @@ from tests.helpers.namespaces import lines_of
 
 PROGRAM = """
 import subprocess
-from distdoctor.probes import policy, routes
+from distdoctor.probes.network import routing, routing
 subprocess.run('''set -e
 for n in 0 1; do ip link add eth$n type veth peer name p$n; ip link set eth$n up; ip link set p$n up; done
 ip address add 10.77.0.11/24 dev eth0; ip address add 10.99.0.11/24 dev eth1
@@ -19,9 +19,9 @@ ip route add table 300 default nexthop via 10.77.0.1 dev eth0 nexthop via 10.99.
 ip rule add from 10.77.0.11 lookup 300
 ''', shell=True, check=True)
 def say(entry): print(entry.network, entry.gateway, *(f"{hop.gateway}%{hop.interface}" for hop in entry.next_hops))
-for entry in routes.table():
+for entry in routing.routing_table():
     if entry.gateway: say(entry)
-for entry in policy.rules()[0].routes: say(entry)
+for entry in routing.routing_rules()[0].routes: say(entry)
 """
 
 

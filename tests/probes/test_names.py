@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes.names import announced, resolve, reverse
-from distdoctor.probes.threads import in_thread
+from distdoctor.probes.host.processes import in_thread
+from distdoctor.probes.network.names import announced, resolve, reverse
 from tests.helpers.namespaces import lines_of
 
 
@@ -56,7 +56,7 @@ def test_an_error_in_the_thread_is_raised_to_who_waits() -> None:
 
 _SILENT_DNS = """
 import asyncio, socket, subprocess, sys, time
-from distdoctor.probes.names import resolve, reverse
+from distdoctor.probes.network.names import resolve, reverse
 def sh(line): subprocess.run(line, shell=True, check=True)
 open("resolv.conf", "w").write("nameserver 127.0.0.1\\n")
 open("nsswitch.conf", "w").write("hosts: files dns\\n")
@@ -80,7 +80,7 @@ def test_a_name_server_that_drops_the_question_costs_no_more_than_the_deadline(t
 
 _DEAD_THEN_ALIVE = """
 import asyncio, socket, struct, subprocess, threading
-from distdoctor.probes.names import resolve
+from distdoctor.probes.network.names import resolve
 def sh(line): subprocess.run(line, shell=True, check=True)
 open("resolv.conf", "w").write("nameserver 127.0.0.1\\nnameserver 127.0.0.2\\n")
 open("nsswitch.conf", "w").write("hosts: files dns\\n")
@@ -111,7 +111,7 @@ def test_a_second_name_server_that_answers_gives_the_address_however_late(tmp_pa
 
 _DEAF = """
 import subprocess
-from distdoctor.probes.names import patience
+from distdoctor.probes.network.names import patience
 def patient(text):
     open("resolv.conf", "w").write(text)
     return patience("resolv.conf")
@@ -139,7 +139,7 @@ def test_the_reverse_look_up_of_loopback_is_a_name_or_says_why_not() -> None:
 
 _LINK_LOCAL = """
 import asyncio, subprocess
-from distdoctor.probes.names import resolve
+from distdoctor.probes.network.names import resolve
 subprocess.run("ip link set lo up && ip link add eth0 type bridge && ip link set eth0 up", shell=True, check=True)
 print(*asyncio.run(resolve("fe80::a%eth0")).addresses, *asyncio.run(resolve("fd77::a")).addresses)
 """
@@ -151,7 +151,7 @@ def test_a_link_local_address_keeps_its_zone_without_which_nothing_reaches_it() 
 
 _NO_IPV6 = """
 import asyncio, subprocess
-from distdoctor.probes.names import resolve, resolve_store
+from distdoctor.probes.network.names import resolve, resolve_store
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("ip link set lo up; mount -t tmpfs lab /mnt; echo '::1 localhost ip6-localhost' > /mnt/hosts")
 sh("mount --bind /mnt/hosts /etc/hosts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from distdoctor.model.facts import NeighbourTable
-from distdoctor.probes.neighbour_room import filled_since, refused
+from distdoctor.probes.network.neighbours import filled_since, refused
 from tests.helpers.namespaces import lines_of
 
 HEADING = "entries  allocs   destroys unresolved_discards table_fulls"
@@ -38,4 +38,4 @@ def test_the_kernel_of_this_host_tells_it_or_says_nothing() -> None:
 
 
 def test_nothing_is_known_where_the_network_is_a_namespace_of_its_own() -> None:
-    assert lines_of("from distdoctor.probes.neighbour_room import refused; print(refused())", "--net") == ["{}"]
+    assert lines_of("from distdoctor.probes.network.neighbours import refused; print(refused())", "--net") == ["{}"]

@@ -9,8 +9,8 @@ from tests.helpers.namespaces import lines_of
 TWO_HOSTS = """
 import asyncio, ctypes, json, os, subprocess
 from distdoctor.model.facts import TableRoute, encode
-from distdoctor.probes.connect import connect
-from distdoctor.probes.neighbours import answered, neighbour
+from distdoctor.probes.network.tcp import connect
+from distdoctor.probes.network.neighbours import answered, neighbour
 def shell(text): subprocess.run(text, shell=True, check=True)
 ready, go = os.pipe(), os.pipe()
 child = os.fork()

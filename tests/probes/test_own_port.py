@@ -8,10 +8,10 @@ from tests.helpers.namespaces import lines_of
 
 _CODE = """
 import asyncio, subprocess
-from distdoctor.probes import own_port
-own_port.SECONDS = 0.5
+from distdoctor.probes.network import ports
+ports.SECONDS = 0.5
 def sh(line): subprocess.run(line, shell=True, check=True)
-def ask(address): return getattr(asyncio.run(own_port.reached(address)), "outcome", None)
+def ask(address): return getattr(asyncio.run(ports.own_port_reached(address)), "outcome", None)
 sh("ip link set lo up; ip link add one type veth peer name two; ip link set two up")
 sh("ip address add 10.77.0.1/24 dev one; ip link set one up")
 print(ask(None), ask("10.77.0.1"), ask("10.77.0.9"), ask("fe80::1%one"))

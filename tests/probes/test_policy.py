@@ -9,8 +9,8 @@ from tests.helpers.namespaces import lines_of
 PROGRAM = """
 import json, subprocess
 from distdoctor.model.facts import encode
-from distdoctor.probes import policy
-def say(): print(json.dumps([json.loads(encode(one)) for one in policy.rules()]))
+from distdoctor.probes.network import routing
+def say(): print(json.dumps([json.loads(encode(one)) for one in routing.routing_rules()]))
 say()
 subprocess.run('''set -e
 ip link add card0 type bridge && ip address add 10.77.0.11/24 dev card0 && ip link set dev card0 up
@@ -68,8 +68,8 @@ def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
 
 LONG = """
 import subprocess
-from distdoctor.probes import policy
-def say(): print([(one.text, len(one.routes)) for one in policy.rules()])
+from distdoctor.probes.network import routing
+def say(): print([(one.text, len(one.routes)) for one in routing.routing_rules()])
 subprocess.run("ip link set lo up && ip rule add lookup 300", shell=True, check=True)
 def add(first, last):
     lines = "".join(f"route add 10.{one // 256}.{one % 256}.0/24 dev lo table 300\\n" for one in range(first, last))
@@ -83,8 +83,8 @@ say()
 
 LEADS_ON = """
 import subprocess
-from distdoctor.probes import policy
-def say(): print([one.text for one in policy.rules()])
+from distdoctor.probes.network import routing
+def say(): print([one.text for one in routing.routing_rules()])
 subprocess.run("ip rule add lookup 300 priority 20; ip rule add goto 50000 priority 40000", shell=True, check=True)
 say()
 subprocess.run("ip rule add goto 32766 priority 10", shell=True, check=True)

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 import pytest
 
 from distdoctor.model.facts import Bind, NetworkFacts, encode
-from distdoctor.model.sanitize import encodable
-from distdoctor.probes import ports
-from distdoctor.probes.proc import process_state, unanswered
+from distdoctor.model.text import encodable
+from distdoctor.probes.host.proc import process_state, unanswered
+from distdoctor.probes.network import ports
 from tests.helpers.namespaces import lines_of
 from tests.helpers.servers import unused_port
 
@@ -110,12 +110,12 @@ def test_a_connection_whose_own_port_it_is_holds_the_port() -> None:
 def test_the_names_of_mounts_may_be_any_bytes() -> None:
     code = (
         "import os, subprocess\n"
-        "from distdoctor.probes import init_file\n"  # before /tmp, where this checkout may lie, is covered
+        "from distdoctor.probes.host.host import files\n"  # before /tmp, where this checkout may lie, is covered
         "mount = ['mount', '-t', 'tmpfs', 'none']\n"
         "subprocess.run([*mount, '/tmp'], check=True)\n"
         "os.makedirs(b'/tmp/m\\xff'); subprocess.run([*mount, b'/tmp/m\\xff'], check=True)\n"
         "os.makedirs('/tmp/ü x'); subprocess.run([*mount[:2], 'proc', 'none', '/tmp/ü x'], check=True)\n"
-        "print(init_file.filesystem('/tmp/file'), init_file.filesystem('/tmp/ü x/file'))\n"
+        "print(files.filesystem('/tmp/file'), files.filesystem('/tmp/ü x/file'))\n"
     )
     (line,) = lines_of(code, "--mount", "--pid", "--fork", tools=("mount",))
     assert line == "tmpfs proc"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from distdoctor.model.facts import Gid, NodeFacts, RdmaFacts, RdmaPort, decode, encode
-from distdoctor.probes import rdma
+from distdoctor.probes.gpu import nccl
 from tests.facts_builder import node
 
 NONE = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -45,7 +45,7 @@ def test_roce_and_infiniband(tmp_path: Path) -> None:
     (tmp_path / "dev/infiniband").mkdir(parents=True)
     (tmp_path / "dev/infiniband/uverbs0").touch()
     (tmp_path / "dev/infiniband/uverbs1").symlink_to("nowhere")
-    seen = rdma.probe(gid_index=41, root=tmp_path)
+    seen = nccl.probe_rdma(gid_index=41, root=tmp_path)
     local, mapped = "fe80::ac0:ebff:fe3d:ca54", "::ffff:10.110.0.33"
     gids = (Gid(0, local, "1", "eth5"), Gid(3, mapped, "2", "eth5"), Gid(41, mapped, "2", "eth5"))
     assert seen == RdmaFacts(
@@ -61,11 +61,11 @@ def test_roce_and_infiniband(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    assert rdma.probe(root=tmp_path) is None
+    assert nccl.probe_rdma(root=tmp_path) is None
     (tmp_path / "sys/class/infiniband").mkdir(parents=True)
-    assert rdma.probe(root=tmp_path) is None
+    assert nccl.probe_rdma(root=tmp_path) is None
 
 
 def test_a_device_without_ports(tmp_path: Path) -> None:
     (tmp_path / "sys/class/infiniband/mlx5_0").mkdir(parents=True)
-    assert rdma.probe(root=tmp_path) == RdmaFacts()
+    assert nccl.probe_rdma(root=tmp_path) == RdmaFacts()

@@ -9,9 +9,8 @@ import time
 
 import pytest
 
-from distdoctor.mesh.replies import read
-from distdoctor.probes.connect import connect
-from distdoctor.probes.readiness import ready, received
+from distdoctor.mesh.link import read
+from distdoctor.probes.network.tcp import connect, ready, received
 
 
 def late(seconds: float) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from distdoctor.probes import sysctls
+from distdoctor.probes.host import limits
 from tests.helpers.namespaces import lines_of
 
 _CODE = """
-from distdoctor.probes import sysctls
+from distdoctor.probes.host import limits
 open("/proc/sys/net/ipv4/tcp_keepalive_time", "w").write("61")
 open("/proc/sys/net/ipv4/tcp_rmem", "w").write("4096 65536 131072")
-found = sysctls.probe()
+found = limits.probe_sysctls()
 print(found["net.ipv4.tcp_keepalive_time"])
 print(found["net.ipv4.tcp_rmem"])
 """
@@ -25,4 +25,4 @@ def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm" / "overcommit_memory").write_text("2\n")
     (tmp_path / "vm" / "max_map_count").mkdir()
-    assert sysctls.probe(str(tmp_path)) == {"vm.overcommit_memory": "2"}
+    assert limits.probe_sysctls(str(tmp_path)) == {"vm.overcommit_memory": "2"}

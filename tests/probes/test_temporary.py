@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import temporary
+from distdoctor.probes.host import files
 
 
 def test_a_umask_that_keeps_the_user_out_of_its_own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +28,9 @@ def test_a_umask_that_keeps_the_user_out_of_its_own_folders(tmp_path: Path, monk
     before = os.umask(0o777)
     try:
         monkeypatch.setattr(tempfile, "tempdir", None)
-        closed = temporary.probe()
+        closed = files.probe_temporary()
         os.umask(0o077)
-        usual = temporary.probe()
+        usual = files.probe_temporary()
     finally:
         os.umask(before)
         if root:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import TopologyFile
-from distdoctor.probes import topology_file
+from distdoctor.probes.gpu import nccl
 
 GOOD = """<!-- of a machine with one GPU > -->
 <system version="1">
@@ -41,17 +41,17 @@ TEXTS = [
 def test_what_it_says(text: str, refused: str, tmp_path: Path) -> None:
     path = tmp_path / "topology.xml"
     path.write_bytes(text.encode())
-    assert topology_file.probe({"NCCL_TOPO_FILE": str(path)}) == TopologyFile(str(path), refused=refused)
+    assert nccl.probe_topology({"NCCL_TOPO_FILE": str(path)}) == TopologyFile(str(path), refused=refused)
 
 
 def test_where_it_is(tmp_path: Path) -> None:
     usual = tmp_path / "usual.xml"
-    assert topology_file.probe({}, str(usual)) is None
+    assert nccl.probe_topology({}, str(usual)) is None
     usual.write_text("<")
-    assert topology_file.probe({}, str(usual)) == TopologyFile(
+    assert nccl.probe_topology({}, str(usual)) == TopologyFile(
         str(usual), variable=False, refused="unexpected end of the file (line 1)"
     )
-    assert topology_file.probe({"NCCL_TOPO_FILE": "/no/where"}, str(usual)) == TopologyFile(
+    assert nccl.probe_topology({"NCCL_TOPO_FILE": "/no/where"}, str(usual)) == TopologyFile(
         "/no/where", missing="ENOENT"
     )
 
@@ -59,19 +59,19 @@ def test_where_it_is(tmp_path: Path) -> None:
 def test_a_fifo_a_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path, told in ((tmp_path / "fifo", ""), (tmp_path, "EISDIR")):
-        seen = topology_file.probe({"NCCL_TOPO_FILE": str(path)})
+        seen = nccl.probe_topology({"NCCL_TOPO_FILE": str(path)})
         assert seen == TopologyFile(str(path), missing=told)
     (tmp_path / "bytes").write_bytes(b'<system \xff\x1b[2J="1"' + b"\x00" * 1000)
-    seen = topology_file.probe({"NCCL_TOPO_FILE": str(tmp_path / "bytes")})
+    seen = nccl.probe_topology({"NCCL_TOPO_FILE": str(tmp_path / "bytes")})
     assert seen is not None and seen.refused.isprintable() and len(seen.refused) <= 255
 
 
 def test_the_graph(tmp_path: Path) -> None:
     path = tmp_path / "graph.xml"
     named = {"NCCL_GRAPH_FILE": str(path)}
-    assert topology_file.probe_graph({}) is None
-    assert topology_file.probe_graph(named) == TopologyFile(str(path), missing="ENOENT")
-    assert topology_file.probe_graph({"NCCL_GRAPH_FILE": ""}) == TopologyFile("", missing="ENOENT")
+    assert nccl.probe_graph({}) is None
+    assert nccl.probe_graph(named) == TopologyFile(str(path), missing="ENOENT")
+    assert nccl.probe_graph({"NCCL_GRAPH_FILE": ""}) == TopologyFile("", missing="ENOENT")
     for text, refused in (
         ('<graphs version="1">\n  <graph id="0" pattern="4"/>\n</graphs>\n', ""),
         ('<graphs version="2"/>\n', "version 2, 1 is needed (line 1)"),
@@ -79,4 +79,4 @@ def test_the_graph(tmp_path: Path) -> None:
         ('<system version="2"/>\n', ""),  # of another kind: read as nothing
     ):
         path.write_text(text)
-        assert topology_file.probe_graph(named) == TopologyFile(str(path), refused=refused)
+        assert nccl.probe_graph(named) == TopologyFile(str(path), refused=refused)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from distdoctor.model.facts import decode
 from distdoctor.model.stages import opened_up_to
-from distdoctor.session.protocol import Command, Event
+from distdoctor.session.protocol.messages import Command, Event
 from tests.helpers.hostile import (
     BACKENDS_AND_TOKENS,
     FORGED,

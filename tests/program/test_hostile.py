@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.mesh.target import Target
-from distdoctor.session.protocol import Command, Event, Marker
+from distdoctor.mesh.listener import Target
+from distdoctor.session.protocol.messages import Command, Event, Marker
 from tests.facts_builder import healthy
 from tests.helpers.hostile import (
     BACKENDS,

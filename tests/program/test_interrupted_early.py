@@ -58,7 +58,7 @@ def test_a_signal_told_again_at_once_is_the_same_and_later_it_ends_the_process(s
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("name", ["distdoctor.own_path", "distdoctor.interrupts", "distdoctor.cli.ahead"])
+@pytest.mark.parametrize("name", ["distdoctor.own_path", "distdoctor.interrupts", "distdoctor.cli.preload"])
 def test_a_signal_while_it_starts_leaves_no_traceback(
     tmp_path: Path, name: str, program: str, number: signal.Signals
 ) -> None:

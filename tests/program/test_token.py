@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.model.shared_token import LEAST_LENGTH
-from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
+from distdoctor.model.launch_settings import LEAST_LENGTH
+from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal, Sealed
 from tests.helpers.hostile import FURTHER, TOKEN, USUAL_BACKEND
 from tests.helpers.runs import ended, environment, failures, family, node, roots, started
 from tests.helpers.servers import unused_port

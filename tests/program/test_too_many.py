@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from distdoctor.model.facts import encode
-from distdoctor.session.protocol import Command
+from distdoctor.session.protocol.messages import Command
 from tests.helpers.hostile import FURTHER, RUN, USUAL_BACKEND, forged_report, hostile_node_0
 from tests.helpers.runs import ended, environment, started
 from tests.helpers.servers import unused_port

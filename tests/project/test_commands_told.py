@@ -11,9 +11,9 @@ import pytest
 import typer
 
 from distdoctor.cli.app import app
-from distdoctor.cli.argv import COMMANDS, normalized
-from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
-from distdoctor.cli.messages import is_message
+from distdoctor.cli.explain import is_message
+from distdoctor.cli.help import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
+from distdoctor.cli.parsing import COMMANDS, normalized
 from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.cli.remote import LEAVING_SECONDS
-from distdoctor.launch.wire import SILENT_SECONDS
+from distdoctor.cli.hosts.agent import LEAVING_SECONDS
+from distdoctor.remote.connection import SILENT_SECONDS
 from scripts import validation
 from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT

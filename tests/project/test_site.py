@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from distdoctor.cli.catalog import write_page
+from distdoctor.cli.explain import write_page
 from distdoctor.judge.catalog import Check, load
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build

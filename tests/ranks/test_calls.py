@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from distdoctor.model.facts import RankStage
-from distdoctor.probes.proc import waited
+from distdoctor.probes.host.proc import waited
 from distdoctor.ranks import calls
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child
@@ -79,7 +79,7 @@ def test_a_stage_that_ended_early_says_nothing_of_processors(monkeypatch: pytest
 def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel of Linux 6.18 does not count it for the thread."""
     began = time.monotonic()
-    monkeypatch.setattr(calls, "throttled", lambda: 7 + 0.9 * (time.monotonic() - began))
+    monkeypatch.setattr(calls, "throttled_seconds", lambda: 7 + 0.9 * (time.monotonic() - began))
     entry = never_returns(monkeypatch, 0.0)
     assert entry.detail["starved"] >= 0.1 and "kept waiting for a processor" in (entry.error or "")
 

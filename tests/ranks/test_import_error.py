@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.ranks.import_error import further
+from distdoctor.ranks.torch_failure import further
 from tests.helpers.namespaces import lines_of
 
 
@@ -42,7 +42,7 @@ def test_what_it_was_raised_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 _CLOSED = """
 import os, subprocess
-from distdoctor.ranks.import_error import further
+from distdoctor.ranks.torch_failure import further
 lines = "mount -t tmpfs lab /mnt; mkdir /mnt/a /mnt/b; mount -t tmpfs -o noexec lab /mnt/a"
 lines += "; touch /mnt/a/libx.so.1 /mnt/b/libx.so.1"
 subprocess.run(lines, shell=True, check=True)

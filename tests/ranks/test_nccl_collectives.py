@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from distdoctor.ranks import nccl_collectives
+from distdoctor.ranks import groups
 
 Collective = Callable[[int, int], tuple[Any, Any]]
 
@@ -26,8 +26,8 @@ def raises(rank: int, world: int) -> tuple[Any, Any]:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, **collectives: Collective) -> dict[str, Any]:
-    monkeypatch.setattr(nccl_collectives, "COLLECTIVES", collectives)
-    return nccl_collectives.compared(0, 2)
+    monkeypatch.setattr(groups, "COLLECTIVES", collectives)
+    return groups.compare_nccl_collectives(0, 2)
 
 
 def test_nothing_is_told_where_all_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.ranks.nccl_libraries import nccl_libraries
+from distdoctor.ranks.torch_failure import nccl_libraries
 from tests.helpers.standin_nvml import COMPILER
 
 
@@ -45,7 +45,7 @@ def loaded_by(code: str, tmp_path: Path) -> str:
 
 
 def asked(before: str) -> str:
-    code = f"{before}\nfrom distdoctor.ranks.nccl_libraries import loaded_version\nprint(loaded_version())"
+    code = f"{before}\nfrom distdoctor.ranks.torch_failure import loaded_version\nprint(loaded_version())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from distdoctor.cli.saved import of_facts
+from distdoctor.cli.diagnose import of_facts
 from distdoctor.model.facts.files import BadFile, read
 from distdoctor.render.formats import FORMATS
 from distdoctor.render.style import Style

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.cli.saved import of_facts
-from distdoctor.inspection.ras_text import gone_in
+from distdoctor.cli.diagnose import of_facts
+from distdoctor.hang.debug_server import gone_in
 from distdoctor.model.facts.files import read
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import RECORDED

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.build_report import assemble
 from distdoctor.judge.engine import judge
+from distdoctor.judge.report import assemble
 from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report

@@ -13,7 +13,7 @@ from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
 from distdoctor.cli.app import run
-from distdoctor.cli.report_files import report_path
+from distdoctor.cli.output import report_path
 from distdoctor.model.errors import UsageError
 from distdoctor.model.facts import FactsFile, encode
 from distdoctor.model.report import Report

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.cli.check import CheckCommand
-from distdoctor.cli.flags import ReportFlags, RunFlags
-from distdoctor.judge.build_report import assemble
-from distdoctor.launch.address_syntax import address_problem
-from distdoctor.launch.flags import Flags
+from distdoctor.cli.options import ReportFlags, RunFlags
+from distdoctor.judge.report import assemble
 from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
-from distdoctor.model.shared_token import LEAST_LENGTH, TOKEN_PLACEHOLDER
+from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
+from distdoctor.plan.syntax import address_problem
+from distdoctor.plan.values import Flags
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 from tests.facts_builder import healthy, judged, outside, with_master, with_plan

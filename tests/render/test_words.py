@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distdoctor.model.sanitize import clean
-from distdoctor.render.evidence import gathered
+from distdoctor.model.text import clean
+from distdoctor.render.fixes import gathered
 from distdoctor.render.words import count, fold, ranks
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.session.first_process import started_alone
+from distdoctor.session.finish import started_alone
 from tests.helpers.servers import unused_port
 
 LINE = """
 import os
-from distdoctor.session.first_process import started_alone
+from distdoctor.session.finish import started_alone
 print(started_alone(os.getppid(), os.getpid()))
 """
 AGENT = "python\0/usr/bin/torchrun\0job.py"

@@ -12,8 +12,8 @@ from distdoctor.model.facts import StageFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import LADDER, STAGES
-from distdoctor.session.confirm import proven, with_unconfirmed
 from distdoctor.session.options import Options
+from distdoctor.session.protocol.confirm import proven, with_unconfirmed
 from tests.facts_builder import CHECKS, healthy
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from distdoctor.model.facts import Contact, HostFacts, Interface, NetworkFacts, NodeFacts, Resolution
 from distdoctor.model.plan import Plan
-from distdoctor.session.first_process import addresses, first_is_gone
+from distdoctor.session.finish import first_is_gone, first_process_addresses
 from tests.facts_builder import healthy
 
 FIRST = ("10.77.0.10",)
@@ -44,6 +44,6 @@ def test_who_was_refused(monkeypatch: pytest.MonkeyPatch, master: str, address: 
 
 
 def test_where_it_is_is_asked_only_where_that_matters() -> None:
-    assert asyncio.run(addresses(second("login", "10.77.0.13", "timeout"))) == ()
-    assert asyncio.run(addresses(second("login", "10.77.0.13", first=""))) == ()
-    assert "127.0.0.1" in asyncio.run(addresses(second("login", "10.77.0.13", first="localhost")))
+    assert asyncio.run(first_process_addresses(second("login", "10.77.0.13", "timeout"))) == ()
+    assert asyncio.run(first_process_addresses(second("login", "10.77.0.13", first=""))) == ()
+    assert "127.0.0.1" in asyncio.run(first_process_addresses(second("login", "10.77.0.13", first="localhost")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.judge.engine import Judgement
 from distdoctor.model.findings import Finding, Fix, Severity
-from distdoctor.session.fix_trial import Choice, choose
+from distdoctor.session.leader.trials import Choice, choose
 
 
 def finding(

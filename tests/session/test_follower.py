@@ -11,13 +11,13 @@ import pytest
 
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.follower import Follower
-from distdoctor.session.local_stages import Ended
+from distdoctor.session.follower.follower import Follower
+from distdoctor.session.follower.outbox import Post
 from distdoctor.session.options import Options
-from distdoctor.session.post import Post
-from distdoctor.session.protocol import Command, Event
+from distdoctor.session.protocol.messages import Command, Event
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore
+from distdoctor.session.rendezvous.join import JoinedStore
+from distdoctor.session.stages.local import Ended
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
 

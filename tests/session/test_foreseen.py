@@ -11,7 +11,7 @@ from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.findings import Finding
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import ALONE
-from distdoctor.session.foreseen import Foreseen
+from distdoctor.session.leader.roll_call import Foreseen
 from distdoctor.session.options import Options
 from tests.checks.environment.test_duplicate_node_rank import two_node_1
 from tests.checks.gloo.test_loopback_address import loopback_both

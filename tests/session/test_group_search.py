@@ -10,10 +10,10 @@ from itertools import combinations
 import pytest
 
 from distdoctor.model.facts import SmallerGroup
-from distdoctor.session import device_search
-from distdoctor.session.group_search import Group, renumbered, rounds
-from distdoctor.session.participant import Participant, of_another
-from distdoctor.session.rank_assignment import Numbering, assign_ranks
+from distdoctor.session.leader.inbox import Participant, of_another
+from distdoctor.session.leader.stages import Numbering, assign_ranks
+from distdoctor.session.leader.trials import Group, renumbered, rounds
+from distdoctor.session.stages import ranks as stages_ranks
 from tests.facts_builder import node
 
 
@@ -50,16 +50,16 @@ def test_ranks_are_counted_from_0_in_each_group() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_of_one_node_each_rank_alone_and_then_each_pair(ranks: int) -> None:
-    alone, *pairs = device_search.rounds(ranks)
+    alone, *pairs = stages_ranks.search_rounds(ranks)
     assert alone == [(place,) for place in range(ranks)]
     expected = list(combinations(range(ranks), 2)) if ranks > 2 else []
     assert sorted(tuple(sorted(pair)) for one in pairs for pair in one) == expected
 
 
 def test_across_two_nodes_each_rank_with_its_place_and_then_with_the_next() -> None:
-    assert device_search.across((0, 1, 2), (3, 4, 5), 0) == [(0, 3), (1, 4), (2, 5)]
-    assert device_search.across((0, 1, 2), (3, 4, 5), 1) == [(0, 4), (1, 5), (2, 3)]
-    assert device_search.across((0, 1), (3,), 1) == [(0, 3)]
+    assert stages_ranks.across((0, 1, 2), (3, 4, 5), 0) == [(0, 3), (1, 4), (2, 5)]
+    assert stages_ranks.across((0, 1, 2), (3, 4, 5), 1) == [(0, 4), (1, 5), (2, 3)]
+    assert stages_ranks.across((0, 1), (3,), 1) == [(0, 3)]
 
 
 def test_another_process_tells_of_groups_of_its_own_ranks_alone() -> None:
@@ -73,7 +73,7 @@ def searched(ranks: int, fails: Callable[[tuple[int, ...]], bool], seconds: floa
     async def attempt(groups: Sequence[tuple[int, ...]], number: int, left: float) -> dict[tuple[int, ...], str]:
         return {group: "NCCL error" if fails(group) else "" for group in groups}
 
-    return asyncio.run(device_search.search(ranks, seconds, attempt))
+    return asyncio.run(stages_ranks.search_devices(ranks, seconds, attempt))
 
 
 def test_the_search_ends_where_it_is_known_who_it_is() -> None:

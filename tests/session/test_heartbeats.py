@@ -9,10 +9,9 @@ from typing import cast
 
 import pytest
 
-from distdoctor.session import heartbeats
-from distdoctor.session.heartbeats import GONE_SECONDS, SILENT_SECONDS, STALLED_SECONDS, Heartbeats
-from distdoctor.session.inbox import Inbox
-from distdoctor.session.participant import Participant
+from distdoctor.session.leader import stages
+from distdoctor.session.leader.inbox import Inbox, Participant
+from distdoctor.session.leader.stages import GONE_SECONDS, SILENT_SECONDS, STALLED_SECONDS, Heartbeats
 from tests.facts_builder import node
 
 HERE = "127.0.0.1"
@@ -30,8 +29,8 @@ class Silent:
 def lost_after(seconds: float, port: int | None, monkeypatch: pytest.MonkeyPatch, *, loopback: bool = False) -> bool:
     """Whether a participant that says nothing, with its listener on ``port`` of this host, is lost by then."""
     clock = iter([100.0, 100.0 + seconds])
-    monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(heartbeats, "reaches_no_other", lambda _address: loopback)
+    monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(stages, "reaches_no_other", lambda _address: loopback)
     one = Participant(1, node("host1", 1, ip=HERE), port)
 
     async def feel_twice() -> None:

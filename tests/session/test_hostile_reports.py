@@ -19,11 +19,10 @@ from distdoctor.model.report import Report
 from distdoctor.render.exit_status import exit_status
 from distdoctor.render.formats import FORMATS
 from distdoctor.render.style import Style
-from distdoctor.session.confirm import with_unconfirmed
-from distdoctor.session.packing import pack
-from distdoctor.session.post import StorePost, Untrusted
-from distdoctor.session.protocol import Command
-from distdoctor.session.seal import Seal
+from distdoctor.session.follower.outbox import StorePost, Untrusted
+from distdoctor.session.protocol.confirm import with_unconfirmed
+from distdoctor.session.protocol.messages import Command, pack
+from distdoctor.session.protocol.trust import Seal
 from tests.facts_builder import CHECKS, healthy
 from tests.lab.harness.recording import RECORDED
 from tests.recorded.test_mutated_facts import SLOW, Late, at_most, mutate

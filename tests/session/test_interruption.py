@@ -12,9 +12,9 @@ from distdoctor.model.facts import MeetingFacts, NodeFacts
 from distdoctor.render import html, markdown
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
+from distdoctor.session.finish import ReportMaker
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.options import Options
-from distdoctor.session.report_maker import ReportMaker
 from tests.facts_builder import CHECKS, healthy, judged, loopback_name
 
 

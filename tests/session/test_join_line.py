@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from distdoctor.launch.flags import Flags
-from distdoctor.launch.resolve import resolve
 from distdoctor.model.plan import Plan
-from distdoctor.probes import interfaces
-from distdoctor.session.join_line import line_for_others, with_master
+from distdoctor.plan.resolve import resolve
+from distdoctor.plan.values import Flags
+from distdoctor.probes.network import interfaces
 from distdoctor.session.options import Options
+from distdoctor.session.rendezvous.progress import line_for_others, with_master
 
 needs_an_address = pytest.mark.skipif(
     interfaces.reachable_address(interfaces.interfaces()) is None, reason="this host has only loopback"

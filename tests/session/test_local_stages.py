@@ -13,9 +13,9 @@ import pytest
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.model.stages import GPU, LADDER
 from distdoctor.ranks import devices
-from distdoctor.session import local_stages
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
+from distdoctor.session.stages import local
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
 
@@ -26,7 +26,7 @@ def recorder(plan: Plan) -> Recorder:
 
 def test_devices_are_not_looked_at_without_torch() -> None:
     assert [stage for stage in LADDER if "torch" in stage.skips_without] == [GPU]
-    status, why = asyncio.run(local_stages.look_at_gpus(recorder(Plan()), None))
+    status, why = asyncio.run(local.look_at_gpus(recorder(Plan()), None))
     assert (status, why) == (
         "skipped",
         "devices are seen through torch, which is not loaded up to the network stage",
@@ -35,8 +35,8 @@ def test_devices_are_not_looked_at_without_torch() -> None:
 
 def test_a_variable_that_cannot_be_read_fails_the_environment() -> None:
     wrong = Plan(problems=(PlanProblem("RANK", "x", "it is no number"),))
-    assert asyncio.run(local_stages.environment(recorder(wrong))) == ("failed", "RANK: it is no number")
-    assert asyncio.run(local_stages.environment(recorder(Plan()))) == ("ok", "")
+    assert asyncio.run(local.environment(recorder(wrong))) == ("failed", "RANK: it is no number")
+    assert asyncio.run(local.environment(recorder(Plan()))) == ("ok", "")
 
 
 class Stuck:
@@ -67,16 +67,16 @@ def test_a_device_that_never_ends_is_named_and_the_others_are_seen(monkeypatch: 
     async def known(*_: Any) -> Any:
         return SimpleNamespace(version="2.13.0")
 
-    monkeypatch.setattr(local_stages, "wait_for_torch", known)
-    monkeypatch.setattr(local_stages, "GPU", replace(GPU, seconds=0.2))
+    monkeypatch.setattr(local, "wait_for_torch", known)
+    monkeypatch.setattr(local, "GPU", replace(GPU, seconds=0.2))
     shown = [{"index": n, "name": "H100", "computed": "right" if n == 0 else ""} for n in range(3)]
-    lines = [f"{devices.TRYING} {n} {json.dumps({'visible': shown, 'reason': None})}\n" for n in (0, 1)]
+    lines = [f"{devices.COMPUTING} {n} {json.dumps({'visible': shown, 'reason': None})}\n" for n in (0, 1)]
     for said, errors in (
         ("".join(lines), ["", "a product of matrices was begun: no answer from the driver within 0 s", ""]),
         ("some other word\n", []),
     ):
         one, process = recorder(Plan(nproc_per_node=1, backend="nccl")), Stuck(said)
-        status, why = asyncio.run(local_stages.look_at_gpus(one, process))  # type: ignore[arg-type]
+        status, why = asyncio.run(local.look_at_gpus(one, process))  # type: ignore[arg-type]
         seen = [rank.gpu for rank in one.facts.ranks if rank.gpu]
         assert process.killed and seen
         assert [gpu.error for gpu in seen[0].visible] == errors

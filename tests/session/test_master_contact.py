@@ -9,10 +9,10 @@ from math import inf
 
 from distdoctor.model.facts import Contact
 from distdoctor.model.plan import Plan
-from distdoctor.session.master_contact import LAST_SECONDS, MasterContact
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.so_far import Teller
+from distdoctor.session.rendezvous.master import LAST_SECONDS, MasterContact
+from distdoctor.session.rendezvous.progress import Teller
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
 

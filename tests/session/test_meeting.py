@@ -11,12 +11,12 @@ from distdoctor.model.facts import MeetingFacts, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.meeting import Meeting
+from distdoctor.session.follower.follower import Meeting
 from distdoctor.session.options import Options
-from distdoctor.session.protocol import Command, Keys, Marker
+from distdoctor.session.protocol.messages import Command, Keys, Marker
+from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore
-from distdoctor.session.seal import Seal
+from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
 from tests.helpers.servers import RealStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distdoctor.model.facts import Firewall, FirewallChain, LateConnections, NodeFacts
-from distdoctor.session.mesh_stage import limited_addresses
-from distdoctor.session.participant import Participant
+from distdoctor.session.leader.inbox import Participant
+from distdoctor.session.stages.mesh import limited_addresses
 from tests.facts_builder import blocking, healthy, with_network
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from distdoctor.model.facts import Bind, NetworkFacts
 from distdoctor.model.plan import Plan
-from distdoctor.probes.ports import refused_bind
-from distdoctor.session import network_stage
-from distdoctor.session.local_stages import Ended
-from distdoctor.session.master_lookup import MasterLookup
-from distdoctor.session.network_stage import NetworkStage
+from distdoctor.probes.network.ports import refused_bind
 from distdoctor.session.options import Options
-from distdoctor.session.protocol import Keys
+from distdoctor.session.protocol.messages import Keys
 from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous.master import MasterLookup
+from distdoctor.session.stages import network
+from distdoctor.session.stages.local import Ended
+from distdoctor.session.stages.network import NetworkStage
 from tests.facts_builder import CHECKS
 from tests.helpers.servers import RealStore, unused_port
 from tests.helpers.told import Told
@@ -143,8 +143,8 @@ def test_a_look_that_does_not_end_leaves_its_fact_unknown_and_the_stage_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on a host without processor time: the stage once ended with a bare TimeoutError."""
-    monkeypatch.setattr(network_stage, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr("distdoctor.probes.leftovers.probe", lambda _port: time.sleep(3))
+    monkeypatch.setattr(network, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("distdoctor.probes.host.processes.probe_leftovers", lambda _port: time.sleep(3))
     (status, reason), seen = looked(unused_port())
     assert (status, reason) == ("ok", "") and seen.master_is_own
 

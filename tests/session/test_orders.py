@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from distdoctor.mesh.target import Target
+from distdoctor.mesh.listener import Target
 from distdoctor.model.bounds import MAX_RANKS_PER_NODE, MAX_ROUNDS, check_facts, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
-from distdoctor.session.orders import Orders
-from distdoctor.session.participant import Participant
-from distdoctor.session.protocol import EVENT_BYTES, Command, Event, Marker, read_event, read_marker
-from distdoctor.session.rank_assignment import assign_ranks
+from distdoctor.session.leader.inbox import Participant
+from distdoctor.session.leader.stages import assign_ranks
+from distdoctor.session.protocol.messages import EVENT_BYTES, Command, Event, Marker, read_event, read_marker
+from distdoctor.session.protocol.trust import Orders
 from tests.facts_builder import healthy, node
 
 HUGE = 10**18

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from distdoctor.model.facts import BadFacts, encode
-from distdoctor.session.packing import MOST, pack, unpack
+from distdoctor.session.protocol.messages import MOST, pack, unpack
 from tests.facts_builder import healthy
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.session.participant import Participant
-from distdoctor.session.rank_assignment import Numbering, assign_ranks
+from distdoctor.session.leader.inbox import Participant
+from distdoctor.session.leader.stages import Numbering, assign_ranks
 from tests.facts_builder import node
 
 

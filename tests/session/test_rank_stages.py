@@ -15,12 +15,12 @@ from distdoctor.model.facts import RankStage, StageStatus, decode
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STORE
 from distdoctor.ranks.supervisor import Child
+from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
-from distdoctor.session.post import StorePost
-from distdoctor.session.protocol import Command, Event, Keys
-from distdoctor.session.rank_stages import RankStages
+from distdoctor.session.protocol.messages import Command, Event, Keys
+from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.seal import Seal
+from distdoctor.session.stages.ranks import RankStages
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
 from tests.helpers.running import Running

@@ -16,13 +16,12 @@ import pytest
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.ranks.supervisor import Child, Zygote
-from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.options import Options
-from distdoctor.session.protocol import Keys, Marker
+from distdoctor.session.protocol.messages import Keys, Marker
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore, Rendezvous
-from distdoctor.session.store_host import StoreHost
-from distdoctor.session.unmet import PROBLEM_SECONDS
+from distdoctor.session.rendezvous.join import JoinedStore, Rendezvous
+from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, MasterLookup
+from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.store.client import StoreClient, StoreGone
 from tests.facts_builder import CHECKS
 from tests.helpers.running import Running
@@ -224,7 +223,7 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
         return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
 
     told: list[float] = []
-    monkeypatch.setattr("distdoctor.session.master_contact.connect", nobody)
+    monkeypatch.setattr("distdoctor.session.rendezvous.master.connect", nobody)
     monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
     started = time.monotonic()
     Joined(unused_port(), wait=8)

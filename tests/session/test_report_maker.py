@@ -7,7 +7,7 @@ import time
 import pytest
 
 from distdoctor.model.cluster import build
-from distdoctor.session.report_maker import ReportMaker
+from distdoctor.session.finish import ReportMaker
 from tests.facts_builder import healthy, judged
 
 

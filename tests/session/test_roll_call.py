@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from distdoctor.model.plan import Plan
-from distdoctor.session import roll_call, so_far
-from distdoctor.session.roll_call import RollCall
+from distdoctor.session.leader import roll_call
+from distdoctor.session.leader.roll_call import RollCall
+from distdoctor.session.rendezvous import progress
 from tests.facts_builder import healthy
 
 
@@ -80,7 +81,7 @@ def heard(*times: float, enrolled: int) -> tuple[int, float]:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_call, "CONFLICT_SECONDS", 0.2)
     monkeypatch.setattr(roll_call, "LATE_SECONDS", 1.0)
-    monkeypatch.setattr(so_far, "SO_FAR_AFTER", 100.0)
+    monkeypatch.setattr(progress, "SO_FAR_AFTER", 100.0)
 
 
 def test_who_comes_late_where_all_come_slowly_is_waited_for() -> None:

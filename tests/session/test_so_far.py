@@ -12,10 +12,10 @@ import pytest
 from distdoctor.model.facts import Contact
 from distdoctor.model.findings import Finding
 from distdoctor.model.plan import Plan
-from distdoctor.session import so_far as module
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.so_far import Teller, news_at, so_far, waiting_since
+from distdoctor.session.rendezvous import progress as module
+from distdoctor.session.rendezvous.progress import Teller, news_at, so_far, waiting_since
 from tests.helpers.told import Told
 
 

@@ -10,12 +10,10 @@ from typing import cast
 import pytest
 
 from distdoctor.model.stages import COLLECTIVE, GLOO, TRIAL, Stage
-from distdoctor.session import heartbeats, stage_opener
-from distdoctor.session.inbox import Inbox
-from distdoctor.session.participant import Participant
-from distdoctor.session.protocol import Command, Keys
-from distdoctor.session.rank_assignment import Numbering
-from distdoctor.session.stage_opener import StageOpener
+from distdoctor.session.leader import stages
+from distdoctor.session.leader.inbox import Inbox, Participant
+from distdoctor.session.leader.stages import Numbering, StageOpener
+from distdoctor.session.protocol.messages import Command, Keys
 from tests.facts_builder import node
 
 
@@ -45,8 +43,8 @@ def test_who_is_there_and_late_did_not_go_away(
     async def listens(_one: Participant) -> bool:
         return there
 
-    monkeypatch.setattr(stage_opener, "LATE_SECONDS", 0.0)
-    monkeypatch.setattr(stage_opener, "listens", listens)
+    monkeypatch.setattr(stages, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(stages, "listens", listens)
     one = Participant(1, node("host1", 1), 40000)
     opener = StageOpener(cast(Inbox, Quiet(one)), time.monotonic() + 60)
     passed = asyncio.run(opener.open(stage, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 0.1))
@@ -65,8 +63,8 @@ def test_who_is_silent_for_long_and_there_did_not_go_away_either(monkeypatch: py
     one = Participant(1, node("host1", 1), 40000)
     inbox = Quiet(one)
     clock = iter(range(0, 10_000, 4))
-    monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    monkeypatch.setattr(heartbeats, "knock", knock)
+    monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(stages, "knock", knock)
     monkeypatch.setattr(inbox, "number", silent)
     opener = StageOpener(cast(Inbox, inbox), time.monotonic() + 600)
     passed = asyncio.run(opener.open(GLOO, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 300.0))

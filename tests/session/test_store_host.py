@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from distdoctor.ranks.supervisor import Child
-from distdoctor.session.store_host import files_left
+from distdoctor.session.rendezvous.store_host import files_left
 
 LIMIT = 32
 OPENS = (

@@ -10,13 +10,13 @@ import pytest
 from distdoctor.model.facts import encode
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.follower import Follower
+from distdoctor.session.follower.follower import Follower
+from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
-from distdoctor.session.post import StorePost
-from distdoctor.session.protocol import Command, Keys, Marker
+from distdoctor.session.protocol.messages import Command, Keys, Marker
+from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore
-from distdoctor.session.seal import Seal
+from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
 from tests.helpers.servers import RealStore

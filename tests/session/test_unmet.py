@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.session.unmet import PROBLEM_SECONDS, lacks_torch, no_such_master, why_not_met
+from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, lacks_torch, no_such_master, why_not_met
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))

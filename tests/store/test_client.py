@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from distdoctor.probes.tcp_info import TcpInfo
+from distdoctor.probes.network.tcp import TcpInfo
 from distdoctor.ranks.supervisor import Child
 from distdoctor.store import client
 from distdoctor.store.client import MAX_VALUE, StoreClient, StoreError, StoreGone, StoreSilent

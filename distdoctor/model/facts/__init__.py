@@ -7,21 +7,9 @@ Nothing here judges: a fact is a value that was read, a call that was made and h
 All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
 """
 
-from distdoctor.model.calls import CallOutcome, HostCall, Way
-from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
-from distdoctor.model.facts.firewall import Firewall, FirewallChain, PacketMark, Passage, ShutPort
-from distdoctor.model.facts.gpu import (
-    NOT_ASKED,
-    AmdFacts,
-    Device,
-    DeviceProcess,
-    DriverFacts,
-    DriverFile,
-    GpudState,
-    PeerCopies,
-)
 from distdoctor.model.facts.host import (
+    Account,
     AddressChoice,
     BuildLock,
     Folder,
@@ -30,58 +18,108 @@ from distdoctor.model.facts.host import (
     Identity,
     InitFile,
     Interface,
+    KernelLine,
     Leftover,
+    Limits,
+    NcclLibrary,
     Resolution,
+    Shadow,
     SharedFolder,
+    SharedMemory,
     TemporaryFolder,
+    TorchFailure,
 )
 from distdoctor.model.facts.job import (
+    AgentView,
     Answerer,
     FileLock,
     Frame,
     Given,
+    GroupView,
     JobFacts,
     JobProcess,
     JobThread,
+    Member,
     Moved,
+    RasCount,
+    RasRank,
+    RasView,
+    RayBundle,
+    RayDemand,
+    RayView,
+    RecordedCall,
+    RecorderView,
+    RendezvousView,
     Socket,
+    StoreState,
+    StoreView,
+    WorkerServer,
 )
-from distdoctor.model.facts.job_debug import RasCount, RasRank, RasView, RecordedCall, RecorderView, WorkerServer
-from distdoctor.model.facts.job_ray import RayBundle, RayDemand, RayView
-from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
-from distdoctor.model.facts.kernel import KernelLine
-from distdoctor.model.facts.limits import Limits, SharedMemory
-from distdoctor.model.facts.mesh import (
+from distdoctor.model.facts.network import (
     MAX_RATES,
     ROW_MOST,
     SAMPLED_PORTS,
-    Link,
-    LinkRate,
-    LinkRow,
-    MeshFacts,
-    Translated,
-)
-from distdoctor.model.facts.network import (
     Answer,
     AnswerKind,
     Bind,
     ConnectOutcome,
     Contact,
     Elsewhere,
+    Firewall,
+    FirewallChain,
     HardwareAddress,
+    IpsecPolicy,
     LateConnections,
+    Link,
+    LinkRate,
+    LinkRow,
+    MeshFacts,
     Neighbour,
     NeighbourState,
     NeighbourTable,
     NetworkFacts,
+    NextHop,
     OtherWay,
+    PacketMark,
+    Passage,
+    PolicyRule,
     PortHolder,
+    Route,
+    ShutPort,
+    TableRoute,
+    Translated,
 )
-from distdoctor.model.facts.node import SCHEMA_VERSION, Caller, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
-from distdoctor.model.facts.ranks import Gpu, GpuFacts, NcclLog, RankFacts, RankStage, StageStatus, Work
-from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
-from distdoctor.model.facts.routes import IpsecPolicy, NextHop, PolicyRule, Route, TableRoute
-from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
+from distdoctor.model.facts.node import (
+    SCHEMA_VERSION,
+    Caller,
+    MeetingFacts,
+    NodeFacts,
+    SmallerGroup,
+    StageFacts,
+    Trial,
+)
+from distdoctor.model.facts.ranks import (
+    NOT_ASKED,
+    AmdFacts,
+    Device,
+    DeviceProcess,
+    DriverFacts,
+    DriverFile,
+    Gid,
+    Gpu,
+    GpudState,
+    GpuFacts,
+    NcclLog,
+    PeerCopies,
+    RankFacts,
+    RankStage,
+    RdmaFacts,
+    RdmaPort,
+    StageStatus,
+    TopologyFile,
+    Work,
+)
+from distdoctor.model.host_calls import CallOutcome, HostCall, Way
 
 __all__ = [
     "MAX_RATES",

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from distdoctor.model.facts.node import SCHEMA_VERSION, NodeFacts
-from distdoctor.model.sanitize import encodable
+from distdoctor.model.text import encodable
 
 T = TypeVar("T")
 MOST_VALUES = 8_000_000

@@ -76,7 +76,6 @@ def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
 
 
 def _not_replaced(path: Path, facts: NodeFacts | None) -> str | None:
-    from distdoctor.model.facts.files import BadFile, read
 
     there: tuple[NodeFacts, ...] = ()
     try:

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from distdoctor.model.facts.account import Account
-from distdoctor.model.facts.kernel import KernelLine
-from distdoctor.model.facts.limits import Limits
-from distdoctor.model.facts.torch import TorchFailure
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -281,3 +276,229 @@ class HostFacts:
     interface that stayed up lacks. None where nobody watched."""
     interfaces_hidden: str = ""
     """The errno's name where getifaddrs() fails, as in a sandbox; ``interfaces`` is then seen in another way."""
+
+
+# Whom the job runs as, and what of it the host takes away or keeps.
+
+
+@dataclass(frozen=True)
+class Account:
+    """The user of this process."""
+
+    uid: int = 0
+    known: bool = True
+    """Whether the user database (/etc/passwd) has an entry for this number."""
+    named: str = ""
+    """The variable that getpass.getuser() takes the name from: LOGNAME, USER, LNAME or USERNAME; empty: none is set."""
+    home: str | None = None
+    """HOME as it is set; None where it is not."""
+    home_error: str = ""
+    """The errno's name where nothing can be written there, as EACCES; ENOENT where there is no such folder."""
+    home_of_entry: str = ""
+    """The home that the user's entry names; empty: there is no entry, or it is not known."""
+    remove_ipc: bool | None = None
+    """RemoveIPC= of systemd-logind; None where it does not run here, or where its setting is not known."""
+    lingers: bool = False
+    """The user's manager stays when its last session ends (loginctl enable-linger)."""
+    in_session: bool = False
+    """This process belongs to a login session of its user, or to the user's manager (its cgroup)."""
+    allocator: tuple[str, str] | None = None
+    """Variable and value where torch's allocator is set to expandable segments: they are shared by pidfd_getfd(2)."""
+    systemd: bool | None = None
+    """Whether it runs the services here (sd_booted(3)): not in most containers, nor on machines with another init."""
+    descriptors: str = ""
+    """The errno's name with which that is refused to a process that is not the other's parent; asked only then."""
+    withheld: tuple[str, ...] = ()
+    """What nobody may do here, root neither, as in a container: ``NET_ADMIN`` and ``SYS_ADMIN`` where they are not in
+    the bounding set, and the paths below that are mounted read-only."""
+    missing_programs: tuple[str, ...] = ()
+    """Of those that fixes use (``PROGRAMS``), the ones that are not installed."""
+
+
+NET_ADMIN, SYS_ADMIN = "CAP_NET_ADMIN", "CAP_SYS_ADMIN"
+HOSTS_FILE, NAME_SOURCES, KERNEL_SETTINGS = "/etc/hosts", "/etc/nsswitch.conf", "/proc/sys"
+PROGRAMS = ("ip", "sysctl")
+
+
+# What the kernel wrote to its log.
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """A line of the kernel's log that a check knows (its ``LOG``)."""
+
+    check: str
+    shows: str
+    """What it shows of that, as of other logs."""
+    text: str
+    at: float = 0.0
+    """When it was written, in seconds since the epoch by this host's clock."""
+    values: dict[str, str] = field(default_factory=dict)
+    """What its expression names, as ``pid``."""
+
+
+# What the kernel lets a process use.
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """/dev/shm: sizes in bytes, None where it is not mounted or cannot be looked at."""
+
+    size: int | None = None
+    free: int | None = None
+    writable: bool = True
+    error: str | None = None
+    read_only: bool = False
+    """Mounted so that nobody can write."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the kernel lets this process use. ``None``: not known; for the rlimits -1 means unlimited."""
+
+    open_files: int | None = None
+    open_files_hard: int | None = None
+    open_files_inherited: int | None = None
+    """How many files were left open for this process by what started it, beside stdin, stdout and stderr."""
+    locked_memory: int | None = None
+    """Bytes."""
+    may_lock_memory: bool = False
+    """Whether this process has CAP_IPC_LOCK of the machine itself, to which that limit does not apply."""
+    file_size: int | None = None
+    """RLIMIT_FSIZE: how many bytes a file may have that this process writes."""
+    address_space: int | None = None
+    """RLIMIT_AS, in bytes."""
+    data_segment: int | None = None
+    """RLIMIT_DATA, in bytes."""
+    stack: int | None = None
+    """RLIMIT_STACK, in bytes."""
+    shared_memory: SharedMemory | None = None
+    port_range: tuple[int, int] | None = None
+    """net.ipv4.ip_local_port_range: the first and the last port that connect() and bind(0) use."""
+    unprivileged_port_start: int | None = None
+    """net.ipv4.ip_unprivileged_port_start: ports below it need CAP_NET_BIND_SERVICE."""
+    may_bind_privileged: bool = False
+    """Whether this process has CAP_NET_BIND_SERVICE."""
+    rdma_devices: tuple[str, ...] = ()
+    reserved_ports: str = ""
+    """net.ipv4.ip_local_reserved_ports: ports of the range that are never handed out, as ``8080,29500-29510``."""
+    processes: int | None = None
+    """RLIMIT_NPROC: how many processes and threads this user may have; root's are not counted."""
+    processes_hard: int | None = None
+    pids_max: int | None = None
+    """How many the container or unit may have (pids.max of its cgroup); None where there is no limit or none is seen.
+    """
+    cpus: int | None = None
+    """How many CPUs this process may run on (sched_getaffinity)."""
+    cpus_online: int | None = None
+    """How many the machine has."""
+    cpu_quota: float | None = None
+    """CPUs' worth of time that the container or unit may use (its cgroup, or one above); None as for ``memory``."""
+    cpu_seconds: int | None = None
+    """RLIMIT_CPU: processor time after which a process is ended; None: there is no limit, or it is not known."""
+    memory: int | None = None
+    """Bytes that the container or unit may use (its cgroup, or one above); None: there is no limit, or none is seen."""
+    memory_used: int | None = None
+    """Bytes of these that were in use and cannot be reclaimed, before torch was imported."""
+    pids_used: int | None = None
+    """How many processes and threads there were in the cgroup of ``pids_max``."""
+    user_processes: int | None = None
+    """How many this user had; None where ``processes`` does not bind it, as with root, or was far from being reached.
+    """
+    threads: int | None = None
+    """How many processes and threads there were on the machine."""
+    threads_max: int | None = None
+    """kernel.threads-max: how many there may be."""
+    pid_max: int | None = None
+    """kernel.pid_max: process and thread numbers are below it, so there can be no more of them."""
+    pids_seen: int | None = None
+    """How many processes and threads this process sees, where ``pid_max`` is that of a container: ``threads`` then
+    counts others', too. None where it is the machine's."""
+    threads_forbidden: bool = False
+    """No thread can be started: a sandbox (seccomp) answers clone3() with EPERM."""
+
+
+# How the import of torch failed.
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A file that Python imports in place of the module that torch means."""
+
+    module: str
+    file: str
+    """The file, or the folder of a package."""
+    hides: str | None = None
+    """What would be imported without it; None where there is nothing else of that name."""
+    entry: str = ""
+    """The folder on sys.path that it lies in."""
+    by: str = "folder"
+    """``folder``: the working folder, taken for the script's own; ``PYTHONPATH``."""
+    pythonpath: str | None = None
+    """What PYTHONPATH would be without that folder, where it is there by PYTHONPATH."""
+
+
+@dataclass(frozen=True)
+class NcclLibrary:
+    """An NCCL that the loader may take: one that a variable puts before torch's own, or an installed package."""
+
+    name: str
+    """The library's file, or the package with its version: ``nvidia-nccl-cu12 2.21.5``."""
+    by: str = ""
+    """``LD_PRELOAD`` or ``LD_LIBRARY_PATH``; empty: a package."""
+    without: str | None = None
+    """What that variable would be without it; None: nothing would be left."""
+
+
+@dataclass(frozen=True)
+class TorchFailure:
+    """What was seen when the import of torch did not end well."""
+
+    type: str = ""
+    """The class of the exception; empty where the process ended instead."""
+    text: str = ""
+    module: str | None = None
+    """The module that an ImportError names."""
+    errno: int | None = None
+    signal: int | None = None
+    """The signal that ended the process."""
+    status: int | None = None
+    """The exit status of the process, where it ended by itself."""
+    said: str = ""
+    """The end of what it printed."""
+    found: str | None = None
+    """The folder of the torch that was found; None where there is none on sys.path, or where that is not known."""
+    looked: bool = False
+    """Whether ``found`` is known."""
+    version: str | None = None
+    """The version that this folder says it has."""
+    built_for: tuple[str, ...] = ()
+    """The Pythons that its C extension was built for, as in its file's name: ``cpython-312-x86_64-linux-gnu``."""
+    shadows: tuple[Shadow, ...] = ()
+    folder_gone: bool = False
+    """The working folder was deleted."""
+    address_space: int | None = None
+    """RLIMIT_AS in bytes; None where there is no limit."""
+    data_segment: int | None = None
+    """RLIMIT_DATA in bytes, which counts all writable memory of a process; None as before."""
+    memory_limit: int | None = None
+    """Bytes that the container (cgroup) may use; None where there is no limit or none is seen."""
+    oom_kills: int | None = None
+    """Processes of the container that the kernel killed for want of memory since this run began."""
+    loader: tuple[str, ...] = ()
+    """Those of LD_LIBRARY_PATH and LD_PRELOAD that are set."""
+    package: str = ""
+    """The package other than torch in whose code, or for want of whose content, it failed; empty: none, or not known.
+    """
+    package_file: str = ""
+    """Then: the file of it."""
+    cause: str = ""
+    """The exception that the one told was raised for, where there was one."""
+    noexec: tuple[str, ...] = ()
+    """Files of a library that could not be mapped, on file systems that are mounted with noexec."""
+    closed: tuple[str, ...] = ()
+    """Files and folders of torch that are there, and that this user may not read."""
+    settings: tuple[str, ...] = ()
+    """Those of PYTHONWARNINGS and TORCH_LOGS that are set."""
+    nccl: tuple[NcclLibrary, ...] = ()
+    """Where the text names NCCL: each that the loader may take, in its order (ld.so(8)), then the packages."""

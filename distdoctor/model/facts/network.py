@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
-from distdoctor.model.facts.firewall import Firewall
 from distdoctor.model.facts.host import AddressChoice, HostsLine, Resolution
-from distdoctor.model.facts.routes import IpsecPolicy, PolicyRule, Route, TableRoute
 from distdoctor.model.plan import Plan
 
 ConnectOutcome = Literal[
@@ -239,3 +238,356 @@ class NetworkFacts:
         for, the kernel drops what more is asked for (tcp_abort_on_overflow in the kernel's ip-sysctl.rst).
         """
         return self.refused_before or (self.answer is not None and self.answer.kind == "silent")
+
+
+# Facts about the packet filter of a host.
+
+
+_PORTS = re.compile(r"(! --)?\bdports?\s+(!=\s*)?(\{[^}]*\}|[@\w:,-]+)")
+_BY_CHANCE = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
+_BY_RATE = re.compile(r"\b(?:hash)?limit\b|\brecent\b")
+
+
+@dataclass(frozen=True)
+class FirewallChain:
+    """One chain on the way in or out of this host that can drop packets."""
+
+    tool: Literal["nft", "iptables", "ip6tables"]
+    family: str
+    table: str
+    name: str
+    hook: Literal["input", "output"]
+    policy: str = "accept"
+    blocking_rules: tuple[str, ...] = ()
+    """The text of its rules that drop or reject."""
+    limited: tuple[str, ...] = ()
+    """The text of its rules that let in only so many connections, at once or in a time: the rest go on to those, or to
+    its policy."""
+
+    @property
+    def by_chance(self) -> tuple[str, ...]:
+        """Those of its rules that drop some packets and not others that are like them, on whatever port."""
+        chance = (rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
+        return tuple(rule for rule in chance if not self.single_ports(rule))
+
+    @property
+    def by_rate(self) -> tuple[str, ...]:
+        """Rules that let in only so many new connections in a time, on whatever port: later SYNs get through."""
+        rates = (rule for rule in (*self.blocking_rules, *self.limited) if _BY_RATE.search(rule))
+        return tuple(rule for rule in rates if not self.single_ports(rule))
+
+    @staticmethod
+    def single_ports(rule: str) -> list[str]:
+        """The ports that a rule is for, as it names them, where they are single ones (ssh's), and no range of them nor
+        all others."""
+        named = [ports for *but, ports in _PORTS.findall(rule) if not any(but)]
+        return [
+            port for ports in named if not re.search(r"\d\s*[-:]\s*\d", ports) for port in re.findall(r"[@\w-]+", ports)
+        ]
+
+
+@dataclass(frozen=True)
+class ShutPort:
+    """A chain of this host that lets no new connection of another host in to a port, whichever host that is."""
+
+    port: int
+    version: int
+    """Of IP: 4 or 6."""
+    how: Literal["drop", "reject", "reset"]
+    """No answer; an ICMP error; a TCP reset, as where nobody listens."""
+    rule: str
+    """The chain, and its rule that does it."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Other hosts' addresses between which and this host the packet filter lets connections be made, by all that is
+    known of its rules: what asks for them, and what answers."""
+
+    way: Literal["in", "out"]
+    """They connect to the port here; this host connects to it there."""
+    first: str
+    last: str
+    port: int | None = None
+    """None: each port that the kernel may pick (net.ipv4.ip_local_port_range)."""
+
+
+@dataclass(frozen=True)
+class PacketMark:
+    """The mark that this host's packet filter puts on what it sends from or to a port, whichever host it is for."""
+
+    port: int
+    side: Literal["dport", "sport"]
+    """It goes to that port; it comes from it, as the answers of a store do."""
+    version: int
+    """Of IP: 4 or 6."""
+    mark: int
+    rule: str
+    """The chain, and its rule that does it."""
+
+
+@dataclass(frozen=True)
+class Firewall:
+    """The packet filter of this host, as far as this user may read it."""
+
+    readable: bool
+    why_not: str | None = None
+    chains: tuple[FirewallChain, ...] = ()
+    """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
+    shut: tuple[ShutPort, ...] = ()
+    """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
+    open_ports: tuple[tuple[int, int], ...] = ()
+    """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
+    it does not shut. Empty where it shuts none of these, or where that is not known."""
+    marks: tuple[PacketMark, ...] = ()
+    """What it marks of the packets to and from MASTER_PORT; and to and from the first and the last port of
+    net.ipv4.ip_local_port_range, where it marks those of all ports between them so."""
+    passages: tuple[Passage, ...] = ()
+    """What it lets through for certain, though it has chains that can block; empty where it has none, or where that is
+    not known."""
+    proxied: tuple[str, ...] = ()
+    """The rules by which a port of this host gets what it sends to all ports of others, as those of a service mesh."""
+
+
+# How this host sends: its routing tables, the rules that choose among them, and its policies of IPsec.
+
+
+@dataclass(frozen=True)
+class Route:
+    """How this node would send to ``target``: the source address and interface that the kernel picks."""
+
+    target: str
+    source: str | None = None
+    interface: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """One of several next hops of a route."""
+
+    gateway: str | None
+    """None: the network is on the interface's own link."""
+    interface: str | None
+
+
+@dataclass(frozen=True)
+class TableRoute:
+    """One entry of the routing table."""
+
+    network: str
+    """``10.77.0.0/24``; ``0.0.0.0/0`` is the default route."""
+    gateway: str | None
+    """None: the network is on the interface's own link."""
+    interface: str | None
+    reject: bool = False
+    """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
+    rule: str = ""
+    """The rule of policy routing that leads to it, as ``ip rule`` takes it; empty where that is one of every host's."""
+    marked: str = ""
+    """The rule of the packet filter for whose mark that rule of policy routing is; empty where it is for none."""
+    next_hops: tuple[NextHop, ...] = ()
+    """Where there are several (ECMP), all of them; ``gateway`` and ``interface`` are the first one's. Empty where there
+    is one. The kernel picks one for each pair of addresses, or for each connection (fib_multipath_hash_policy 0 and 1
+    of net.ipv4), whether or not anybody answers there."""
+    throws: bool = False
+    """It is no way: the next rule of policy routing is asked (``ip route add throw``)."""
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """A rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
+
+    Only what is known by a packet's addresses, ports and mark: a rule for another user or for what comes from other
+    hosts is not listed.
+    """
+
+    version: int
+    """Of IP: 4 or 6."""
+    text: str
+    """As ``ip rule`` takes it: ``from 10.77.0.11 ipproto tcp dport 29500 lookup 100``."""
+    source: str = ""
+    """The network that packets come from; empty: any."""
+    target: str = ""
+    source_ports: tuple[int, int] | None = None
+    target_ports: tuple[int, int] | None = None
+    mark: tuple[int, int] | None = None
+    """(value, mask): the packets with this mark (``fwmark``)."""
+    reject: bool = False
+    """Packets are refused or dropped by the rule itself."""
+    routes: tuple[TableRoute, ...] = ()
+    """The table that it leads to, best metric first, without the routes that it passes over
+    (``suppress_prefixlength``)."""
+    inverted: bool = False
+    """It is about the packets that are not all that it says (``not``)."""
+    main: bool = False
+    """The table that it leads to is the main one."""
+
+
+@dataclass(frozen=True)
+class IpsecPolicy:
+    """What IPsec does with the packets between two networks (``ip xfrm policy``); the first that is for one counts."""
+
+    way: Literal["in", "out"]
+    version: int
+    """Of IP: 4 or 6."""
+    source: str
+    """``10.77.0.11/32``; ``0.0.0.0/0`` is any."""
+    target: str
+    source_port: int | None = None
+    """None: any."""
+    target_port: int | None = None
+    tcp: bool = False
+    """It is for TCP alone."""
+    block: bool = False
+    """The packets are dropped."""
+    lacks: bool = False
+    """They are to be encrypted or signed, and there is no association that could: the kernel drops what it is to send
+    so, and what comes otherwise."""
+
+
+# What a node sees of its links to the others.
+
+
+HEAVY = 0.2
+
+MAX_RATES = 8
+SAMPLED_PORTS = (2000, 5000, 10000, 15000, 20000, 25000, 30000, 40000, 50000, 60000)
+"""Ports tried on a host on which a random one gives no answer."""
+ROW_MOST = 64
+_LONGEST_WAIT = 100.0
+"""Seconds: far more than is waited for any payload, far less than the bytes of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection from this node to another that did not work. Good links are counted, not listed.
+
+    In slots: of a thousand nodes there may be half a million."""
+
+    to: str
+    """The key (``hostname pid``) of the process meant to be reached."""
+    address: str
+    port: int
+    use: tuple[str, ...]
+    """Who would use the address: ``gloo``, ``nccl``, ``primary``."""
+    outcome: ConnectOutcome
+    errno: int | None = None
+    seconds: float = 0.0
+    """How long it took to end so. In the facts of 0.1.0 a stalled link has the size of the payload here."""
+    icmp: bool = False
+    payload: int | None = None
+    """Bytes: the smallest payload that never arrived, where the outcome is ``stalled``."""
+    accepted: bool = False
+    """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
+    starved, gave no reply. That is no packet filter's doing."""
+    passing: tuple[int, ...] = ()
+    """With ``no-answer``: other ports of the same address, of SAMPLED_PORTS, on which something answered, if only to
+    refuse: what is between lets these through."""
+    dead_after: int | None = None
+    """Bytes that had come through when a connection that worked was reset, or nothing came through any more whatever
+    its size; None: it never worked, or only for small payloads, or that is not known."""
+
+    @property
+    def swallowed(self) -> int | None:
+        """Bytes of the smallest payload that never arrived; None where that is not known."""
+        if self.payload is None and self.outcome == "stalled" and self.seconds > _LONGEST_WAIT:
+            return int(self.seconds)
+        return self.payload
+
+
+@dataclass(frozen=True)
+class LinkRate:
+    """The measured transfer to one other node, on the address that its backends use."""
+
+    to: str
+    bytes_per_second: float | None
+    """What arrived, over the time it took; None where throughput was not measured on this link."""
+    delivery_rate: float | None = None
+    """The kernel's own estimate, in bytes per second (TCP_INFO): free of the time a busy process lost."""
+    receiver_limited: float = 0.0
+    """The share of the time in which the receiver's window, hence a busy receiver, held the sender up."""
+    retransmitted: int = 0
+    """Segments that TCP sent again, at either end, while small messages went to and fro, or could not send at once for
+    a packet filter of the own host: without load, only loss does that."""
+    segments: int = 0
+    """Segments sent in that time; 0 where the kernel does not tell."""
+    rtt: float | None = None
+    """The median round trip of these small messages, in seconds."""
+
+    @property
+    def heavy_loss(self) -> bool:
+        """Whether a fifth of the segments was sent again, and three at least: who is behind such a link may not be
+        heard for seconds, and a new connection to it may find none of its first packets answered."""
+        return self.retransmitted >= max(3, HEAVY * self.segments)
+
+
+@dataclass(frozen=True)
+class LinkRow:
+    """What this node measured of its links to all others, as entries in an order of the nodes that all of them know.
+
+    Up to ROW_MOST nodes have an entry each; of more as many neighbours as it takes share one, which has the worst of
+    theirs. The figures are empty where nothing of the kind was measured, and None in an entry where that one was not.
+    """
+
+    place: int
+    """This node's own in that order, from 0."""
+    nodes: int
+    """How many nodes there are in it."""
+    rtt: tuple[float | None, ...] = ()
+    """Seconds: the median round trip of small messages."""
+    rates: tuple[float | None, ...] = ()
+    """Bytes per second that arrived there."""
+    lost: tuple[float | None, ...] = ()
+    """The share of segments that TCP sent again while small messages went to and fro."""
+
+    @property
+    def size(self) -> int:
+        """How many nodes share an entry."""
+        return max(1, -(-self.nodes // ROW_MOST))
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return -(-self.nodes // self.size)
+
+    def entry(self, place: int) -> int:
+        """The entry of the node that stands at ``place``."""
+        return place // self.size
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A connection of this node that arrived from another address than it was sent from: something on the way puts its
+    own address on it (NAT), as the machine of a container does."""
+
+    to: str
+    """The key of the process that says so."""
+    own: str
+    """The address that this node's end of the connection has."""
+    seen: str
+    """The address from which it arrived."""
+
+
+@dataclass(frozen=True)
+class MeshFacts:
+    """The connections this node made to every other on ephemeral ports."""
+
+    good: int = 0
+    bad: tuple[Link, ...] = ()
+    rtt_median: float | None = None
+    rtt_max: float | None = None
+    rates: tuple[LinkRate, ...] = ()
+    """The slowest and the lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
+    rate_median: float | None = None
+    """Bytes per second, over all measured links of this node."""
+    busy: float = 0.0
+    """The share of this host's processors that was in use meanwhile, 0 to 1."""
+    clock_offset: float | None = None
+    """Node 0's clock minus this node's, in seconds."""
+    clock_error: float | None = None
+    """How far off ``clock_offset`` may be: half the round trip it was measured with."""
+    row: LinkRow | None = None
+    """The figures of all links of this node; None in facts of before."""
+    translated: tuple[Translated, ...] = ()
+    """At most MAX_RATES of those connections."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from distdoctor.model.facts.gpu import AmdFacts, DriverFacts, PeerCopies
 from distdoctor.model.facts.host import HostFacts, Identity
 from distdoctor.model.facts.job import JobFacts
-from distdoctor.model.facts.mesh import MeshFacts
-from distdoctor.model.facts.network import NetworkFacts
-from distdoctor.model.facts.ranks import RankFacts, StageStatus
-from distdoctor.model.facts.rdma import RdmaFacts, TopologyFile
+from distdoctor.model.facts.network import MeshFacts, NetworkFacts
+from distdoctor.model.facts.ranks import (
+    AmdFacts,
+    DriverFacts,
+    PeerCopies,
+    RankFacts,
+    RdmaFacts,
+    StageStatus,
+    TopologyFile,
+)
 from distdoctor.model.plan import Plan
 
 SCHEMA_VERSION = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.launch.flags import Flags
-from distdoctor.launch.resolve import resolve
 from distdoctor.model.facts import Bind, NcclLog
 from distdoctor.model.plan import PlanProblem
+from distdoctor.plan.resolve import resolve
+from distdoctor.plan.values import Flags
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.gpu_nodes import several
 from tests.clusters.launch import no_rank, per_rank, problem, url_master

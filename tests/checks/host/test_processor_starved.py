@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.judge.build_report import assemble
+from distdoctor.judge.report import assemble
 from distdoctor.model.facts import NodeFacts, StageFacts
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.limits import limited

@@ -70,7 +70,7 @@ def other_version(version: str, *hosts: int) -> Fault:
 
 def other_protocol(*hosts: int) -> Fault:
     """On the named hosts, one whose nodes speak to each other in another way."""
-    name = "distdoctor/session/protocol.py"
+    name = "distdoctor/session/protocol/messages.py"
     return other_file(name, (ROOT / name).read_text().replace("\nPROTOCOL = ", "\nPROTOCOL = 100 + "), *hosts)
 
 

@@ -31,7 +31,7 @@ STILL = 0.2
 """Seconds of processor time per second: a rank that is held uses less, one of a job that works uses more."""
 AGAIN = """
 import sys
-from distdoctor.inspection.hang import Wanted, inspect
+from distdoctor.hang.inspect import Wanted, inspect
 for _ in range(int(sys.argv[1])):
     inspect(Wanted(apart=0.05))
 """

@@ -1,0 +1,272 @@
+"""An address that two hosts of one network have: by their own interfaces, or by the ARP tables of the others. And a
+hardware address that two cards have, or that somebody wrote into such a table by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from distdoctor.check_api.firewall import suspect
+from distdoctor.check_api.links import FailingLink, link_graph
+from distdoctor.check_api.nodes import gloo_dials, makes_gloo_group
+from distdoctor.check_api.routes import lookup
+from distdoctor.knowledge.network import is_bridge, is_virtual
+from distdoctor.model.addresses import in_network, is_loopback, parse_address
+from distdoctor.model.cluster import Cluster, Node
+
+
+@dataclass(frozen=True)
+class DuplicateAddress:
+    """An address of several nodes, each on a host of its own, or of a node and a host whose facts are not here."""
+
+    address: str
+    owners: tuple[Node, ...]
+    spare: tuple[Node, ...] = ()
+    """Those of several owners that are reached at another address of their own, or have this one beside their network
+    (on loopback, as a /32 of another interface)."""
+    seen_by: tuple[Node, ...] = ()
+    """With one owner: the nodes for which another host answered."""
+    mac: str = ""
+    """Then: that host's hardware address. With several owners: the one that their cards have, each at an address of
+    its own."""
+    written: bool = False
+    """No host answered for it: it stands in the tables of ``seen_by`` as somebody wrote it there."""
+
+
+def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
+    """Every such address."""
+    if not cluster.multi_host or len(cluster.nodes) < 2:
+        return ()
+    found = tuple(_of_nodes(cluster))
+    known = {one.address for one in found}
+    strangers = (one for one in _of_strangers(cluster) if one.address not in known)
+    return (*found, *strangers, *_of_cards(cluster))
+
+
+def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    """One hardware address of several hosts in one network, of which one does not get through.
+
+    Without that nothing is wrong: containers of one machine may share its card (ipvlan).
+    """
+    cards: dict[str, dict[tuple[str, str, str], tuple[Node, str]]] = {}
+    for node in cluster.nodes:
+        for address in _shared(node):
+            mac = next((i.mac for i in node.interfaces if address in i.addresses), "")
+            if mac:
+                cards.setdefault(mac, {}).setdefault(node.host, (node, address))
+    for mac, by_host in cards.items():
+        owners = dict(by_host.values())
+        if len(owners) > 1 and len({*owners.values()}) == len(owners) and _cut_off(cluster, owners):
+            yield DuplicateAddress(", ".join(owners.values()), tuple(owners), mac=mac)
+
+
+def _cut_off(cluster: Cluster, owners: Mapping[Node, str]) -> bool:
+    """Whether one of these nodes did not get through to another node, or another to it."""
+    for node, address in owners.items():
+        for peer in cluster.peers(node):
+            if peer.host != node.host and _failed(peer, node, address):
+                return True
+            if peer.host != node.host and any(_failed(node, peer, at) for at in _shared(peer)):
+                return True
+    return False
+
+
+def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    owners: dict[str, dict[tuple[str, str, str], Node]] = {}
+    for node in cluster.nodes:
+        for address in _shared(node):
+            owners.setdefault(address, {}).setdefault(node.host, node)
+    beside = {node: tuple(_beside_its_network(node)) for node in cluster.nodes}
+    reached: dict[str | None, list[Node]] = {}
+    for node in cluster.nodes:
+        reached.setdefault(node.reached_at, []).append(node)
+    in_networks = set(owners)
+    for node in cluster.nodes:
+        for address in beside[node]:
+            # As a service's it is there on purpose; but not where another node itself is reached at it.
+            others = [peer for peer in reached.get(address, ()) if peer.host != node.host]
+            if address in in_networks:
+                others = [peer for peer in others if peer.host in owners[address]]
+            elif node.reached_at in (None, address) or address in node.master_addresses:
+                continue  # what MASTER_ADDR means on this node is another matter
+            for one in (*others, node) if others else ():
+                owners.setdefault(address, {})[one.host] = one
+    for address, by_host in owners.items():
+        nodes = tuple(by_host.values())
+        spare = tuple(node for node in nodes if node.reached_at != address)
+        if address in in_networks:
+            spare = tuple(node for node in nodes if node in spare or address in beside[node])
+        if len(nodes) > 1 and len(spare) < len(nodes):
+            yield DuplicateAddress(address, nodes, spare)
+
+
+def _shared(node: Node) -> Iterator[str]:
+    """The addresses of a node in the network in which it meets the others.
+
+    A network of containers behind address translation has the same addresses on every host, and so has a service's
+    address on a bridge or on loopback, or one without a network of its own (/32): these are in no network that hosts
+    share, and the way from them to the master leads over a gateway.
+    """
+    for interface in node.interfaces:
+        if interface.loopback or not interface.up or is_virtual(interface.name):
+            continue
+        for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+            parsed = parse_address(address)
+            if parsed is None or parsed.is_link_local or not 0 < length < parsed.max_prefixlen:
+                continue
+            if any(in_network(address, length, master) for master in node.master_addresses):
+                yield address
+
+
+def _beside_its_network(node: Node) -> Iterator[str]:
+    """The addresses of a node that lie in no network which it shares with others, but for loopback's own, and those of
+    bridges for containers, which are the same on every host: what the node sends to them stays on the node."""
+    for interface in node.interfaces:
+        if not interface.loopback and (not interface.up or is_bridge(interface.name)):
+            continue
+        for number, address in enumerate(interface.addresses):
+            parsed = parse_address(address)
+            if parsed is None or parsed.is_loopback or parsed.is_link_local:
+                continue
+            if interface.loopback or interface.prefix_lengths[number : number + 1] == (parsed.max_prefixlen,):
+                yield address
+
+
+def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    """Addresses of nodes for which another host answered one that did not get through to them.
+
+    A router or a cloud's network may answer for all: then the same hardware address has other addresses as well. What
+    the tables hold is looked at first: with a thousand nodes there are a million pairs, and few entries.
+    """
+    owners: dict[str, list[Node]] = {}
+    for node in cluster.nodes:
+        if any(interface.mac for interface in node.interfaces):
+            for address in dict.fromkeys(_shared(node)):
+                owners.setdefault(address, []).append(node)
+    seen: dict[tuple[Node, str, bool], dict[Node, str]] = {}
+    for peer in cluster.nodes:
+        by_hand = {one.address for one in peer.network.hardware_addresses if one.permanent}
+        for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
+            for node in owners.get(address, ()):
+                mac = _answered(peer, address) if node.host != peer.host else ""
+                if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
+                    seen.setdefault((node, address, address in by_hand), {})[peer] = mac
+    for address, nodes in owners.items():
+        for node in nodes:
+            for written in (False, True):
+                if by := seen.get((node, address, written)):
+                    yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())), written)
+
+
+def _failed(peer: Node, node: Node, address: str) -> bool:
+    """Whether a peer did not get through to an address of the node, and no rule of a packet filter says why."""
+    contact = peer.network.contact
+    ports = [link.port for link in peer.mesh.bad if link.address == address and link.to in node.keys]
+    if contact is not None and contact.address == address and not peer.meeting.joined:
+        ports.append(contact.port)
+    return any(suspect(peer, node, port) == "either" for port in ports)
+
+
+def _answered(peer: Node, address: str) -> str:
+    """The hardware address that answered the peer for ``address`` and for nothing else; empty where none did."""
+    entry = lookup(peer, address)
+    if entry is None or entry.gateway is not None:
+        return ""
+    table = [one for one in peer.network.hardware_addresses if (":" in one.address) == (":" in address)]
+    mac = next((one.mac for one in table if one.address == address and one.interface == entry.interface), "")
+    others = (one for one in table if one.address != address and not one.address.startswith("fe80:"))
+    return "" if any(one.mac == mac and not one.permanent for one in others) else mac
+
+
+# The addresses that backends pick to be reached at, and why one of them cannot be right.
+
+
+Backend = Literal["gloo", "nccl"]
+INTERFACE_VARIABLES: dict[Backend, str] = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
+"""The variable by which each is told its interface."""
+
+
+@dataclass(frozen=True)
+class PickedAddress:
+    """An address that a backend picks on a node, and that cannot be right."""
+
+    node: Node
+    backend: Backend
+    address: str
+    interface: str | None
+    shared_with: tuple[Node, ...]
+    """Nodes on other hosts that have the same address."""
+    unreached: tuple[FailingLink, ...]
+    """The links on which it was tried in vain."""
+    seen_as: str
+    """The address at which other hosts see what the node sends from this one, where that is another; else empty."""
+    fails: bool
+    """Whether the job makes one of the connections that lead nowhere."""
+
+
+def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
+    """The picks that are on an interface which other hosts do not share, loopback for NCCL among them, or whose address
+    another host has, too.
+
+    Not those with an address that two hosts of one network have: no interface is the right one then.
+    """
+    if not cluster.multi_host or len(cluster.nodes) < 2:
+        return ()
+    owners: dict[object, list[Node]] = {}
+    for node in cluster.nodes:
+        for address in node.addresses:
+            owners.setdefault(parse_address(address), []).append(node)
+    missed: dict[tuple[Node, str], list[FailingLink]] = {}
+    graph = link_graph(cluster)
+    for edge in (*graph.misled, *graph.doubled, *graph.hidden):
+        missed.setdefault((edge.target, edge.link.address), []).append(edge)
+    hidden = {(edge.target, edge.link.address) for edge in graph.hidden}
+    found = []
+    doubled = {one.address for one in duplicate_addresses(cluster)}
+    for node in cluster.nodes:
+        for backend, address in picks(node):
+            if is_loopback(address) and backend == "nccl" and _told(node):  # of gloo a check of its own tells
+                found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
+            if is_loopback(address) or address in doubled:
+                continue
+            others = tuple(other for other in owners.get(parse_address(address), ()) if other.host != node.host)
+            edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
+            if others or (edges and (_odd(node, address) or (node, address) in hidden)):
+                fails = _fails(backend, node, address, others, edges)
+                seen = next((one.seen for one in node.mesh.translated if one.own == address), "")
+                interface = node.interface_of(address)
+                found.append(PickedAddress(node, backend, address, interface, others, edges, seen, fails))
+    return tuple(found)
+
+
+def picks(node: Node) -> list[tuple[Backend, str]]:
+    """What each backend that this node's job uses picks."""
+    found: list[tuple[Backend, str]] = []
+    if makes_gloo_group(node):
+        found += [("gloo", address) for address in node.gloo_addresses]
+    nccl = node.system.nccl
+    if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
+        found.append(("nccl", nccl.address))
+    return found
+
+
+def _told(node: Node) -> bool:
+    """Whether NCCL picks what it does because a setting says so, and not for want of another."""
+    choice = node.system.nccl
+    return choice is not None and choice.reason == "variable"
+
+
+def _odd(node: Node, address: str) -> bool:
+    parsed = parse_address(address)
+    link_local = parsed is not None and parsed.is_link_local
+    return link_local or is_virtual(node.interface_of(address))
+
+
+def _fails(
+    backend: Backend, node: Node, address: str, others: tuple[Node, ...], edges: tuple[FailingLink, ...]
+) -> bool:
+    """gloo connects from the numerically larger address to the smaller, nccl from anywhere."""
+    if backend == "nccl":
+        return True
+    return any(gloo_dials(peer, node, address) for peer in (*others, *(edge.source for edge in edges)))

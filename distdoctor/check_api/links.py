@@ -1,0 +1,395 @@
+"""The mesh as a graph: which links between the nodes fail, and the smallest explanation of these.
+
+Built once per cluster and in time linear in the failing links: with 1,024 nodes there may be half a million.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+from distdoctor.check_api.routes import route_obstacle
+from distdoctor.knowledge.firewall.packet_filter import FilterHook, concerns
+from distdoctor.model.addresses import is_loopback
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import Link
+
+BLOCKED = ("no-answer", "refused", "rejected", "reset", "unreachable", "error")
+"""The outcomes that a packet filter, a cut cable or a broken route has; ``stalled`` and ``wrong-node`` have others."""
+ENETUNREACH = 101
+OWN_SHORTAGE = (23, 24)
+"""ENFILE and EMFILE: who wanted to connect had no descriptor left for it."""
+WITHOUT_ZONE = 22
+"""EINVAL: of a link-local address, which is none without an interface beside it (ipv6(7))."""
+NO_FAULT_OF_LINKS = (*OWN_SHORTAGE, WITHOUT_ZONE)
+MAX_COMPONENTS = 8
+"""Beyond it, scattered bad links are one failure of the network and not each one of its own."""
+Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled", "hidden"]
+_GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class FailingLink:
+    """A failing link between two nodes."""
+
+    source: Node
+    target: Node
+    link: Link
+
+
+@dataclass(frozen=True)
+class Star:
+    """Scattered failing links that hang together. ``hub``: the node common to all of them, where there is one."""
+
+    edges: tuple[FailingLink, ...]
+    hub: Node | None
+    one_way: bool
+    """Each of its pairs fails in one direction only."""
+
+
+@dataclass(frozen=True)
+class LinkGraph:
+    """The links that fail for whatever address is used, and what explains them, each link in one explanation."""
+
+    nodes: tuple[Node, ...] = ()
+    """Those that measured links."""
+    no_route: tuple[FailingLink, ...] = ()
+    no_way_back: tuple[FailingLink, ...] = ()
+    """Links that fail since their target has no route for its answers: the other direction of some of ``no_route``."""
+    stalled: tuple[FailingLink, ...] = ()
+    cut: tuple[FailingLink, ...] = ()
+    """Links that worked at first, and were dead after some bytes."""
+    misled: tuple[FailingLink, ...] = ()
+    """Links that fail for one address only, while the same node is reached at another."""
+    hidden: tuple[FailingLink, ...] = ()
+    """Links to an address behind translation (NAT), at which no other host reaches its node."""
+    by_chance: tuple[FailingLink, ...] = ()
+    """Links of nodes that lose so many packets that nothing else need be wrong with these."""
+    doubled: tuple[FailingLink, ...] = ()
+    """Links to or from an address that another host has as well: who is meant is not who is asked, or is answered."""
+    isolated: tuple[Node, ...] = ()
+    """Nodes that neither reach any other nor are reached, while others reach each other."""
+    groups: tuple[tuple[Node, ...], ...] = ()
+    """Two or more groups of nodes, largest first, that reach each other inside and not across."""
+    deaf: tuple[Node, ...] = ()
+    """Nodes that accept nothing from any other, though they reach others."""
+    mute: tuple[Node, ...] = ()
+    """Nodes that reach none of those that accept anything, though others reach them."""
+    stars: tuple[Star, ...] = ()
+    bad: dict[int, dict[int, Link]] = field(default_factory=dict)
+    """Failing links by the numbers of their nodes in ``nodes``: those that the fields from ``isolated`` on explain."""
+
+    def edges_of(
+        self, nodes: Iterable[Node], limit: int, inward: bool = True, outward: bool = True
+    ) -> list[FailingLink]:
+        """At most ``limit`` failing links into and out of these nodes."""
+        wanted = {id(node) for node in nodes}
+        numbers = [number for number, node in enumerate(self.nodes) if id(node) in wanted]
+        found: list[FailingLink] = []
+        for number in numbers:
+            for source, targets in self.bad.items():
+                if inward and number in targets and len(found) < limit:
+                    found.append(FailingLink(self.nodes[source], self.nodes[number], targets[number]))
+            if outward:
+                for target, link in self.bad.get(number, {}).items():
+                    if len(found) >= limit:
+                        return found
+                    found.append(FailingLink(self.nodes[number], self.nodes[target], link))
+        return found
+
+
+def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
+    """The addresses that nodes on different hosts have."""
+    owners: dict[str, tuple[str, str, str]] = {}
+    return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host) != node.host}
+
+
+def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
+    """Return the addresses of each node that no node of another host reaches, and from which its own connections arrive
+    under an address that it does not have."""
+    hidden: dict[Node, set[str]] = {}
+    for node in nodes:
+        behind = {one.own: one.seen for one in node.mesh.translated if one.seen not in node.addresses}
+        if not behind:
+            continue
+        neighbours = {one.seen for one in node.mesh.translated}
+        others = [
+            other
+            for other in nodes
+            if other.host != node.host and not neighbours & {one.seen for one in other.mesh.translated}
+        ]
+        for address in behind:
+            missed = {
+                other for other in others for link in other.mesh.bad if link.to in node.keys and link.address == address
+            }
+            if others and len(missed) == len(others):
+                hidden.setdefault(node, set()).add(address)
+    return hidden
+
+
+def link_graph(cluster: Cluster) -> LinkGraph:
+    """Which links between the nodes fail, and what explains them. Built once for each cluster."""
+    if (graph := _GRAPHS.get(cluster)) is None:
+        graph = _GRAPHS[cluster] = _built(cluster)
+    return graph
+
+
+def _built(cluster: Cluster) -> LinkGraph:
+    nodes = tuple(node for node in cluster.nodes if node.saw("mesh"))
+    number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
+    losing, several = losing_nodes(nodes, number_of), _addresses_of_several(nodes)
+    hidden = _hidden_addresses(nodes)
+    shown: defaultdict[Shows, list[FailingLink]] = defaultdict(list)
+    bad: dict[int, dict[int, Link]] = {}
+    for number, node in enumerate(nodes):
+        lost = {link.to for link in node.mesh.bad if "primary" in link.use}
+        taken = node.reached_at in several
+        mine: dict[int, Link] = {}
+        for link in node.mesh.bad:
+            target = number_of.get(link.to)
+            if target is None or target == number:
+                continue
+            other = nodes[target]
+            kind = _shows(node, other, link, losing, taken or link.address in several, link.to in lost)
+            if kind in ("blocked", "no_route", "misled") and link.address in hidden.get(other, ()):
+                kind = "hidden"
+            if kind == "blocked":
+                if target not in mine:
+                    mine[target] = link
+            elif kind is not None and not (kind == "no_route" and target in mine):
+                shown[kind].append(FailingLink(node, other, link))
+        if mine:
+            bad[number] = mine
+    no_way_back = _answers_of(shown["no_route"], nodes, bad)
+    return replace(
+        _explained(nodes, bad),
+        no_route=tuple(shown["no_route"]),
+        no_way_back=tuple(no_way_back),
+        stalled=tuple(shown["stalled"]),
+        cut=tuple(shown["cut"]),
+        misled=tuple(shown["misled"]),
+        hidden=tuple(shown["hidden"]),
+        doubled=tuple(shown["doubled"]),
+        by_chance=tuple(shown["by_chance"]),
+    )
+
+
+def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], doubled: bool, lost: bool) -> Shows | None:
+    """What a failing link shows; None where it is no matter of the link. ``losing``: the nodes that lose packets;
+    ``doubled``: an address of its ends is another host's, too; ``lost``: the other's first address fails, too."""
+    if link.accepted or link.errno in NO_FAULT_OF_LINKS:
+        return None  # whether its process answers, or the own one can ask
+    if losing and (node in losing or other in losing) and lost_by_chance(node, other, link):
+        return "by_chance"
+    if link.dead_after is not None:
+        return "cut"
+    if link.outcome == "stalled":
+        return "stalled"
+    if is_loopback(link.address):
+        return None
+    if doubled:
+        return "doubled"
+    if not lost and other.reached_at not in (None, link.address):
+        return "misled"
+    if link.outcome not in BLOCKED:
+        return None
+    return "no_route" if link.errno == ENETUNREACH and not link.icmp else "blocked"
+
+
+def _answers_of(
+    no_route: Iterable[FailingLink], nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]
+) -> list[FailingLink]:
+    """Those of ``bad``, and no longer in it, that fail since their target has no route for its answers."""
+    numbers = {node: number for number, node in enumerate(nodes)}
+    found = []
+    for edge in no_route:
+        other = bad.get(numbers[edge.target], {})
+        if numbers[edge.source] in other:
+            found.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
+    return found
+
+
+def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> LinkGraph:
+    bad = {number: targets for number, targets in bad.items() if targets}
+    if not bad:
+        return LinkGraph(nodes)
+    inward: list[set[int]] = [set() for _ in nodes]
+    for source, targets in bad.items():
+        for target in targets:
+            inward[target].add(source)
+    parts = parts_of(len(nodes), bad, inward) if len(nodes) > 2 else [[*range(len(nodes))]]
+    isolated, groups = _apart(nodes, parts)
+    # Deaf to all others, whatever their group; what isolates a node or a group explains its links already.
+    out = {*isolated, *(group[0] for group in groups if len(group) == 1)}
+    deaf, mute = _deaf_and_mute(bad, inward, out) if len(nodes) > 2 else (set(), set())
+    part_of = {member: number for number, part in enumerate(parts) for member in part}
+    apart = len(groups) + len(isolated) > 1
+    left = [
+        (source, target)
+        for source, targets in bad.items()
+        if source not in mute and source not in out
+        for target in targets
+        if target not in deaf and target not in out and not (apart and part_of[source] != part_of[target])
+    ]
+    return LinkGraph(
+        nodes,
+        isolated=tuple(nodes[n] for n in isolated),
+        groups=tuple(tuple(nodes[n] for n in sorted(group)) for group in groups) if len(groups) > 1 else (),
+        deaf=tuple(nodes[n] for n in sorted(deaf)),
+        mute=tuple(nodes[n] for n in sorted(mute)),
+        stars=_stars(nodes, bad, left),
+        bad=bad,
+    )
+
+
+def _apart(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Of the parts that do not reach each other: the nodes that are one by themselves, and the groups."""
+    if len(parts[0]) == 1 or len(nodes) <= 2:
+        return [], []
+    # One that reaches nodes whose facts are not here is a group with these.
+    more = {n for n, node in enumerate(nodes) if node.mesh.good and len(nodes) < (node.plan.nnodes or 0)}
+    isolated = sorted(part[0] for part in parts if len(part) == 1 and part[0] not in more)
+    return isolated, [part for part in parts if len(part) > 1 or part[0] in more]
+
+
+def _deaf_and_mute(
+    bad: dict[int, dict[int, Link]], inward: list[set[int]], out: Collection[int]
+) -> tuple[set[int], set[int]]:
+    """The nodes that accept nothing from any other, and those that reach none of those that do; but for ``out``."""
+    total = len(inward)
+    deaf = {n for n in range(total) if n not in out and len(inward[n]) == total - 1}
+    hearing = set(range(total)) - deaf
+    mute = set()
+    for source, targets in bad.items():
+        if source in out or len(targets) < len(hearing) - 1:
+            continue
+        others = hearing - {source}
+        if len(others) > 1 and others <= targets.keys():
+            mute.add(source)
+    return deaf, mute
+
+
+def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[Pair]) -> tuple[Star, ...]:
+    """The scattered links, gathered into those that hang together; all in one where they are everywhere."""
+    components = hanging_together(left)
+    if len(components) > MAX_COMPONENTS:
+        components = [left]
+    stars = []
+    for pairs in components:
+        edges = tuple(FailingLink(nodes[s], nodes[t], bad[s][t]) for s, t in pairs)
+        hub = common(pairs)
+        present = set(pairs)
+        one_way = len(nodes) > 2 and all((t, s) not in present for s, t in pairs)
+        stars.append(Star(edges, None if hub is None else nodes[hub], one_way))
+    return tuple(stars)
+
+
+# Pairs of nodes, by their numbers: which hang together, what is common to them, who is together without them.
+
+
+Pair = tuple[int, int]
+
+
+def parts_of(total: int, bad: Mapping[int, Mapping[int, object]], inward: Sequence[set[int]]) -> list[list[int]]:
+    """The groups of nodes that reach each other, in any direction and over others; largest first. ``bad``: those that a
+    node does not reach; ``inward``: of each node, those that do not reach it."""
+    unseen = set(range(total))
+    parts = []
+    while unseen:
+        start = min(unseen)
+        unseen.discard(start)
+        part, edge = [start], [start]
+        while edge and unseen:
+            node = edge.pop()
+            cut = inward[node] & bad[node].keys() if node in bad and inward[node] else set()
+            near = unseen - cut
+            unseen -= near
+            part += near
+            edge += near
+        parts.append(part)
+    parts.sort(key=lambda part: (-len(part), part[0]))
+    return parts
+
+
+def hanging_together(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """The pairs, gathered so that those which share a node are together; in the order of their first pairs."""
+    leader: dict[int, int] = {}
+
+    def find(node: int) -> int:
+        root = node
+        while leader.setdefault(root, root) != root:
+            root = leader[root]
+        while leader[node] != root:
+            leader[node], node = root, leader[node]
+        return root
+
+    listed = list(pairs)
+    for source, target in listed:
+        leader[find(source)] = find(target)
+    gathered: dict[int, list[Pair]] = {}
+    for pair in listed:
+        gathered.setdefault(find(pair[0]), []).append(pair)
+    return list(gathered.values())
+
+
+def common(pairs: Iterable[Pair]) -> int | None:
+    """The node that takes part in all pairs, where these have more than one other node in them."""
+    listed = list(pairs)
+    shared = set(listed[0])
+    for pair in listed[1:]:
+        shared &= set(pair)
+        if not shared:
+            return None
+    return next(iter(shared)) if len(shared) == 1 else None
+
+
+# Nodes that lose so many packets that a new connection may come to nothing by chance.
+
+
+NEARLY_ALL = 0.75
+"""The share of a node's measured links that must lose so much: it is the node's own loss, and not its peers'."""
+UNHEARD = ("no-answer", "unreachable", "stalled")
+"""What lost packets look like: not like an answer of anybody's."""
+
+
+def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Node]:
+    """Those of these nodes of which nearly all measured links lose much, or nearly all of one direction: who loses what
+    it is sent does not lose what it sends; of one whose own packet filter drops by chance, any. ``number_of``: the
+    place of each key in it."""
+    out, into = dict[int, list[bool]](), dict[int, list[bool]]()
+    for number, node in enumerate(nodes):
+        for rate in node.mesh.rates:
+            target = number_of.get(rate.to)
+            if target is not None and target != number:
+                out.setdefault(number, []).append(rate.heavy_loss)
+                into.setdefault(target, []).append(rate.heavy_loss)
+    both = {number: [*out.get(number, ()), *into.get(number, ())] for number in {*out, *into}}
+    return {
+        nodes[number]
+        for seen in (both, out, into)
+        for number, lossy in seen.items()
+        if sum(lossy) > NEARLY_ALL * len(lossy)
+        or (any(lossy) and any(c.by_chance for c in nodes[number].filter_chains))
+    }
+
+
+def lost_by_chance(source: Node, target: Node, link: Link) -> bool:
+    """Whether nothing but the packets that one of the two loses explains why this link was silent, or went dead: no
+    router or filter answered, no rule shuts it, and both know the way."""
+    if (link.outcome not in UNHEARD and link.dead_after is None) or link.icmp or link.errno == ENETUNREACH:
+        return False
+    if route_obstacle(source, target, link.address) is not None:
+        return False
+    return not _shut(target, "input", link.port) and not _shut(source, "output", link.port)
+
+
+def _shut(node: Node, hook: FilterHook, port: int) -> bool:
+    """Whether a rule of the node, other than one that drops by chance, stops this connection or its answers."""
+    chains = (
+        replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if rule not in chain.by_chance))
+        for chain in node.filter_chains
+    )
+    return any(concerns(chain, port, "dport" if chain.hook == hook else "sport") for chain in chains)

@@ -1,0 +1,409 @@
+"""Ranks whose stages failed: which they are, what they said, and the finding that tells it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from distdoctor.check_api.nodes import own_host_names
+from distdoctor.check_api.text import shorten_error, together
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import RankFacts, RankStage
+from distdoctor.model.findings import Blame, Finding, Fix
+from distdoctor.model.text import shortened
+
+
+def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
+    """Node name -> the errors of its ranks, and of stages that broke on the node itself, that hold one of ``words`` and
+    not ``unless``, each once, as lines of evidence."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in cluster.nodes:
+        errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
+        errors += [stage.reason for stage in node.facts.stages if stage.status == "error"]
+        errors = [error for error in errors if not (unless and unless in error)]
+        texts = dict.fromkeys(shorten_error(error) for error in errors if any(word in error for word in words))
+        if texts:
+            found[node.name] = tuple(f"{node.name}: {text}" for text in texts)
+    return found
+
+
+LINES = 6
+NOT_SEEN = (
+    "at best by luck: gloo connects from the larger address to the smaller, and whether that will do was not seen"
+)
+STOPPED = ("T", "t")
+"""The states of a stopped process (proc(5)): by a signal, by a tracer."""
+
+
+@dataclass(frozen=True)
+class FailedRank:
+    """One rank's stage that did not end well."""
+
+    node: Node
+    rank: RankFacts
+    stage: RankStage
+
+
+def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
+    """The ranks for which ``stage`` failed; where one of them was kept waiting for a processor all the time, those with
+    wrong results only: of the others it says that they waited, and torch waits for 30 minutes. It cannot be told then,
+    nor where node 0, which had the facts of all, could not tell.
+    """
+    failed = [
+        FailedRank(node, rank, entry)
+        for node in cluster.nodes
+        for rank in node.facts.ranks
+        for entry in rank.stages
+        if entry.stage == stage and entry.status in ("failed", "error")
+    ]
+    untold = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
+    if untold or any(one.stage.detail.get("starved") for one in failed):
+        return [one for one in failed if one.stage.detail.get("wrong")]
+    return failed
+
+
+def stopped_ranks(cluster: Cluster) -> list[FailedRank]:
+    """The ranks whose process was stopped when a stage ended, in their first such stage."""
+    return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
+
+
+def starved_ranks(cluster: Cluster) -> list[FailedRank]:
+    """The ranks that had no processor for most of a stage, in their first such stage."""
+    return _first(cluster, lambda entry: bool(entry.detail.get("starved")))
+
+
+def died_ranks(cluster: Cluster) -> list[FailedRank]:
+    """The ranks whose process ended by itself or from outside, but not by the doctor's hand, in the stage it was in."""
+    ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
+    return [one for one in ended if one.stage.detail.get("died")]
+
+
+def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[FailedRank]:
+    """Each rank with the first of its stages that is wanted."""
+    found = []
+    for node in cluster.nodes:
+        for rank in node.facts.ranks:
+            entry = next((entry for entry in rank.stages if entry.detail and wanted(entry)), None)
+            if entry is not None:
+                found.append(FailedRank(node, rank, entry))
+    return found
+
+
+def by_luck(cluster: Cluster) -> str:
+    """Why what only gloo's choice of direction makes harmless matters, where no run of gloo has shown that it is: the
+    check was interrupted, ended below that stage, or the other nodes are not known. Empty where gloo came through.
+    """
+    ran = all(any(s.stage == "gloo" and s.status == "ok" for s in node.facts.stages) for node in cluster.nodes)
+    return "" if ran or not cluster.gloo_planned else NOT_SEEN
+
+
+def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
+    """Those with an error of their own, else those whose process ended by itself; all of them where every one was only
+    ended from outside."""
+    alive = [one for one in ended if not one.stage.detail.get("killed")]
+    return [one for one in alive if not one.stage.detail.get("died")] or alive or ended
+
+
+def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
+    """Whether gloo failed on any rank with a text that names one of ``addresses``."""
+    texts = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]
+    return any(f"[{address}]" in text for address in addresses for text in texts)
+
+
+def ranks_of_failed(ended: list[FailedRank]) -> tuple[int, ...]:
+    """The global ranks concerned, each once, in order."""
+    return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
+
+
+def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...]:
+    """The nodes concerned, each once, in the cluster's order."""
+    names = {one.node.name for one in ended}
+    return tuple(node.name for node in cluster.nodes if node.name in names)
+
+
+def rank_errors_said(ended: list[FailedRank]) -> tuple[str, ...]:
+    """What was said, each text once with the ranks that said it."""
+    groups: dict[str, list[FailedRank]] = {}
+    for one in ended:
+        groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
+    lines = []
+    for text, ones in groups.items():
+        who = together(
+            str(one.rank.rank if one.rank.rank is not None else f"local {one.rank.local_rank}") for one in ones
+        )
+        nodes = together(dict.fromkeys(one.node.name for one in ones))
+        lines.append(f"rank{'s' if len(ones) > 1 else ''} {who} on {nodes}: {text}")
+    return (*lines[:LINES], *((f"and {len(lines) - LINES} other texts",) if len(lines) > LINES else ()))
+
+
+def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
+    """Whom the errors of these ranks are to be blamed on (see :func:`distdoctor.check_api.ranks.accused`)."""
+    return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
+
+
+def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
+    """The ranks to blame: those that failed on the blamed nodes; of a node that others name, all of its ranks."""
+    failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
+    for one in ended:
+        failed[one.node].append(one)
+    found: list[int] = []
+    for node in blamed.nodes:
+        found += ranks_of_failed(failed[node]) or node.ranks
+    return tuple(sorted(found))
+
+
+def failed_stage_finding(
+    cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail"
+) -> Iterator[Finding]:
+    """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``;
+    ``fix`` is for what failed between ranks: an error of a rank's own has remedies of its own."""
+    ended = [one for one in failed_by_themselves(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
+    if not ended:
+        return  # wrong results have a check of their own
+    blamed = accused_by_errors(cluster, ended)
+    names = tuple(node.name for node in blamed.nodes)
+    told = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
+    where = f"on {together(names)}"
+    if blamed.reporters:
+        accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
+        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        where = f"with {together(whom)}{place}, say the ranks of {accusers}"
+    yield Finding(
+        summary=f"{what} {where}: {shortened(shorten_error(told[0].stage.error or 'no text'), 160)}",
+        nodes=names,
+        ranks=ranks_to_blame(ended, blamed),
+        links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
+        blame=blamed.blame,
+        evidence=rank_errors_said(ended),
+        fixes=remedies(blamed, told, fix),
+        severity="warn" if severity == "warn" else "fail",
+        # A rank that is stopped or gone says why ranks fail together.
+        because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
+    )
+
+
+def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
+    """What to do about these errors: by their own words where these say what it is, else ``fix``."""
+    names = tuple(node.name for node in blamed.nodes)
+    if blamed.reporters:
+        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        place = f" ({blamed.place})" if blamed.place else ""
+        return (Fix(f"Look at {together(whom)}{place} first: the errors of the others name it. {fix}", names),)
+    said = dict.fromkeys((one.node, one.stage.error or "") for one in told)
+    found = [remedy for node, text in said for remedy in said_fixes(node, text)]
+    unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
+    return tuple(unique) or (Fix(fix, names),)
+
+
+# Whom the errors of ranks name: the peer that a connection failed to is the suspect, not whoever reports it.
+#
+# Texts: gloo/transport/tcp (``Connection refused, remote=[10.0.0.5]:41904``, ``Read error [10.0.0.5]:40123:
+# Connection
+# reset by peer``), c10d, which names a store's host as ``(host0, 29500)`` and in a time-out the key that a rank never
+# wrote (``keys: /default_pg/0//cpu//0/1``), and NCCL's socket.cc (``Connect to 10.0.0.5<40123> failed``). Those of
+# gloo
+# and c10d were seen in runs of torch 2.13, NCCL's in public reports.
+
+
+_REMOTE = re.compile(r"remote=\[([0-9a-fA-F.:]+)(?:%\w+)?\]")
+_PLACE = re.compile(r"(?<!local=)\[([0-9a-fA-F.:]+)(?:%\w+)?\]|\b([0-9a-fA-F.:]+)<\d+>")
+_HOST = re.compile(r"\(([^\s,()]+), \d+\)")
+_KEY = re.compile(r"wait timeout after \d+ ?ms, keys: \S*?/(\d+)(?![\w/])")
+_ANSWERED = re.compile(r"(?i)refused|reset by peer|closed by (?:remote )?peer|broken pipe")
+"""The host that is named answers, or did before: the way there is open."""
+_WAITED = re.compile(r"(?i)timed? ?out|did not return|another rank failed")
+
+Said = tuple[Node, str]
+"""A node, and the error of one of its ranks."""
+
+
+@dataclass(frozen=True)
+class Accused:
+    """Whom the errors of a stage are to be blamed on."""
+
+    nodes: tuple[Node, ...]
+    blame: Blame
+    reporters: tuple[Node, ...] = ()
+    """The other nodes, whose errors name these; empty where it is an error of these nodes' own."""
+    place: str | None = None
+    """The address that the reporters name."""
+
+
+def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
+    """Whom these errors are to be blamed on.
+
+    One that names no other node is of the rank's own and is the cause. One that names a peer accuses the peer: the one
+    whom all name, and surely where several nodes name it or it has answered them. A time-out that names nobody accuses
+    nobody.
+    """
+    named = [(node, text, culprits(cluster, node, text)) for node, text in said]
+    own = {node for node, text, others in named if not others and not _WAITED.search(text)}
+    if own:
+        return Accused(_in_order(cluster, own), "all")
+    accusing = [one for one in named if one[2]]
+    if not accusing:
+        waiting = {node for node, _ in said}
+        waiting = set(cluster.nodes) if len(waiting) == 1 else waiting
+        return Accused(_in_order(cluster, waiting), "one-of" if len(waiting) > 1 else "all")
+    by_node: dict[Node, set[Node]] = {}
+    for node, _, others in accusing:
+        by_node.setdefault(node, set()).update(others)
+    whom = {one for others in by_node.values() for one in others}
+    agreed = {one for one in whom if all(one in others for node, others in by_node.items() if node is not one)}
+    if len(agreed) != 1:
+        suspects = whom | set(by_node)
+        return Accused(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
+    (culprit,) = agreed
+    reporters = {node for node in by_node if node is not culprit}
+    texts = [text for node, text, _ in accusing if node is not culprit]
+    places = [place for text in texts for place in addresses(text)]
+    sure = len(reporters) != 1 or all(_ANSWERED.search(text) for text in texts)
+    return Accused(
+        (culprit,) if sure else _in_order(cluster, {culprit, *reporters}),
+        "all" if sure else "one-of",
+        _in_order(cluster, reporters),
+        places[0] if places else None,
+    )
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """The addresses of peers in an error: those called remote, else every one but its own."""
+    found = _REMOTE.findall(text) or [one or other for one, other in _PLACE.findall(text)]
+    return tuple(dict.fromkeys(address for address in found if parse_address(address) is not None))
+
+
+def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
+    """The nodes that an error names, by an address that they have or gloo advertises there, a host name or a rank.
+
+    Of a loopback address it is those others whose gloo advertises it: on the reporter's own host nobody listens there.
+    """
+    found: set[Node] = set()
+    for place in addresses(text):
+        found |= _owners(cluster, reporter, place)
+    for name in _HOST.findall(text):
+        found |= {n for n in cluster.nodes if name in own_host_names(n)} or _owners(cluster, reporter, name)
+        if not found and name == reporter.plan.master_addr and cluster.node0 is not None:
+            found.add(cluster.node0)
+    for rank in map(int, _KEY.findall(text)):
+        found |= {node for node in cluster.nodes if rank in node.ranks}
+    return found
+
+
+def _owners(cluster: Cluster, reporter: Node, place: str) -> set[Node]:
+    number = parse_address(place)
+    if number is None:
+        return set()
+    offered = {n for n in cluster.nodes if number in map(parse_address, n.gloo_addresses)}
+    if is_loopback(place):
+        return offered - {reporter} if len(cluster.hosts) > 1 else offered
+    return offered or {n for n in cluster.nodes if any(parse_address(address) == number for address in n.addresses)}
+
+
+def _in_order(cluster: Cluster, nodes: set[Node]) -> tuple[Node, ...]:
+    return tuple(node for node in cluster.nodes if node in nodes)
+
+
+# Errors of a rank's own whose words say what to do about them, where nothing is wrong between the nodes.
+
+
+NAME_LENGTH = 64
+"""c10d's gloo asks for the host name with a buffer of HOST_NAME_MAX (64) bytes, in which a name of 64 has no room for
+its end: gethostname(2) then gives ENAMETOOLONG. With GLOO_SOCKET_IFNAME it does not ask."""
+USUAL_PROCESSES = 65536
+BETWEEN = re.compile(
+    r"(?i)connect|refused|unreachable|no route to host|reset by peer|closed|broken pipe|time-?d? ?out|read error"
+    r"|did not return|another rank failed|ss_family"
+)
+"""What errors about connections say, and those of who waited for somebody else."""
+
+
+def said_fixes(node: Node, text: str) -> tuple[Fix, ...]:
+    """What to do on ``node`` about this error of one of its ranks; nothing where its words do not tell."""
+    for words, remedy in _REMEDIES:
+        if words.search(text):
+            return tuple(remedy(node))
+    if not BETWEEN.search(text):
+        return (Fix(f"Read the error: it is of the ranks on {node.name} alone, and of no connection.", (node.name,)),)
+    return ()
+
+
+def _processes(node: Node) -> Iterator[Fix]:
+    limits = node.limits
+    names, option = (node.name,), 1
+    soft, hard = limits.processes, limits.processes_hard
+    if soft is not None and soft >= 0 and node.identity.user != "root":
+        wanted = USUAL_PROCESSES if hard is None or hard < 0 else min(USUAL_PROCESSES, hard)
+        if wanted > soft:
+            text = f"On {node.name}, let the user have more processes and threads than {soft}, in the job's shell."
+            yield Fix(text, names, option, commands=(f"ulimit -u {wanted}",))
+        else:
+            text = (
+                f"On {node.name}, raise the user's limit of {soft} processes and threads, as root "
+                "(nproc in /etc/security/limits.conf, LimitNPROC= or TasksMax= of the unit), and log in again."
+            )
+            yield Fix(text, names, option)
+        option += 1
+    if limits.pids_max is not None:
+        text = (
+            f"{'Or raise' if option > 1 else 'Raise'} the limit of {limits.pids_max} processes and threads of the "
+            f"container or unit on {node.name} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
+        )
+        yield Fix(text, names, option)
+        option += 1
+    if option == 1:
+        yield Fix(
+            f"On {node.name}, look for a limit of processes and threads (ulimit -u, pids.max of the container, "
+            "kernel.threads-max), and for ranks of earlier runs that use it up.",
+            names,
+        )
+
+
+def _long_name(node: Node) -> Iterator[Fix]:
+    name, primary = node.identity.hostname, node.network.primary
+    if len(name) < NAME_LENGTH:
+        text = f"On {node.name}, shorten the path that the error is about (TMPDIR, for sockets)."
+        yield Fix(text, (node.name,))
+        return
+    option = 1
+    if primary is not None and primary.interface:
+        text = f"On {node.name}, name gloo's interface: it then does not ask for the host name of {len(name)} letters."
+        yield Fix(text, (node.name,), option, env={"GLOO_SOCKET_IFNAME": primary.interface})
+        option = 2
+    text = f"give the host a name of at most {NAME_LENGTH - 1} letters."
+    yield Fix(f"Or {text}" if option > 1 else text.capitalize(), (node.name,), option)
+
+
+def _transport(node: Node) -> Iterator[Fix]:
+    value = node.variables.get("GLOO_DEVICE_TRANSPORT")
+    if value:
+        text = f"Unset GLOO_DEVICE_TRANSPORT on {node.name}: its torch has no transport {value}."
+        yield Fix(text, (node.name,), env={"GLOO_DEVICE_TRANSPORT": None})
+    else:
+        yield Fix(f"Install a torch on {node.name} whose gloo has a transport.", (node.name,))
+
+
+def _memory(node: Node) -> Iterator[Fix]:
+    text = f"On {node.name}, look at what uses the memory (free -m), and at limits of it (ulimit -v, the container's)."
+    yield Fix(text, (node.name,))
+
+
+def _space(node: Node) -> Iterator[Fix]:
+    yield Fix(f"On {node.name}, look at which file system is full: df -h /dev/shm /tmp, df -i /tmp.", (node.name,))
+
+
+def _system_files(node: Node) -> Iterator[Fix]:
+    text = f"On {node.name}, look at what holds so many files open (lsof), or raise the kernel's own limit, as root."
+    yield Fix(text, (node.name,), commands=("sysctl -w fs.file-max=1000000",))
+
+
+_REMEDIES: tuple[tuple[re.Pattern[str], Callable[[Node], Iterator[Fix]]], ...] = (
+    (re.compile(r"Resource temporarily unavailable|can't start new thread|EAGAIN"), _processes),
+    (re.compile(r"File name too long|path too long|ENAMETOOLONG"), _long_name),
+    (re.compile(r"unsupported gloo device"), _transport),
+    (re.compile(r"Cannot allocate memory|ENOMEM|bad_alloc"), _memory),
+    (re.compile(r"Too many open files in system|ENFILE"), _system_files),
+    (re.compile(r"No space left on device|ENOSPC"), _space),
+)

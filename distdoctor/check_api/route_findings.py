@@ -1,0 +1,469 @@
+"""What proves that a route, a netmask or a reverse path filter keeps two nodes apart: one sentence for each kind."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+from collections.abc import Callable
+
+from distdoctor.check_api.routes import (
+    NO_ENTRY,
+    TTL,
+    Kind,
+    Mask,
+    RouteObstacle,
+    better_source,
+    dead_hops,
+    hops_said,
+    lookup,
+    nearer,
+    networks,
+    policy_fix,
+    policy_seen,
+    sleeping,
+    source_address,
+    without_dead_hops,
+)
+from distdoctor.model.addresses import in_network
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import TableRoute
+from distdoctor.model.findings import Fix
+
+
+def route_obstacle_seen(one: RouteObstacle) -> str:
+    """The evidence."""
+    return _EVIDENCE[one.kind](one)
+
+
+def odd_source(node: Node, address: str) -> str:
+    """The evidence that packets to ``address`` come from an address of another interface than they leave by; empty
+    where they do not."""
+    own, source = better_source(node, address), source_address(node, address)
+    if own is None or source is None:
+        return ""
+    if by_rule(node, address):
+        return (
+            f"{node.name}: what it sends to {address} comes from {source} ({node.interface_of(source)}), though its "
+            f"routing table sends it by {own.interface}"
+        )
+    return (
+        f"{node.name}: what it sends to {address} by {own.interface} comes from {source} "
+        f"({node.interface_of(source) or 'no interface of it'}), not from {own.address}"
+    )
+
+
+def by_rule(node: Node, address: str) -> bool:
+    """Whether packets to ``address`` come from the address of another card than the routing table says they leave by:
+    the kernel may take a rule of policy routing that is not known here (inverted, or one that passes routes over)."""
+    source, cards = source_address(node, address), {one.name for one in node.interfaces if not one.loopback}
+    return source is not None and node.interface_of(source) in cards
+
+
+def bridge_of(one: RouteObstacle) -> str:
+    """The bridge of which the interface is a port that the packets leave by."""
+    return next(card.bridge for card in one.node.interfaces if card.name == one.route.interface)
+
+
+def _local_evidence(one: RouteObstacle) -> str:
+    who = one.node.name
+    return f"{who}: its kernel keeps what is for {one.there} and sends it to itself, though that is no address of {who}"
+
+
+def _none(one: RouteObstacle) -> str:
+    mask = netmask(one.node, one.other, one.address)
+    if mask is None:
+        return f"{one.node.name}: its routing table has no way to {one.there}"
+    return f"{_leaves_out(one, mask)}; there is no other route"
+
+
+def _narrow(one: RouteObstacle) -> str:
+    assert one.mask is not None  # of this kind it has one
+    return f"{_leaves_out(one, one.mask)}; it sends there by the gateway {one.route.gateway}"
+
+
+def _leaves_out(one: RouteObstacle, mask: Mask) -> str:
+    return (
+        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} leaves out {one.there}, which has it in "
+        f"its own /{mask.right}"
+    )
+
+
+def _wide(one: RouteObstacle) -> str:
+    mask = one.mask
+    assert mask is not None and one.other is not None
+    return (
+        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} takes {one.there} for a neighbour, and "
+        f"nobody there answers for that address; {one.other.name} has /{mask.right} and sends back by a gateway"
+    )
+
+
+def _down(one: RouteObstacle) -> str:
+    asleep = sleeping(one.node, one.address)
+    assert asleep is not None
+    its = f"{asleep.address}/{asleep.length}"
+    return f"{one.node.name}: {asleep.interface} is down, whose network {its} has {one.there} in it"
+
+
+def _cable_evidence(one: RouteObstacle) -> str:
+    return f"{one.node.name}: {one.route.interface}, by which it sends to {one.there}, has no carrier"
+
+
+def _ipsec_evidence(one: RouteObstacle) -> str:
+    assert one.policy is not None
+    return policy_seen(one.node, one.policy)
+
+
+def _port_evidence(one: RouteObstacle) -> str:
+    return (
+        f"{one.node.name}: it sends to {one.there} by {one.route.interface}, which is a port of {bridge_of(one)}: what "
+        f"answers is the bridge's, and not {one.route.interface}'s"
+    )
+
+
+def _ttl_evidence(one: RouteObstacle) -> str:
+    return (
+        f"{one.node.name}: its packets may not pass a router ({TTL} is 1), and what it sends to {one.there} goes by "
+        f"the gateway {one.route.gateway}"
+    )
+
+
+def _detour_evidence(one: RouteObstacle) -> str:
+    near = nearer(one.node, one.address)
+    assert near is not None
+    return (
+        f"{one.node.name}: it sends to {one.there} by {one.route.interface} ({one.route.network}), though "
+        f"{near.address}/{near.length} on {near.interface} has that in its own network"
+    )
+
+
+def _source_evidence(one: RouteObstacle) -> str:
+    whose = one.other.name if one.other is not None else one.address
+    return f"{odd_source(one.node, one.address)}; {whose} has no way back to that"
+
+
+def _ruled_evidence(one: RouteObstacle) -> str:
+    whose = one.other.name if one.other is not None else one.address
+    return (
+        f"{one.node.name}: a rule of policy routing (ip rule: {one.route.rule}) sends what goes to {one.there} by "
+        f"{one.route.interface}, where its main table has a way by {one.interface}; {whose} has no way back to "
+        f"{source_address(one.node, one.address)}, from which that comes"
+    )
+
+
+def _next_hop_evidence(one: RouteObstacle) -> str:
+    dead = hops_said(dead_hops(one.node, one.route))
+    return (
+        f"{one.node.name}: it sends to {one.there} by one of several next hops ({one.route.network}), and nobody "
+        f"answers ARP for {dead}; what the kernel sends by that one is lost"
+    )
+
+
+def _reject_evidence(one: RouteObstacle) -> str:
+    if one.route.rule:
+        return _by_policy(one)
+    return f"{one.node.name}: its routing table rejects {one.route.network}, and so {one.there}"
+
+
+def _gateway_evidence(one: RouteObstacle) -> str:
+    if one.route.rule:
+        return _by_policy(one)
+    return (
+        f"{one.node.name}: it sends to {one.there} by the gateway {one.route.gateway} ({one.route.network}), though "
+        "both are in one network"
+    )
+
+
+def _by_policy(one: RouteObstacle) -> str:
+    way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
+    mark = f" (marked by {one.route.marked})" if one.route.marked else ""
+    return f"{one.node.name}: policy routing (ip rule: {one.route.rule}) sends what goes to {one.there}{mark} {way}"
+
+
+def _reverse_path_evidence(one: RouteObstacle) -> str:
+    return (
+        f"{one.node.name}: what comes from {one.there} on {one.interface} is dropped: the answer would leave by "
+        f"{one.route.interface}, and rp_filter of {one.interface} is 1 (strict)"
+    )
+
+
+_EVIDENCE: dict[Kind, Callable[[RouteObstacle], str]] = {
+    "none": _none,
+    "down": _down,
+    "reject": _reject_evidence,
+    "cable": _cable_evidence,
+    "gateway": _gateway_evidence,
+    "next-hop": _next_hop_evidence,
+    "detour": _detour_evidence,
+    "reverse-path": _reverse_path_evidence,
+    "narrow": _narrow,
+    "wide": _wide,
+    "source": _source_evidence,
+    "local": _local_evidence,
+    "ruled": _ruled_evidence,
+    "port": _port_evidence,
+    "ttl": _ttl_evidence,
+    "ipsec": _ipsec_evidence,
+}
+
+
+# What to do about a route, a netmask or a reverse path filter that keeps two nodes apart: one fix for each kind.
+
+
+TITLE = "Packets between two nodes have no way, or the wrong one"
+
+
+def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
+    """What to do about it."""
+    if one.kind in ("none", "down"):
+        return add_route_fix(cluster, one.node, one.other, one.address, option)
+    return _FIXES[one.kind](one, option)
+
+
+def _fix(one: RouteObstacle, option: int, text: str, *commands: str) -> Fix:
+    return Fix(f"On {one.node.name}, {text}", (one.node.name,), option, commands=commands)
+
+
+def _ip(one: RouteObstacle, words: str) -> str:
+    """A command of iproute2's, for the address's family."""
+    return f"ip -6 {words}" if ":" in one.address else f"ip {words}"
+
+
+def _reverse_path_fixes(one: RouteObstacle, option: int) -> Fix:
+    # With slashes: a dot in the name (eth0.100) is one, then.
+    setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
+    text = f"let {one.interface} take in what is answered by another interface (rp_filter: loose)."
+    return _fix(one, option, text, f"sysctl -w {setting}")
+
+
+def _local_fixes(one: RouteObstacle, option: int) -> Fix:
+    text = f"take the route of type local away that has {one.address} in it."
+    return _fix(one, option, text, _ip(one, "route show table local"))
+
+
+def _cable_fixes(one: RouteObstacle, option: int) -> Fix:
+    card = one.route.interface or ""
+    text = (
+        f"see to the link of {card} (ip link show {shlex.quote(card)}): its cable, the port of the switch, what is at "
+        "the other end of a tunnel or of a virtual card."
+    )
+    return _fix(one, option, text)
+
+
+def _ipsec_fixes(one: RouteObstacle, option: int) -> Fix:
+    assert one.policy is not None
+    return policy_fix(one.node, one.policy, option)
+
+
+def _ttl_fixes(one: RouteObstacle, option: int) -> Fix:
+    return _fix(one, option, "let packets pass routers.", f"sysctl -w {TTL}=64")
+
+
+def _port_fixes(one: RouteObstacle, option: int) -> Fix:
+    """Move what addresses a port of a bridge has to the bridge."""
+    card, bridge = shlex.quote(one.route.interface or ""), shlex.quote(bridge_of(one))
+    commands = [f"ip link set dev {bridge} up"]
+    for interface, address, length in networks(one.node):
+        if interface.name == one.route.interface:
+            its = f"{address}/{length} dev"
+            commands.append(f"ip address del {its} {card} && ip address add {its} {bridge}")
+    text = (
+        f"give {bridge_of(one)} the addresses of {one.route.interface}, its port, here and in their configuration; and "
+        "set the routes by it again that go with them (a default route)."
+    )
+    return _fix(one, option, text, *commands)
+
+
+def _source_fixes(one: RouteObstacle, option: int) -> Fix:
+    own = better_source(one.node, one.address)
+    assert own is not None  # or it would be of another kind
+    text = f"send by {own.interface} from its own address, {own.address}."
+    if by_rule(one.node, one.address):
+        text = (
+            f"{text} Ask its kernel for the way ({_ip(one, f'route get {one.address}')}): a rule of policy routing, as "
+            f"a VPN client sets, may lead past the routing table ({_ip(one, 'rule')})."
+        )
+        return _fix(one, option, text)
+    via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
+    way = f"{shlex.quote(one.route.network)} {via}dev {shlex.quote(own.interface)} src {own.address}"
+    return _fix(one, option, text, _ip(one, f"route replace {way}"))
+
+
+def _ruled_fixes(one: RouteObstacle, option: int) -> Fix:
+    text = (
+        f"leave what goes to {one.address} to the main table (what a VPN client routes is in its own configuration: "
+        "AllowedIPs of WireGuard)."
+    )
+    return _fix(one, option, text, _ip(one, f"rule add to {one.address} lookup main"))
+
+
+def _mask(one: RouteObstacle, option: int) -> Fix:
+    assert one.mask is not None
+    return _mask_fix(one.node, one.mask, option)
+
+
+def _next_hop_fixes(one: RouteObstacle, option: int) -> Fix:
+    left, dead = without_dead_hops(one.node, one.route), hops_said(dead_hops(one.node, one.route))
+    text = f"take {dead} out of the route to {one.route.network}, until somebody answers there."
+    return _fix(one, option, text, *((_ip(one, f"route replace {left}"),) if left and not one.route.rule else ()))
+
+
+def _reject_fixes(one: RouteObstacle, option: int) -> Fix:
+    return _take_away(one, option, "the route away that rejects it", "")
+
+
+def _gateway_fixes(one: RouteObstacle, option: int) -> Fix:
+    via = f" via {shlex.quote(one.route.gateway or '')}"
+    return _take_away(one, option, "the route away that leads to a neighbour by a gateway", via)
+
+
+def _detour_fixes(one: RouteObstacle, option: int) -> Fix:
+    what = f"the route away that leads to a neighbour by {one.route.interface} (a VPN client's?)"
+    return _take_away(one, option, what, f" dev {shlex.quote(one.route.interface or '')}")
+
+
+def _take_away(one: RouteObstacle, option: int, what: str, way: str) -> Fix:
+    """Take the entry away, or the rule that leads to its table."""
+    if one.route.rule:
+        text = "take the rule of policy routing away, or mend the table that it leads to."
+        return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
+    return _fix(one, option, f"take {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{way}"))
+
+
+_FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {
+    "reject": _reject_fixes,
+    "cable": _cable_fixes,
+    "gateway": _gateway_fixes,
+    "next-hop": _next_hop_fixes,
+    "detour": _detour_fixes,
+    "reverse-path": _reverse_path_fixes,
+    "narrow": _mask,
+    "wide": _mask,
+    "source": _source_fixes,
+    "local": _local_fixes,
+    "ruled": _ruled_fixes,
+    "port": _port_fixes,
+    "ttl": _ttl_fixes,
+    "ipsec": _ipsec_fixes,
+}
+
+
+def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str, option: int = 1) -> Fix:
+    """A way from ``node`` to ``address``: by an interface that is down, the netmask that is right, else the route that
+    a peer's table speaks for."""
+    names, family = (node.name,), "-6 " if ":" in address else ""
+    asleep = sleeping(node, address)
+    if asleep is not None:
+        text = f"On {node.name}, bring {asleep.interface} up: {address} is in its network."
+        return Fix(text, names, option, commands=(f"ip link set dev {shlex.quote(asleep.interface)} up",))
+    mask = netmask(node, other, address) if other is not None else None
+    if mask is not None:
+        return _mask_fix(node, mask, option)
+    if node.interfaces and all(interface.loopback for interface in node.interfaces):
+        text = (
+            f"{node.name} has no address but loopback's: start it with the network of its machine (docker, podman: "
+            "--network=host), not in one of its own."
+        )
+        return Fix(text, names, option)
+    mine, known = lookup(node, address), _known_way(cluster, node, other, address)
+    its = f"{mine.network} dev {shlex.quote(mine.interface or '')}" if mine is not None else ""
+    if known is not None and known[0] == its:
+        text = (
+            f"{node.name} has a route to {address} ({known[0]}), and its kernel refuses to send there: look at its "
+            f"rules (ip {family}rule), and at its policies of IPsec (ip xfrm policy)."
+        )
+        return Fix(text, names, option)
+    if known is not None:
+        way, why = known
+        text = f"Give {node.name} a route to {address}: {why}."
+        return Fix(text, names, option, commands=(f"ip {family}route add {way}",))
+    text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
+    return Fix(text, names, option)
+
+
+def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
+    device, family = shlex.quote(mask.interface), "-6 " if ":" in mask.address else ""
+    text = (
+        f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
+        "configuration."
+    )
+    add = f"ip {family}address add {mask.address}/{mask.right} dev {device}"
+    take = f"ip {family}address del {mask.address}/{mask.length} dev {device}"
+    # An interface has an IPv6 address once, with whatever prefix.
+    command = f"{take} && {add}" if family else f"{add} && {take}"
+    return Fix(text, (node.name,), option, commands=(command,))
+
+
+def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> tuple[str, str] | None:
+    """(``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` where the other has the
+    node on its own link; why)."""
+    mine = list(networks(node))
+    for peer in cluster.nodes:
+        entry = lookup(peer, address) if peer is not node else None
+        if entry is None or entry.gateway is None or entry.reject:
+            continue
+        if any(in_network(own, length, entry.gateway) for _, own, length in mine):
+            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}", f"{peer.name} has this one"
+    if other is None:
+        return None
+    length = next((n for _, a, n in networks(other) if a == address), None)
+    for interface, own, _ in mine if length is not None else ():
+        back = lookup(other, own)
+        if back is not None and back is not NO_ENTRY and not back.reject and back.gateway is None:
+            network = ipaddress.ip_network(f"{address}/{length}", strict=False)
+            return f"{network} dev {shlex.quote(interface.name)}", f"{other.name} has {own} on its own link"
+    return None
+
+
+# Which of two nodes has a netmask that is wrong, where one takes the other for a neighbour and that one sends by a
+# gateway: a mask that is too narrow or too wide. Either works where the gateway forwards what it is sent, or answers
+# for the other (proxy ARP), so it is asked only of nodes between which nothing passes.
+
+
+def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
+    """The netmask by which ``node`` has no way to ``address`` of ``other``, in whose network it is itself."""
+    theirs = [length for i, a, length in networks(other) if a == address] if other is not None else []
+    for interface, mine, length in networks(node):
+        for right in theirs:
+            if length > right and not in_network(mine, length, address) and in_network(address, right, mine):
+                return Mask(interface.device, mine, length, right)
+    return None
+
+
+def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | None:
+    """The netmask by which ``source`` and ``address`` of ``target`` miss each other; None: none, or not known."""
+    mine = source_address(source, address)
+    if mine is None or source.host == target.host:
+        return None
+    for node, other, there, here in ((source, target, address, mine), (target, source, mine, address)):
+        entry = lookup(node, there)
+        if entry is None or entry.reject:
+            continue
+        narrow = netmask(node, other, there)
+        if narrow and not _unanswered(other, here) and _by_chance(entry, narrow):
+            return RouteObstacle(node, other, there, "narrow", entry, mask=narrow)
+        wide = _too_wide(node, other, there, here)
+        if wide and not entry.gateway and _unanswered(node, there):
+            return RouteObstacle(node, other, there, "wide", entry, mask=wide)
+    return None
+
+
+def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
+    """The mask that ``node``'s own address should have, where ``other`` at ``address`` has one that leaves it out and
+    sends to it by a gateway."""
+    way, theirs = lookup(other, mine), netmask(other, node, mine)
+    if way is None or not way.gateway or theirs is None or theirs.address != address:
+        return None
+    return Mask(node.interface_of(mine) or "", mine, theirs.right, theirs.length)
+
+
+def _by_chance(entry: TableRoute, mask: Mask) -> bool:
+    """Whether a packet goes by a gateway for want of a better entry: none was written for that network or a part."""
+    return bool(entry.gateway) and ipaddress.ip_network(entry.network).prefixlen < mask.right
+
+
+def _unanswered(node: Node, address: str) -> bool:
+    """Whether the node asked for the hardware address and nobody answered."""
+    near = node.network.neighbour
+    return any(one.address == address for one in node.network.unanswered) or (
+        near is not None and near.state == "silent" and near.address == address
+    )

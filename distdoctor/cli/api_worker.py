@@ -1,0 +1,112 @@
+"""``distdoctor inside``: what a running job asks for (``distdoctor.preflight()``, ``distdoctor.explain()``).
+
+The order comes on stdin, the answer goes to stdout, each as one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from distdoctor import streams
+from distdoctor.cli import ending
+from distdoctor.cli.check import CheckCommand
+from distdoctor.cli.explain import load_checks, report_on, write_head, write_page
+from distdoctor.cli.options import ReportFlags, RunFlags
+from distdoctor.cli.output import leave_cause
+from distdoctor.cli.preload import begin_for
+from distdoctor.cli.program import one_of, program, torchrun
+from distdoctor.model.errors import UsageError
+from distdoctor.model.report import Report
+from distdoctor.model.stages import STAGES
+from distdoctor.plan.values import Flags
+from distdoctor.render import json as as_json
+from distdoctor.render import text
+from distdoctor.render.exit_status import FAIL_ON, INCOMPLETE, OK, USAGE, FailOn, exit_status
+from distdoctor.render.page import Page
+from distdoctor.render.style import Style
+
+
+def inside() -> int:
+    """Do as ordered, and answer. The status says whether there is an answer."""
+    try:
+        order = json.loads(sys.stdin.buffer.read())
+        task = order["task"]
+    except (ValueError, KeyError, TypeError):
+        raise UsageError("inside is started by distdoctor.preflight(), which tells it what to do") from None
+    if task == "explain":
+        return _explain(str(order["text"]))
+    try:
+        return _check(order)
+    except UsageError as err:
+        _answer(wrong=True, text=str(err))
+        return USAGE
+
+
+def _explain(message: str) -> int:
+    checks = load_checks(())
+    report = report_on(message, checks)
+    page = Page()
+    write_head(page, report, checks, "distdoctor")
+    root = next(iter(report.findings), None)
+    for check in checks:
+        if root is not None and check.id == root.check:
+            page.blank()
+            write_page(page, check.page)
+    _answer(report=as_json.document(report), text=page.plain())
+    return OK
+
+
+def _check(order: Mapping[str, Any]) -> int:
+    from distdoctor.session.run import run
+
+    flags = ReportFlags(**order["report"])
+    command = CheckCommand(Flags(**order["flags"]), RunFlags(**order["how"]), flags)
+    fail_on = cast(FailOn, one_of("fail_on", flags.fail_on, FAIL_ON))
+    one_of("until", command.how.until, STAGES)
+    begin_for(command.how.until)
+    options = command.options()
+    if order["turn"] > 1 and options.plan.agent_store:
+        # The agent's store outlives one check; what an earlier one left there is not this one's.
+        options = replace(options, plan=replace(options.plan, run_id=f"{options.plan.run_id}/{order['turn']}"))
+    observer = command.observer(options.plan)
+
+    def tell(report: Report) -> None:
+        observer.close()
+        started = Style(program=shlex.join(program()), torchrun=shlex.join(torchrun()))
+        whole = text.render(report, replace(started, width=_width(), given=command.given()))
+        answer(report, whole)
+
+    def answer(report: Report, told: str) -> None:
+        if ending.claim():
+            status = exit_status(report, fail_on)
+            if status != OK and fail_on != "never":
+                leave_cause(os.environ, report)
+            _answer(report=as_json.document(report), text=told, status=status)
+
+    try:
+        outcome = run(options, observer, tell)
+    finally:
+        observer.close()
+    answer(outcome.report, _short(outcome.report))
+    return OK if outcome.exit_signal is None else INCOMPLETE
+
+
+def _short(report: Report) -> str:
+    """A line for each root cause: what the rank that speaks for all tells whole."""
+    roots = [one for one in report.findings if one.because_of is None]
+    return "\n".join(f"{one.check}: {one.summary}" for one in roots) or "\n".join(report.notes)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if streams.is_terminal(sys.stderr) else 0
+
+
+def _answer(**told: Any) -> None:
+    streams.write(json.dumps(as_json.plain(told)) + "\n")

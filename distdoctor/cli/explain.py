@@ -1,0 +1,215 @@
+"""What is known, to be looked up: the checks' pages and their list."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from distdoctor import __version__, streams
+from distdoctor.cli.parsing import did_you_mean, nearest
+from distdoctor.cli.program import program
+from distdoctor.judge.catalog import BadCheck, Check, load
+from distdoctor.judge.logs.findings import first_fix, judge_logs
+from distdoctor.logs.collect import Collector
+from distdoctor.model.errors import UsageError
+from distdoctor.model.report import Report
+from distdoctor.model.stages import LOG_STAGES, STAGES
+from distdoctor.render.exit_status import INCOMPLETE, OK
+from distdoctor.render.jobs import write_candidates
+from distdoctor.render.page import Page
+
+LONGEST_MESSAGE = 1 << 20
+"""Bytes of stdin that are looked at."""
+
+
+def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
+    """The built-in checks and those of the folders. Raises UsageError."""
+    try:
+        return load(folders)
+    except BadCheck as err:
+        raise UsageError(str(err)) from None
+
+
+def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
+    """``ids`` (or patterns such as ``gloo/*``) that each mean at least one check. Raises UsageError."""
+    known = [check.id for check in checks]
+    for wanted in ids:
+        if not any(fnmatchcase(check_id, wanted) for check_id in known):
+            raise UsageError(f"--ignore {wanted!r}: no such check{did_you_mean(wanted, known)}")
+    return tuple(ids)
+
+
+def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
+    """``distdoctor explain``: print a check's page, or that of the check which knows a message. Raises UsageError."""
+    if check_id is None:
+        raise UsageError(
+            "explain needs the ID of a check, such as gloo/loopback-address, or an error message in quotes; distdoctor "
+            "list shows all"
+        )
+    checks = {check.id: check for check in load_checks(folders)}
+    message = _message(check_id)
+    if message is not None:
+        return _explain_message(message, checks)
+    wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
+    matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
+    if len(matches) > 1:
+        raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
+    if not matches:
+        raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
+    page = Page(_width())
+    _write_check(page, checks[matches[0]])
+    streams.write(page.plain())
+    return OK
+
+
+def _message(text: str) -> str | None:
+    """The message, where it is one; ``-`` stands for what stdin has. None: it is the id of a check."""
+
+    if text == "-":
+        return sys.stdin.buffer.read(LONGEST_MESSAGE).decode(errors="replace")
+    return text if is_message(text) else None
+
+
+def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
+
+    every, page = [*checks.values()], Page(_width())
+    report = report_on(text, every)
+    write_head(page, report, every, shlex.join(program()))
+    if report.findings:
+        page.blank()
+        _write_check(page, checks[report.findings[0].check])
+    streams.write(page.plain())
+    return OK if report.findings else INCOMPLETE
+
+
+def _write_check(page: Page, check: Check) -> None:
+    from distdoctor.render.check_page import whole_page
+
+    page.line(f"{check.id} ({check.severity})")
+    page.blank()
+    write_page(page, whole_page(check))
+
+
+def write_page(page: Page, text: str) -> None:
+    """A check's page: its paragraphs filled to the width of the page; what is set in, and headings, as they are."""
+    for block in re.split(r"\n\s*\n", text.rstrip()):
+        page.blank()
+        lines = block.splitlines()
+        if len(lines) > 1 and re.fullmatch(r"-{3,}", lines[1].strip()):
+            page.line(lines.pop(0))
+            page.line(lines.pop(0))
+        if page.width <= 0 or any(line.startswith((" ", "\t", "- ", "* ")) for line in lines):
+            for line in lines:
+                page.line(line)
+        elif lines:
+            page.prose(" ".join(lines))
+
+
+def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
+    """``distdoctor list``: every check, by stage. Raises UsageError."""
+    checks = load_checks(folders)
+    if as_json:
+        import json
+
+        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in checks]
+        streams.write(json.dumps(entries, indent=2) + "\n")
+        return OK
+    page, width = Page(_width()), max((len(check.id) for check in checks), default=0)
+    for stage in (*STAGES, *LOG_STAGES):
+        members = [check for check in checks if check.stage == stage]
+        if members:
+            page.blank()
+            page.line(stage)
+        for check in members:
+            whole = f"  {check.id:<{width}}  {check.severity}  {check.title}"
+            if page.width <= 0 or len(whole) <= page.width:
+                page.line(whole)
+            else:
+                page.line(f"  {check.id}  {check.severity}")
+                page.prose(f"      {check.title}", hang=6)
+    streams.write(page.plain())
+    return OK
+
+
+def print_schema() -> int:
+    """``distdoctor schema``: what the document of ``-o json`` is made of."""
+    import json
+
+    from distdoctor.render.schema import schema
+
+    streams.write(json.dumps(schema(), indent=2) + "\n")
+    return OK
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if streams.is_terminal(sys.stdout) else 0
+
+
+# ``distdoctor explain MESSAGE``: what an error message shows, by the wordings that ``diagnose`` knows of logs.
+
+
+NAME = "message"
+"""What the message is called in the report, as if it were a file."""
+
+
+def is_message(text: str) -> bool:
+    """Whether it cannot be meant as the id of a check, or as a part of one."""
+    return re.fullmatch(r"[\w./*#-]*", text.strip()) is None
+
+
+def report_on(text: str, checks: Sequence[Check]) -> Report:
+    """The report on one message, of as many lines as it has; incomplete where it does not show a cause."""
+    began = time.monotonic()
+    collector = Collector({check.id: check.log for check in checks})
+    log = collector.log(NAME, "log")
+    log.feed(text.encode(errors="replace") + b"\n")
+    collector.end(log)
+    judged = judge_logs(collector.collected().logs, checks)
+    known = bool(judged.findings or judged.candidates)
+    return Report(
+        verdict=judged.verdict if known else "incomplete",
+        distdoctor=__version__,
+        torch=None,
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 3),
+        plan={},
+        nodes=(),
+        stages=(),
+        findings=judged.findings,
+        notes=judged.notes if known else ("no check knows this message",),
+        details={"logs": {NAME: {"kind": "log", "lines": text.count("\n") + 1}}},
+        candidates=judged.candidates,
+    )
+
+
+def write_head(page: Page, report: Report, checks: Sequence[Check], program: str) -> None:
+    """What the message shows, in a few lines, or that it cannot be told; the remedy where it is not that of the page,
+    which comes after it."""
+    root = next((one for one in report.findings if one.because_of is None), None)
+    if root is not None:
+        page.prose(f"This message shows {root.check}: {root.title}", hang=2)
+        usual = {first_fix(check) for check in checks if check.id == root.check}
+        for fix in root.fixes:
+            if fix.text not in usual:
+                page.prose(f"fix: {fix.text}", hang=2)
+                for command in fix.commands:
+                    page.line(f"    {command}")
+        for other in report.findings:
+            if not {*other.evidence} <= {*root.evidence}:  # of the same line, it is what follows from it
+                page.prose(f"it also shows {other.check}: {other.title}", hang=2)
+                page.line(f"  more: {program} explain {other.check}")
+    elif report.candidates:
+        page.prose("CANNOT TELL: this message shows that the job failed, and not why.", hang=2)
+        write_candidates(page, report, program)
+    else:
+        page.prose("CANNOT TELL: no check knows this message.", hang=2)
+        page.prose(
+            f"The whole log may show more: {program} diagnose LOG, or while the job hangs, {program} hang", hang=2
+        )

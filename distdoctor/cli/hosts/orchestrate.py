@@ -1,0 +1,155 @@
+"""What the commands that go to many hosts from one place share: to whom, the way there and back, and how it is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distdoctor import interrupts
+from distdoctor.cli.check import save_path
+from distdoctor.cli.options import HostFlags
+from distdoctor.model.errors import UsageError
+from distdoctor.model.report import Report
+from distdoctor.model.text import environment
+from distdoctor.remote import transports
+from distdoctor.remote.transports import make_room
+
+if TYPE_CHECKING:
+    from distdoctor.model.facts import HostCall, NodeFacts
+    from distdoctor.remote.connection import Line
+    from distdoctor.remote.fanout import Watcher
+    from distdoctor.remote.transports import Target
+
+
+def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
+    """The flag that names the hosts, and the hosts. Raises UsageError."""
+    flags = {"--hosts": where.hosts, "--hostfile": where.hostfile, "--slurm-job": where.slurm_job, "--pods": where.pods}
+    given = [flag for flag, value in flags.items() if value is not None]
+    if len(given) != 1:
+        raise UsageError(f"{' and '.join(given)}: give one of them" if given else "it needs one of " + ", ".join(flags))
+    (flag,) = given
+    if flag != "--pods" and (where.namespace or where.container):
+        raise UsageError("-n and --container belong to --pods")
+    if flag == "--slurm-job":
+        targets = transports.into_slurm_job(str(where.slurm_job))
+    elif flag == "--pods":
+        targets = transports.into_pods(str(where.pods), where.namespace, where.container)
+    else:
+        named = (
+            transports.hosts_named(where.hosts)
+            if where.hosts is not None
+            else transports.hosts_in_file(Path(str(where.hostfile)))
+        )
+        targets = transports.by_ssh(named)
+    program = targets[0].before[0]
+    if shutil.which(program) is None:
+        raise UsageError(f"{flag} needs {program}, which is not on PATH here")
+    return flag, targets
+
+
+def order(way: str, **what: Any) -> dict[str, Any]:
+    """What a host is told to do, with the settings of the backends that are made here and the folder of this place."""
+    from distdoctor.knowledge.settings import OF_BACKENDS
+
+    env = {name: value for name, value in environment(os.environ).items() if name in OF_BACKENDS}
+    return {**what, "way": way, "env": env, "cwd": os.getcwd()}
+
+
+def carry_out(
+    targets: Sequence[Target],
+    orders: Sequence[Mapping[str, Any]],
+    watcher: Watcher,
+    *,
+    setup: str | None,
+    wait: float,
+    limit: float,
+    meanwhile: Callable[[], object] | None = None,
+    told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
+) -> tuple[list[Line], list[HostCall]]:
+    """Send each host its order, and wait for the end of all: the line to each, and how it went.
+
+    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is
+    to be done here, in a thread, while they are reached. ``told``: gets the same once all have told, while they end.
+    From now on, signals are held. Raises UsageError where there are more hosts than this process may speak to, or two
+    of them are one.
+    """
+    from distdoctor.remote.fanout import FanOut
+
+    make_room(len(targets))
+    fan_out = FanOut(
+        targets,
+        orders,
+        watcher,
+        lambda: interrupts.pending() is not None,
+        setup=setup,
+        hello=max(wait, 2.0 * transports.CONNECT_SECONDS),
+        limit=limit,
+        meanwhile=meanwhile,
+        told=told,
+    )
+    interrupts.hold()
+    calls = fan_out.run()
+    if fan_out.twice:
+        one, other = fan_out.twice
+        raise UsageError(
+            f"{one} and {other} lead to one and the same host: name each once (several nodes of one host cannot be "
+            "looked at from one place)"
+        )
+    return fan_out.lines, calls
+
+
+def facts_of(lines: Sequence[Line]) -> list[NodeFacts]:
+    """The facts that came from the hosts; of one from which none came, or what came is none, there are none."""
+    return [one for one in map(_facts, lines) if one is not None]
+
+
+def _facts(line: Line) -> NodeFacts | None:
+    from distdoctor.model.bounds import check_facts
+    from distdoctor.model.facts import BadFacts, NodeFacts, decode
+
+    if line.facts is None:
+        return None
+    try:
+        facts = decode(line.facts, NodeFacts)
+        check_facts(facts)
+    except BadFacts:
+        line.facts = None
+        return None
+    return facts
+
+
+def after_signal(report: Report) -> Report:
+    """The report; where a signal broke the run off, it says so, and that not all is known."""
+    number = interrupts.pending()
+    if number is None:
+        return report
+    note = f"interrupted by {signal.Signals(number).name}: this is what was known then"
+    verdict = report.verdict if report.verdict == "fail" else "incomplete"
+    return replace(report, verdict=verdict, notes=(note, *report.notes))
+
+
+def folder(save: str | None) -> Path | None:
+    """Where the facts of all hosts are to be kept. Raises UsageError."""
+    if save is None:
+        return None
+    place = save_path(save)
+    if not place.is_dir():
+        raise UsageError(f"--save {save}: several hosts have a file each: name a folder ({save}/)")
+    return place
+
+
+def keep(place: Path | None, facts: Sequence[NodeFacts]) -> str | None:
+    """Keep the facts where that is asked for. What went wrong, or None."""
+    from distdoctor.model.facts import files
+
+    try:
+        for one in facts if place is not None else ():
+            files.write(place, one, True)  # type: ignore[arg-type]
+    except OSError as err:
+        return f"the facts could not be saved: {err}"
+    return None

@@ -1,0 +1,157 @@
+"""typer's parser of the commands, and its complaints in our words."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from distdoctor.cli.help import fitting
+from distdoctor.cli.parsing import did_you_mean
+
+
+def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
+    """The parser of all commands, made light for the one that these words name."""
+    parser = typer.main.get_command(app)
+    commands, columns = getattr(parser, "commands", {}), shutil.get_terminal_size().columns
+    for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
+        pass_by(command)
+        command.help = fitting(command.help or "", columns)
+        for param in command.params:
+            if param.param_type_name == "argument":
+                param.display_type_rich = lambda ctx: None  # the help says what it is, not <list[Path]>
+    return parser
+
+
+def without_value(parser: Any, words: Sequence[str]) -> str | None:
+    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
+    command = getattr(parser, "commands", {}).get(words[0]) if words else None
+    options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+    valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+    for name, following in itertools.pairwise(words):
+        if name in valued and following in known:
+            return f"{name} needs a value, and {following} stands there"
+    return None
+
+
+def complaint_of(err: Exception) -> str:
+    """The parser's own complaint as one line, in the style of the others."""
+    possible = getattr(err, "possibilities", None)
+    if possible:
+        wrong = str(getattr(err, "option_name", ""))
+        return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
+    formatted = getattr(err, "format_message", None)
+    text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
+    extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
+    if extra:
+        of_job = getattr(getattr(err, "ctx", None), "info_name", None) == "check"
+        return f"{extra[1]!r} belongs to no flag here" + (
+            " (the job's own script is not run: leave it out)" if of_job else ""
+        )
+    number = re.fullmatch(r"Invalid value for '([^']*)': Input should be a valid (integer|number)\b.*", text)
+    if number:
+        return f"{number[1]} needs a {'whole number' if number[2] == 'integer' else 'number'}"
+    return text[:1].lower() + text[1:]
+
+
+# Values that need no conversion, taken as they are.
+#
+# typer 0.29 converts each value by pydantic, also the default of an option that was not given: loading that takes as
+# long
+# as all else of the parser. What would come back as it went in is passed by; all else, and all that is wrong, is
+# typer's.
+
+
+MANY_DIGITS = 10
+
+
+def pass_by(command: Any) -> None:
+    """Let the parameters of this command, as typer made it, take plain values as they are."""
+    all_params = command.get_params  # those of the command, and --help, which is made when it is asked for
+
+    def get_params(context: Any) -> Any:
+        params = all_params(context)
+        for param in params:
+            descriptor = getattr(param, "type_descriptor", None)  # other versions have none, and need no pydantic
+            take = _TAKES.get(getattr(descriptor, "annotation", None))
+            if take is not None and "process_value" not in vars(param):
+                param.process_value = _either(param, take, param.process_value)
+        return params
+
+    command.get_params = get_params
+
+
+def _either(param: Any, take: Callable[[Any], Any], convert: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    several = bool(getattr(param, "multiple", False)) or param.nargs == -1
+
+    def process_value(context: Any, value: Any) -> Any:
+        plain = (() if several else None) if value is None else take(value)
+        if (plain is None and value is not None) or (param.required and not plain):
+            return convert(context, value)
+        return plain if param.callback is None else param.callback(context, param, plain)
+
+    return process_value
+
+
+def _text(value: Any) -> str | None:
+    """None for what is no text that every part of the program can have."""
+    return value if isinstance(value, str) and value.isascii() else None
+
+
+def _path(value: Any) -> Path | None:
+    """None also for one that is there and cannot be read, which typer complains of. Raises BadParameter for an empty
+    one, as of a variable that is not set: it would mean the working folder."""
+    text = _text(value)
+    if text == "":
+        raise typer.BadParameter("the name is empty")
+    return Path(text) if text and (os.access(text, os.R_OK) or not os.path.lexists(text)) else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int | None:
+    """A default, or plain digits."""
+    if type(value) is int:
+        return value
+    text = _text(value) or ""
+    return int(text) if text.isdigit() and len(text) < MANY_DIGITS else None
+
+
+def _float(value: Any) -> float | None:
+    """A default, or plain digits, perhaps with a point between them."""
+    if type(value) is float:
+        return value
+    whole, point, part = (_text(value) or "").partition(".")
+    fit = whole.isdigit() and (part.isdigit() or not point) and len(whole + part) < MANY_DIGITS
+    return float(f"{whole}.{part}") if fit else None
+
+
+def _each(take: Callable[[Any], Any]) -> Callable[[Any], list[Any] | None]:
+    """Takes values one by one; None where there is none, or one that needs more."""
+
+    def taken(values: Any) -> list[Any] | None:
+        found = [take(value) for value in values] if isinstance(values, (list, tuple)) else []
+        return found if found and None not in found else None
+
+    return taken
+
+
+_TAKES: dict[Any, Callable[[Any], Any]] = {
+    str: _text,
+    Path: _path,
+    bool: _flag,
+    int: _integer,
+    float: _float,
+    list[str]: _each(_text),
+    list[Path]: _each(_path),
+}
+"""How a value of each kind is taken; it gives None where typer is to see to it."""

@@ -1,0 +1,1 @@
+"""A job that runs or hangs now, read without touching it."""

@@ -1,0 +1,377 @@
+"""One inspection: the job that is meant is found, looked at twice, and put down as facts. Nothing is changed by it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from distdoctor.hang import debug_server, jobs, namespaces, proc, snapshot
+from distdoctor.hang.debug_server import recorders_of
+from distdoctor.hang.jobs import Candidate, Found
+from distdoctor.hang.store import view
+from distdoctor.logs import flight_recorder
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, RasView, StoreView, WorkerServer
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK
+from distdoctor.model.launch_variables import AGENT_STORE, RUN_ID
+from distdoctor.model.plan import DEFAULT_PORT, Plan
+from distdoctor.model.text import age_said, encodable
+from distdoctor.plan.syntax import number_of, split_endpoint
+from distdoctor.probes.host import files
+from distdoctor.probes.host.identity import identity
+
+APART = 1.5
+"""Seconds between the two looks."""
+TOLD_SECONDS = 1.0
+"""How long what the job tells of itself is waited for, where there is something to ask."""
+
+
+class NoJob(Exception):
+    """There is nothing to look at, or it cannot be told what is meant; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be looked at, and how."""
+
+    pid: int | None = None
+    """A process of the job, or one that has started it."""
+    run_id: str | None = None
+    store: str | None = None
+    """``HOST:PORT`` of the job's store."""
+    stacks: str = "auto"
+    apart: float = APART
+
+
+def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> NodeFacts:
+    """The facts of the job that is meant. ``meanwhile`` is called between the two looks. Raises NoJob."""
+    started = time.time()
+    scan = jobs.scan_processes()
+    try:
+        found = _chosen(jobs.find(scan, wanted.pid), wanted, scan)
+    except NoJob:
+        if wanted.store is None or wanted.pid is not None:
+            raise
+        found = Found(wanted.store, "")  # from a host without any process of the job
+    job = _looked_at(found, wanted, scan, meanwhile)
+    return NodeFacts(
+        identity(),
+        _plan(job),
+        variables=dict(job.ranks[0].variables) if job.ranks else {},
+        node_rank=job.node_rank,
+        ranks=tuple(RankFacts(one.rank, one.local_rank or 0, one.pid) for one in job.ranks if one.rank is not None),
+        jobs=(job,),
+        started_at=started,
+        until="",
+    )
+
+
+def _chosen(found: Sequence[Found], wanted: Wanted, scan: jobs.Scan) -> Found:
+    """The one job that is meant. Raises NoJob."""
+    if wanted.pid is not None:
+        theirs = [job for job in found if wanted.pid in job.members] or [
+            job for job in found if any(wanted.pid in scan.above(pid) for pid in job.members)
+        ]
+        if theirs:
+            return theirs[0]
+        raise NoJob(f"--pid {wanted.pid}: {_no_such_process(wanted.pid, scan)}")
+    if wanted.run_id is not None:
+        found = [job for job in found if job.run_id == wanted.run_id]
+        if not found:
+            raise NoJob(f"--run-id {wanted.run_id}: no job of this host has it")
+    if wanted.store is not None:
+        port = split_endpoint(wanted.store)[1]
+        found = [job for job in found if (place := view.store_address(job)) and place[1] == port]
+    here, elsewhere = jobs.of_namespace(found, proc.read_link("self", "ns/net") or "")
+    there = [
+        f"{job.id}, in a container or another network: --pid {min(job.members)} ({_said(job)})" for job in elsewhere
+    ]
+    if len(here or elsewhere) == 1:
+        return replace((here or elsewhere)[0], beside="; ".join(there[:8]) if here else "")
+    if found:
+        listed = [*(f"{_named(job)}--pid {min(job.members)} ({_said(job)})" for job in here), *there]
+        raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
+    if hidden := _of_others(scan):
+        users = ", ".join(sorted({one.user for one in hidden}))
+        pids = ", ".join(str(one.pid) for one in hidden[:8])
+        raise NoJob(f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root")
+    more = f"; {_HIDDEN}" if _hides() else ""
+    raise NoJob(f"no process of a PyTorch job is here; run this on one of its nodes, or give --pid{more}")
+
+
+_HIDDEN = "/proc hides the processes of others from this user (hidepid): run this as that user or as root"
+
+
+def _hides() -> bool:
+    """Whether others' processes are hidden from this user (hidepid=invisible in proc(5)): the first is always there."""
+    return not os.path.exists("/proc/1")
+
+
+def _of_others(scan: jobs.Scan) -> list[jobs.Candidate]:
+    """What looks like a job and may not be read; of a process that has ended nobody may read anything."""
+    return [one for one in scan.unreadable if one.state != "Z"]
+
+
+def _no_such_process(pid: int, scan: jobs.Scan) -> str:
+    if pid not in scan.parents:
+        return f"no such process is to be seen here; {_HIDDEN}" if _hides() else "there is no such process here"
+    stat = proc.stat(pid)
+    if stat is None or stat.state == "Z":
+        return "it has ended"
+    if proc.environ(pid) is None:
+        return "it belongs to another user: run this as that user or as root"
+    return "it has not loaded torch, and belongs to no job"
+
+
+def _named(job: Found) -> str:
+    """What it is called, where that is more than its process."""
+    return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
+
+
+def _said(job: Found) -> str:
+    ranks = len(job.ranks)
+    age = age_said(max(0.0, proc.uptime() - min(one.started for one, _ in job.members.values())))
+    return (f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet") + f", for {age}"
+
+
+def _looked_at(found: Found, wanted: Wanted, scan: jobs.Scan, meanwhile: Callable[[], object]) -> JobFacts:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(view.ask_stores, found, wanted.store)
+        seen = snapshot.take_two(found, scan, wanted.apart, wanted.stacks, meanwhile)
+        views, found_notes = asked.result()
+    if any(view.contact is not None and view.contact.outcome in ("refused", "reset") for view in views):
+        views, found_notes = view.ask_stores(
+            found, wanted.store
+        )  # it may have opened meanwhile, as in a job that starts
+    notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
+    if hidden := _of_others(scan):
+        pids = ", ".join(str(one.pid) for one in hidden[:8])
+        notes.append(f"not looked at: processes of other users ({pids}); run this as root")
+    if not found.members:
+        notes.append("no process of the job was looked at: only what its store holds is known here")
+    processes = seen.processes
+    job = _facts(found, processes, seen.apart, [*notes, *found_notes])
+    servers, ras = ask_services(found, views, processes, timeout=TOLD_SECONDS, host=platform.node())
+    asked_already = {server.rank for server in servers if server.recorders}
+    servers = (*servers, *(one for one in read_recorder_files(found) if one.rank not in asked_already))
+    if not processes:
+        by_agents = any(view.agents or view.rendezvous for view in views)
+        job = replace(job, launcher="torchrun" if by_agents else "")
+    job = replace(job, servers=servers, ras=ras)
+    builders = {str(one.pid): one.variables for one in found.ranks}
+    found_locks = asyncio.run(files.probe_build_locks(builders))
+    strangers = _strangers(views, processes, seen.tables.listening(processes[0].pid)) if processes else ()
+    return replace(job, stores=views, locks=found_locks or (), ended=_ended(found, scan), strangers=strangers)
+
+
+def _ended(found: Found, scan: jobs.Scan) -> tuple[int, ...]:
+    """Those of the job's facts. Of a process that has ended only its parent, its name and its state can be read."""
+    alike = {(one.parent, one.name) for one in found.ranks if one.parent in scan.candidates}
+    beside = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
+    return tuple(
+        pid
+        for pid in sorted(beside)
+        if (stat := proc.stat(pid)) is not None
+        and stat.state == "Z"
+        and (stat.parent, (proc.read_text(pid, "comm", 64) or "").strip()) in alike
+    )
+
+
+def _strangers(
+    views: Iterable[StoreView], processes: Sequence[JobProcess], listening: Collection[tuple[str, int]]
+) -> tuple[int, ...]:
+    """Those of the job's facts. ``listening``: where anybody does."""
+    groups = [group for view in views if (group := view.default_group) is not None]
+    ours = {(s.local, s.local_port) for one in processes for s in one.sockets or () if s.state == "LISTEN"}
+    at = {member.rank: (member.address, member.port) for group in groups for member in group.members if member.port}
+    return tuple(sorted(rank for rank, place in at.items() if place in listening and place not in ours))
+
+
+def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
+    ranks = [one for one in processes if one.role == "rank"]
+    options = found.options
+    launcher = "torchrun" if options or found.variable(RUN_ID) else "env"
+    if launcher == "env" and not any(one.rank is not None for one in ranks):
+        launcher = "fork"
+    if found.ray is not None:
+        launcher = "ray"
+    address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
+    if not address and options and options.rdzv_backend == "static" and options.endpoint:
+        address, port = options.endpoint[0], str(options.endpoint[1])
+    number = number_of(port)
+    nodes = options.awaited_nodes if options else None
+    world = next((one.world_size for one in ranks if one.world_size is not None), None)
+    local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
+    nodes_told = (one.node_rank for one in ranks if one.node_rank is not None)
+    return JobFacts(
+        id=found.id,
+        launcher=launcher,
+        run_id=found.run_id,
+        master_addr=address,
+        master_port=number if number is not None else DEFAULT_PORT if address else None,
+        rdzv_backend=options.rdzv_backend if options else "",
+        rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
+        join_timeout=options.join_timeout if options else None,
+        nnodes=nodes if nodes else -(-world // local) if world and local else None,
+        nproc_per_node=options.nproc_per_node if options else str(local or ""),
+        node_rank=next(nodes_told, options.static_node_rank if options else None),
+        world_size=world,
+        netns=found.netns,
+        ray=found.ray,
+        processes=tuple(sorted(processes, key=_order)),
+        seconds=round(apart, 2),
+        notes=tuple(notes),
+    )
+
+
+def _order(one: JobProcess) -> tuple[int, int, int]:
+    roles = ("agent", "launcher", "rank", "loader", "child")
+    return roles.index(one.role), one.rank if one.rank is not None else 1 << 30, one.pid
+
+
+def _plan(job: JobFacts) -> Plan:
+    """What the job was to be, as its processes were told."""
+    ranks = job.ranks
+    local = next((one.local_world_size for one in ranks if one.local_world_size), None)
+    return Plan(
+        nnodes=job.nnodes,
+        nproc_per_node=max(local or 0, len(ranks)) or None,  # more than planned, where some are there twice
+        node_rank=job.node_rank,
+        world_size=job.world_size,
+        master_addr=job.master_addr or None,
+        master_port=job.master_port if job.master_port is not None else DEFAULT_PORT,
+        agent_store=any(one.variables.get(AGENT_STORE) == "True" for one in ranks),
+        run_id=job.run_id or "none",
+        rdzv_backend=job.rdzv_backend or "static",
+        restart=max((one.restart for one in ranks), default=0),
+        sources={},
+    )
+
+
+# What a job tells of itself where it has something to ask: its worker servers and NCCL's RAS. Nothing is turned on.
+
+
+VARIABLE = "NCCL_RAS_ADDR"
+_TRIES = 8
+"""How often it is asked again where another job answers."""
+_NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
+
+
+def ask_services(
+    found: Found, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
+) -> tuple[tuple[WorkerServer, ...], RasView | None]:
+    """What both tell, asked where the job is: on loopback of another network namespace somebody else may listen."""
+    try:
+        with namespaces.of(found.members, found.netns):
+            return by_servers(views, timeout=timeout, hosts=[host]), view_by_ras(processes, timeout=timeout)
+    except OSError:
+        return (), None  # it cannot be entered, which is said of the store
+
+
+def by_servers(views: Iterable[StoreView], *, timeout: float, hosts: Sequence[str] = ()) -> tuple[WorkerServer, ...]:
+    """What the worker servers that a store names tell; none are asked where it names none."""
+    named = next((view for view in views if view.debug_servers), None)
+    return debug_server.ask_debug_servers(named, timeout=timeout, hosts=hosts) if named else ()
+
+
+def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView | None:
+    """What RAS tells; None where no process of the job listens for those who ask it.
+
+    Ranks of all jobs of a host share its port (SO_REUSEPORT), and the kernel chooses who answers: it is asked again
+    where another job did, as far as that is seen.
+    """
+    pids, until = {one.pid for one in processes}, time.monotonic() + timeout
+    view = _by_ras(processes, timeout=timeout)
+    for _ in range(_TRIES):
+        left = until - time.monotonic()
+        if view is None or left <= 0 or not _is_of_another_job(view, pids):
+            break
+        view = _by_ras(processes, timeout=left) or view
+    return view
+
+
+def _is_of_another_job(view: RasView, pids: Collection[int]) -> bool:
+    """Whether all processes that it names are none of these."""
+    named = {int(pid) for said in (*view.errors, *view.warnings) for pid in _NAMED.findall(said)}
+    return bool(named) and named.isdisjoint(pids)
+
+
+def _by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | None:
+    for one in processes:
+        _, port = split_endpoint(one.variables.get(VARIABLE, ""))
+        listening = (
+            s for s in one.sockets or () if s.state == "LISTEN" and s.local_port == (port or debug_server.RAS_PORT)
+        )
+        for found in listening:
+            parsed = parse_address(found.local)
+            anywhere = parsed is not None and parsed.is_unspecified
+            address = "127.0.0.1" if anywhere else found.local
+            return debug_server.ask_ras(address, found.local_port, timeout=timeout, world=one.world_size)
+    return None
+
+
+# Flight recorders that a job's ranks wrote to files on this host just now. None is asked to write one.
+#
+# A rank writes to a prefix and its number (c10d/FlightRecorder.cpp, ``DebugInfoWriter``): that of a variable, else
+# one of
+# the defaults of torch 2.5 to 2.13. With NCCL its watchdog does so when a collective timed out.
+
+
+MOST_BYTES = 32 << 20
+RECENT = 300.0
+"""Seconds: what was written before may be of a hang that is over."""
+_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+
+
+def read_recorder_files(found: Found) -> tuple[WorkerServer, ...]:
+    """What the files tell, one entry for each rank that has one."""
+    told = []
+    for one in found.ranks:
+        rank = one.variables.get(RANK.variables[0], "")
+        if number_of(rank) is None:
+            continue
+        for prefix in prefixes(one.variables):
+            entry = _read(one, int(rank), f"{prefix}{rank}")
+            if entry is not None:
+                told.append(entry)
+                break
+    return tuple(told)
+
+
+def prefixes(env: dict[str, str]) -> Iterator[str]:
+    """Where a rank with these variables writes to, without its number."""
+    yield from (env[name] for name in _VARIABLES if os.path.isabs(env.get(name, "")))
+    home = env.get("HOME", "")
+    cache = env.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    if os.path.isabs(cache):
+        yield f"{cache}/torch/comm_lib_trace_rank_"
+        yield f"{home}/.cache/torch/nccl_trace_rank_"
+    yield "/tmp/nccl_trace_rank_"
+
+
+def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
+    """What the file holds; None where there is none that this process has written."""
+    url = encodable(f"file:{path}")[:300]
+    try:
+        # A file in /tmp may be anybody's: no link is followed, no pipe waited for.
+        owner = os.stat(f"/proc/{one.pid}").st_uid
+        number = os.open(f"/proc/{one.pid}/root{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(number, "rb") as file:
+        seen = os.fstat(number)
+        since = min(RECENT, max(0.0, proc.uptime() - one.started) + 1.0)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_mtime < time.time() - since or seen.st_uid != owner:
+            return None
+        try:
+            dump = flight_recorder.load(path, file.read(MOST_BYTES))
+        except (OSError, flight_recorder.BadDump):
+            return None
+    return WorkerServer(rank, url, recorders=recorders_of(dump))

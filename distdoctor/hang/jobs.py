@@ -1,0 +1,696 @@
+"""Which job each process belongs to, and what it is there: an agent, a rank, a worker of its data loader."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from distdoctor.hang import proc, ray
+from distdoctor.hang import ray as hang_ray
+from distdoctor.hang.proc import SocketTables
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.facts import RayView
+from distdoctor.model.facts.job import Role
+from distdoctor.model.launch_settings import (
+    LOCAL_RANK,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    RDZV_BACKEND,
+    RDZV_CONF,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    STANDALONE,
+    WORLD_SIZE,
+    Setting,
+)
+from distdoctor.model.launch_variables import RANK_VARIABLES, RUN_ID, STARTED_BY
+from distdoctor.model.plan import DEFAULT_PORT
+from distdoctor.model.text import ADDRESS_VARIABLES, fit, without_userinfo
+from distdoctor.plan import job_command
+from distdoctor.plan.launchers.frameworks import OF_ACCELERATE
+from distdoctor.plan.syntax import number_of, split_endpoint
+from distdoctor.plan.torchrun import torchrun_options
+
+_OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
+_UNNAMED = "pid "
+"""How the names of jobs begin that no variable and no agent tells."""
+
+
+@dataclass
+class Found:
+    """One job on this host."""
+
+    id: str
+    netns: str
+    members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
+    options: AgentOptions | None = None
+    """torchrun's, where an agent of it is here."""
+    ray: RayView | None = None
+    """What Ray's files say, where Ray started it."""
+    beside: str = ""
+    """The other jobs of this machine that were passed over, as they are called, with a process of each."""
+
+    @property
+    def ranks(self) -> list[Candidate]:
+        """Those of its processes that are ranks."""
+        return [one for one, role in self.members.values() if role == "rank"]
+
+    def variable(self, name: str) -> str:
+        """What most of its ranks have for a variable; empty where none has it."""
+        values = [value for one in self.ranks if (value := one.variables.get(name))]
+        return max(values, key=values.count) if values else ""
+
+    @property
+    def run_id(self) -> str:
+        """Its run id: torchrun's, or empty."""
+        return self.variable(RUN_ID) or (self.options.rdzv_id if self.options else "")
+
+    def serves(self) -> bool:
+        """Whether one of its ranks here serves a store."""
+        return any(name.startswith("pt_tcpstore") for one in self.ranks for name in one.thread_names)
+
+    def seen_store(self) -> tuple[str, int] | None:
+        """Where its store is by the sockets of its ranks, where no variable says so: one of them serves it, or most of
+        them are connected, or try to be, to one and the same port."""
+        tables = SocketTables()
+        dialled: list[tuple[str, int]] = []
+        for one in self.ranks:
+            sockets = tables.of(one.pid) or ()
+            listening = {s.local_port for s in sockets if s.state == "LISTEN"}
+            if any(name.startswith("pt_tcpstore") for name in one.thread_names):
+                served = [s for s in sockets if s.remote_port in listening and s.state == "ESTABLISHED"]
+                if served:
+                    return served[0].remote, served[0].remote_port
+            dialled += [
+                (s.remote, s.remote_port) for s in sockets if s.state in _OUTGOING and s.local_port not in listening
+            ]
+        return max(dialled, key=dialled.count) if dialled else None
+
+
+def find(scan: Scan, wanted: int | None = None) -> list[Found]:
+    """The jobs of which processes are here; ``wanted`` is a process that belongs to one, whatever it looks like."""
+    roles = _roles(scan, wanted)
+    found: dict[tuple[str, str], Found] = {}
+    for pid, role in roles.items():
+        one = scan.candidates[pid]
+        key = _job_id(one, roles, scan)
+        job = found.setdefault((key, one.netns), Found(key, one.netns))
+        job.members[pid] = (one, role)
+        if role == "agent" and job.options is None:
+            job.options = of_agent(one.command, one.variables)
+    _with_children(found.values(), scan)
+    alone = not any(job.ranks or job.options for job in found.values())
+    for job in found.values():
+        job.ray = view_of([one for one, _ in job.members.values()], scan, alone)
+    return of_one_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
+
+
+def of_one_world(jobs: Iterable[Found]) -> list[Found]:
+    """The jobs, where those are one whose ranks were told different ports of one master: they run one script, and only
+    together they are the ranks that are to be here, each of them once. Rank 0 is its first."""
+    told: list[Found] = []
+    alike: dict[tuple[str, ...], list[Found]] = {}
+    for job in jobs:
+        names = (MASTER_ADDR.variables[0], WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0])
+        by_variables = job.options is None and all(_is_rank(one) for one in job.ranks)
+        key = (job.netns, *map(job.variable, names)) if by_variables and job.variable(names[0]) else (job.id, job.netns)
+        alike.setdefault(key, []).append(job)
+    for those in (part for jobs_alike in alike.values() for part in _by_program(jobs_alike)):
+        ranks = [one for job in those for one in job.ranks]
+        if len(those) > 1 and all(_one_program(ranks[0], one) for one in ranks[1:]) and _are_all(ranks):
+            those.sort(key=lambda job: min(number_of(one.variables[RANK.variables[0]]) or 0 for one in job.ranks))
+            for other in those[1:]:
+                those[0].members.update(other.members)
+            told.append(those[0])
+        else:
+            told += those
+    return told
+
+
+def _by_program(jobs: Sequence[Found]) -> list[list[Found]]:
+    """The jobs whose first ranks run the same program, each beside the others."""
+    parts: list[list[Found]] = []
+    for job in jobs:
+        mine = (those for those in parts if those[0].ranks and job.ranks)
+        part = next((those for those in mine if _one_program(those[0].ranks[0], job.ranks[0])), None)
+        if part is None:
+            parts.append([job])
+        else:
+            part.append(job)
+    return parts
+
+
+def _are_all(ranks: Sequence[Candidate]) -> bool:
+    """Whether these are all ranks that are to be on one host, each of them once, as they were told themselves."""
+    for name, size in ((LOCAL_RANK, NPROC_PER_NODE), (RANK, WORLD_SIZE)):
+        numbers = sorted(number_of(one.variables.get(name.variables[0])) or 0 for one in ranks)
+        sizes = {number_of(one.variables.get(size.variables[0])) for one in ranks}
+        if sizes != {None}:
+            return sizes == {len(ranks)} and numbers == [*range(len(ranks))]
+    return False
+
+
+def joined(jobs: Iterable[Found]) -> list[Found]:
+    """The jobs, where those are one that no variable tells apart and that are connected to each other, as all ranks are
+    to their store: each was started by itself, with its number among its arguments."""
+    told: list[Found] = []
+    tables = SocketTables()
+    ends: dict[int, set[tuple[str, int, str, int]]] = {}
+    for job in jobs:
+        told.append(job)
+        if not job.id.startswith(_UNNAMED) or job.options is not None:
+            continue
+        sockets = (socket for one in job.ranks for socket in tables.of(one.pid) or () if socket.state in _OUTGOING)
+        mine = {(socket.local, socket.local_port, socket.remote, socket.remote_port) for socket in sockets}
+        far = {(remote, port, local, own) for local, own, remote, port in mine}
+        for other in [one for one in told[:-1] if one.netns == job.netns and not far.isdisjoint(ends.get(id(one), ()))]:
+            job.members.update(other.members)
+            mine |= ends.pop(id(other))
+            told.remove(other)
+        ends[id(job)] = mine
+    return told
+
+
+def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
+    """What each candidate is; those that belong to no job are left out."""
+    roles: dict[int, Role] = {}
+    loose: list[Candidate] = []
+    for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
+        one = scan.candidates[pid]
+        above = _nearest(scan, pid, roles)
+        if one.is_agent and not _is_rank(one):
+            roles[pid] = "agent"
+        elif one.ray and not _is_rank(one):
+            roles[pid] = "rank" if is_worker(one) else "launcher"
+        elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
+            roles[pid] = "loader" if one.name == DATA_WORKER else "child"
+        elif _is_rank(one) or one.is_distributed or (pid == wanted and not _starts_ranks(pid, scan)):
+            roles[pid] = "rank"
+        else:
+            loose.append(one)
+    # Beside a rank, started by the same process: a rank that has not come so far that one sees it.
+    for one in loose:
+        beside = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
+        if one.torch is not None and beside and one.parent in scan.candidates and one.name != DATA_WORKER:
+            roles[one.pid] = "rank"
+        elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
+            roles[one.pid] = "launcher"
+    # A script that starts another, which is the rank: both have its variables.
+    for pid in [pid for pid, role in roles.items() if role == "rank" and not scan.candidates[pid].is_distributed]:
+        if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
+            roles[pid] = "launcher"
+    return {pid: role for pid, role in roles.items() if role != "rank" or not _left_behind(pid, roles, scan)}
+
+
+def _starts_ranks(pid: int, scan: Scan) -> bool:
+    """Whether what looks like a rank runs below it."""
+    return any((_is_rank(one) or one.is_distributed) and pid in scan.above(one.pid) for one in scan.candidates.values())
+
+
+def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
+    """Whether it has its number from a rank that started it and is not above it any more, as of a service that put
+    itself into the background: it runs another program, later, and has no group."""
+    one, name = scan.candidates[pid], RANK.variables[0]
+    if one.is_distributed or any(above in roles for above in scan.above(pid)):
+        return False
+    places = (name, WORLD_SIZE.variables[0], MASTER_ADDR.variables[0], MASTER_PORT.variables[0])
+    told = [one.variables.get(word) for word in places]
+    for other in (scan.candidates[rank] for rank, role in roles.items() if role == "rank" and rank != pid):
+        same = other.netns == one.netns and told == [other.variables.get(word) for word in places]
+        if same and other.is_distributed and other.started <= one.started and not _one_program(one, other):
+            return True
+    return False
+
+
+def _one_program(one: Candidate, other: Candidate) -> bool:
+    """Whether both run the same script or module, whatever they are told."""
+    mine, others = ({word for word in of.command if word.endswith(".py")} for of in (one, other))
+    if mine or others:
+        return not mine.isdisjoint(others)
+    return one.command[1:4] == other.command[1:4]
+
+
+def inherited(found: Found, scan: Scan) -> set[int]:
+    """The ranks whose variables are those of the one process that started them and others (torch.multiprocessing's
+    spawn in a task of SLURM): the number there is not theirs."""
+    started: dict[int, list[int]] = {}
+    for one in found.ranks:
+        for above in scan.above(one.pid):
+            if above in scan.candidates and _numbers(scan.candidates[above]) == _numbers(one) != ():
+                started.setdefault(above, []).append(one.pid)
+    return {pid for those in started.values() if len(those) > 1 for pid in those}
+
+
+def _numbers(one: Candidate) -> tuple[str, ...]:
+    names = (*RANK.variables, RANK.slurm, *STARTED_BY)
+    return tuple(f"{name}={one.variables[name]}" for name in names if name in one.variables)
+
+
+def _is_rank(one: Candidate) -> bool:
+    """Whether its variables make it one: they are those at its start, and a child inherits them."""
+    told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
+    return told or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
+
+
+def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
+    """Whether it is a rank though one is above it: its number is another one, or it has a group of its own. Rank 0 may
+    start the others itself and tell them no number but that on this host (Lightning's SubprocessScriptLauncher)."""
+    for name in (RANK.variables[0], LOCAL_RANK.variables[0] if one.is_distributed else ""):
+        if name and one.variables.get(name) != scan.candidates[above].variables.get(name):
+            return True
+    return one.is_distributed and not scan.candidates[above].is_distributed
+
+
+def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
+    return next((above for above in scan.above(pid) if above in roles), None)
+
+
+def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
+    """What its job is called: by its agent, else by where the ranks meet, else by the process that started them."""
+    if one.ray:
+        return name_of(one, scan)
+    chain = [one.pid, *(pid for pid in scan.above(one.pid) if pid in roles)]
+    agent = next((pid for pid in chain if roles[pid] == "agent"), None)
+    if agent is not None:
+        found = scan.candidates[agent]
+        options = of_agent(found.command, found.variables)
+        meets = None if options.may_pick_port else options.endpoint
+        where = endpoint(*meets) if meets else f"{_UNNAMED}{agent}"
+        return f"{options.rdzv_id} at {where}" if options.rdzv_id != "none" else where
+    started = (scan.candidates[pid] for pid in reversed(chain) if roles[pid] in ("rank", "launcher"))
+    rank = next((first for first in started if roles[first.pid] == "rank" or _is_rank(first)), one)
+    address, port = rank.variables.get(MASTER_ADDR.variables[0]), rank.variables.get(MASTER_PORT.variables[0])
+    if address and port and _is_rank(rank):
+        return f"{address}:{port}"
+    if _is_rank(rank):
+        return f"{_UNNAMED}{rank.pid}"
+    return f"{_UNNAMED}{_first_above(rank, scan)}"
+
+
+def _first_above(one: Candidate, scan: Scan) -> int:
+    """The process that started this rank and those beside it."""
+    return one.parent if one.parent in scan.candidates else one.pid
+
+
+def _with_children(jobs: Iterable[Found], scan: Scan) -> None:
+    """With what else runs below ranks: compilers, writers, loaders that have not loaded torch."""
+    jobs = list(jobs)
+    ranks = {one.pid: job for job in jobs for one in job.ranks}
+    known = {pid for job in jobs for pid in job.members}
+    for pid in scan.parents:
+        if pid in known:
+            continue
+        job = next((ranks[above] for above in scan.above(pid) if above in ranks), None)
+        stat = proc.stat(pid) if job is not None else None
+        if job is None or stat is None:
+            continue
+        name = (proc.read_text(pid, "comm", 64) or "").strip()
+        one = Candidate(pid, stat.parent, stat.started, stat.state, name, (), {}, True, None, job.netns)
+        job.members[pid] = (one, "child")
+
+
+def of_namespace(jobs: Sequence[Found], netns: str) -> tuple[list[Found], list[Found]]:
+    """Those of this network namespace, and the others: containers, or hosts of a cluster on one machine."""
+    return [job for job in jobs if job.netns == netns], [job for job in jobs if job.netns != netns]
+
+
+# The processes of this host that may belong to a job: what has loaded torch, and torchrun's agents.
+
+
+JOB_VARIABLES = (
+    *RANK.variables,
+    *LOCAL_RANK.variables,
+    RUN_ID,
+    *(one.rank for one in RANK_VARIABLES),
+)
+"""Variables of a launcher: a Python that has one of them and has not loaded torch yet may be a rank that starts."""
+DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
+"""Beginnings of the names that torch.distributed's own threads have, or are given here where they have none."""
+_AGENTS = ("run", "launch")
+DATA_WORKER = "pt_data_worker"
+_LIBRARY = re.compile(r"^\S+ \S*x\S* .*?(/\S.*/lib/libtorch_cpu\.so)$", re.MULTILINE)
+_VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One process."""
+
+    pid: int
+    parent: int
+    started: float
+    """Seconds after the start of the system."""
+    state: str
+    name: str
+    command: tuple[str, ...]
+    variables: dict[str, str] = field(repr=False)
+    readable: bool = True
+    torch: str | None = None
+    """As of :class:`~distdoctor.model.facts.JobProcess`."""
+    netns: str = ""
+    ray: str = ""
+    """The job of Ray that it belongs to, as driver or as an actor of Ray Train; empty for all others."""
+    ray_group: int = 0
+    """The process that started this worker of Ray Train and all others of its group; 0 where it is none."""
+
+    @cached_property
+    def thread_names(self) -> tuple[str, ...]:
+        """What its threads call themselves."""
+        return tuple(proc.thread_names(self.pid).values())
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is torchrun's agent, or what started one in its place (torch/distributed/run.py)."""
+        return self.name == "pt_elastic" or _starts_agent(self.command)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether torch.distributed has threads in it."""
+        return any(name.startswith(DISTRIBUTED) for name in self.thread_names)
+
+    @property
+    def user(self) -> str:
+        """The user's name, or number."""
+        try:
+            number = os.stat(f"/proc/{self.pid}").st_uid
+        except OSError:
+            return ""
+        try:
+            return pwd.getpwuid(number).pw_name
+        except KeyError:
+            return str(number)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was found."""
+
+    candidates: dict[int, Candidate]
+    parents: dict[int, int]
+    """The parent of every process of this host."""
+    unreadable: tuple[Candidate, ...] = ()
+    """Those that look like a job and are not ours to see."""
+    ray: tuple[hang_ray.Session, ...] = ()
+    """Ray's sessions."""
+
+    def above(self, pid: int) -> list[int]:
+        """The processes above ``pid``, the nearest first."""
+        chain: list[int] = []
+        while (pid := self.parents.get(pid, 0)) > 0 and pid not in chain:
+            chain.append(pid)
+        return chain
+
+
+def scan_processes() -> Scan:
+    """Every candidate of this host but this process and those above and below it."""
+    stats = {pid: found for pid in proc.all_pids() if (found := proc.stat(pid)) is not None}
+    parents = {pid: one.parent for pid, one in stats.items()}
+    candidates: dict[int, Candidate] = {}
+    unreadable: list[Candidate] = []
+    empty = Scan({}, parents)
+    told = {pid: word for pid in stats if (word := _doctors_command(proc.command(pid))) is not None}
+    doctors = {pid for pid, word in told.items() if word != "run"} | {os.getpid()}
+    ray = tuple(hang_ray.sessions(stats))
+    ours = {os.getpid(), *empty.above(os.getpid()), *told}
+    for pid, one in stats.items():
+        if pid in ours or not doctors.isdisjoint(empty.above(pid)):
+            continue
+        candidate = _candidate(pid, one, ray)
+        if candidate is None:
+            continue
+        if candidate.readable:
+            candidates[pid] = candidate
+        else:
+            unreadable.append(candidate)
+    return Scan(candidates, parents, tuple(unreadable), ray)
+
+
+def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()) -> Candidate | None:
+    command = tuple(proc.command(pid))
+    name = (proc.read_text(pid, "comm", 64) or "").strip()
+    if not command[0] and stat.state != "Z":
+        return None  # a thread of the kernel
+    variables = proc.environ(pid)
+    if variables is not None:  # these are told
+        variables.update({name: without_userinfo(variables[name]) for name in ADDRESS_VARIABLES if name in variables})
+    torch = None
+    if variables is None or stat.state == "Z":
+        one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables or {}, False)
+        return one if _is_python(pid, command, name) and (one.is_agent or one.is_distributed) else None
+    if not _is_python(pid, command, name):
+        return None
+    torch = _torch_of(pid)
+    netns = proc.read_link(pid, "ns/net") or ""
+    one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables, True, torch, netns)
+    one = _of_ray(one, ray) if ray else one
+    return (
+        one
+        if one.ray or torch is not None or one.is_agent or any(word in variables for word in JOB_VARIABLES)
+        else None
+    )
+
+
+def _of_ray(one: Candidate, sessions: tuple[hang_ray.Session, ...]) -> Candidate:
+    """The process with what Ray's session says of it: a worker of Ray Train gets its numbers, which are only in the
+    worker's memory."""
+    for session in sessions:
+        worker = session.workers.get(one.pid)
+        job = one.variables.get("RAY_JOB_ID", "") if str(session.raylet) == one.variables.get("RAY_RAYLET_PID") else ""
+        if worker is not None and job:
+            variables = one.variables | worker.variables
+            return replace(one, variables=variables, ray=f"{job} of {session.name}", ray_group=worker.group)
+        if job and hang_ray.is_train_command(one.command):
+            return replace(one, name=fit(one.command[0].strip()), ray=f"{job} of {session.name}")
+        # A driver that has ranks' threads or variables is a rank itself, of another launcher or by its own code.
+        if job or one.is_distributed or RANK.variables[0] in one.variables:
+            continue
+        if job := hang_ray.job_of_driver(one.pid, session):
+            return replace(one, ray=f"{job} of {session.name}")
+    return one
+
+
+def _is_python(pid: int, command: tuple[str, ...], name: str) -> bool:
+    if name.startswith(("python", "pt_")):
+        return True
+    program = os.path.basename(proc.read_link(pid, "exe") or (command[0] if command else ""))
+    return program.startswith(("python", "pypy"))
+
+
+def _doctors_command(command: Sequence[str]) -> str | None:
+    """What a doctor was told to do, also by an agent that starts some; None where it is none.
+
+    What is below it is no job, but for ``run``, which has started one.
+    """
+    for place, word in enumerate(command):
+        by_name = place < 6 and os.path.basename(word) == "distdoctor"
+        if by_name or (place and word == "distdoctor" and command[place - 1] == "-m"):
+            return next(iter(command[place + 1 :]), "")
+    return None
+
+
+def _starts_agent(command: tuple[str, ...]) -> bool:
+    for place, word in enumerate(command[:8]):
+        if os.path.basename(word) == "torchrun":
+            return True
+        if word == "-m" and command[place + 1 : place + 2] in (
+            ("torch.distributed.run",),
+            ("torch.distributed.launch",),
+        ):
+            return True
+        if word.endswith(tuple(f"/torch/distributed/{name}.py" for name in _AGENTS)):
+            return True
+    return False
+
+
+def _torch_of(pid: int) -> str | None:
+    """The version of the torch that the process has loaded, from the file beside its library."""
+    maps = proc.read_text(pid, "maps")
+    if maps is None or "libtorch_cpu.so" not in maps:
+        return None
+    match = _LIBRARY.search(maps)
+    if not match:
+        return ""
+    folder = os.path.dirname(os.path.dirname(match[1]))
+    found = _VERSION.search(proc.read_text(pid, f"root{folder}/version.py", 4096) or "")
+    return found[1] if found else ""
+
+
+# What torchrun was told: its options from the command line of an agent, else its variables; or what accelerate was
+# told, which runs that agent in its own process.
+
+
+_JOIN_TIMEOUTS = {"c10d": ("join_timeout", 600.0), "static": ("timeout", 900.0)}
+"""The setting of --rdzv-conf that says how many seconds the agents wait for each other, and its default
+(dynamic_rendezvous.py, ``RendezvousTimeout``; launcher/api.py, ``LaunchConfig.__post_init__``)."""
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """The options that say which job it is."""
+
+    nnodes: str = "1"
+    nproc_per_node: str = "1"
+    node_rank: str = ""
+    master_addr: str = ""
+    master_port: str = ""
+    rdzv_backend: str = "static"
+    rdzv_endpoint: str = ""
+    rdzv_id: str = "none"
+    rdzv_conf: str = ""
+    standalone: bool = False
+
+    @property
+    def nodes(self) -> tuple[int, int] | None:
+        """The least and the largest number of nodes; None where it is no number."""
+        parts = [number_of(part) for part in self.nnodes.split(":")]
+        least, most = parts[0], parts[-1]
+        return (least, most) if least is not None and most is not None and len(parts) <= 2 else None
+
+    @property
+    def endpoint(self) -> tuple[str, int] | None:
+        """Where the agents meet; None where that is not said, or where the kernel picks the port."""
+        if self.standalone:
+            return None
+        if self.rdzv_backend == "static":
+            port = number_of(self.master_port)
+            if self.rdzv_endpoint:
+                host, number = split_endpoint(self.rdzv_endpoint)
+                return host, number if number is not None else DEFAULT_PORT
+            return (self.master_addr or "127.0.0.1"), DEFAULT_PORT if port is None else port
+        if not self.rdzv_endpoint:
+            return None
+        host, number = split_endpoint(self.rdzv_endpoint)
+        return (host, 29400 if number is None else number) if number != 0 else None
+
+    @property
+    def may_pick_port(self) -> bool:
+        """Whether the kernel may have picked the port of its rendezvous, so that no other agent has the same: with
+        --standalone, and since torch 2.13 on one node for which no port was told (run.py: ``localhost:0``)."""
+        if self.standalone or self.rdzv_backend != "static":
+            return self.endpoint is None
+        told = self.master_port or self.rdzv_endpoint
+        return not told and self.nodes is not None and self.nodes[1] == 1
+
+    @property
+    def static_node_rank(self) -> int | None:
+        """Which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers out."""
+        return number_of(self.node_rank or "0") if self.rdzv_backend == "static" else None
+
+    @property
+    def join_timeout(self) -> float | None:
+        """Seconds that the agents wait for each other; None where the rendezvous is neither static nor c10d."""
+        if self.rdzv_backend not in _JOIN_TIMEOUTS:
+            return None
+        name, default = _JOIN_TIMEOUTS[self.rdzv_backend]
+        match = re.search(rf"(?:^|,)\s*{name}\s*=\s*(\d{{1,7}})\s*(?:,|$)", self.rdzv_conf)
+        return float(match[1]) if match else default
+
+    @property
+    def awaited_nodes(self) -> int | None:
+        """The number of nodes that must join before the ranks start: the least of MIN:MAX with c10d, the most with the
+        static rendezvous (static_tcp_rendezvous.py: ``world_size = params.max_nodes``)."""
+        return None if self.nodes is None else self.nodes[self.rdzv_backend == "static"]
+
+
+def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:
+    """The options, as torchrun reads them: its own words end where the script's begin. Of another program that runs the
+    agent, as one of a framework does, nothing is known."""
+    command = [*command]
+    given = _of_torchrun(command)
+    if given is None:
+        given, variables = _of_accelerate(command, variables), {}
+    if given is None:
+        return AgentOptions(nnodes="", nproc_per_node="", rdzv_backend="")
+
+    def told(setting: Setting, default: str) -> str:
+        return given.get(setting.flag) or variables.get(setting.pet) or default
+
+    return AgentOptions(
+        nnodes=told(NNODES, "1"),
+        nproc_per_node=told(NPROC_PER_NODE, "1"),
+        node_rank=told(NODE_RANK, ""),
+        master_addr=without_userinfo(told(MASTER_ADDR, "")),
+        master_port=told(MASTER_PORT, ""),
+        rdzv_backend=told(RDZV_BACKEND, "static"),
+        rdzv_endpoint=without_userinfo(told(RDZV_ENDPOINT, "")),
+        rdzv_id=told(RDZV_ID, "none"),
+        rdzv_conf=told(RDZV_CONF, ""),
+        standalone=STANDALONE.flag in given or STANDALONE.pet in variables,
+    )
+
+
+def _of_torchrun(command: Sequence[str]) -> dict[str, str] | None:
+    """What stands behind the name of the program; None where that is another."""
+    for place, word in enumerate(command[:8]):
+        if os.path.basename(word) == "torchrun" or word.endswith(("distributed/run.py", "distributed/launch.py")):
+            return torchrun_options(command[place + 1 :])
+        if word == "-m" and command[place + 1 : place + 2] in (["torch.distributed.run"], ["torch.distributed.launch"]):
+            return torchrun_options(command[place + 2 :])
+    return None
+
+
+def _of_accelerate(command: Sequence[str], variables: Mapping[str, str]) -> dict[str, str] | None:
+    """The same of accelerate; None where it is none, or its words make no sense."""
+    for place, word in enumerate(command[:8]):
+        if os.path.basename(word) in OF_ACCELERATE:
+            own = command[place + 1 :]
+            try:
+                return torchrun_options(
+                    job_command.accelerate_flags(own[own[:1] == ["launch"] :], {**_places(), **variables})
+                )
+            except ValueError:
+                return None
+    return None
+
+
+def _places() -> dict[str, str]:
+    """What says where accelerate's own file is: a process tells it only to its own user, whose it is here, too."""
+    return {name: os.environ[name] for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME") if name in os.environ}
+
+
+# Which jobs of this host Ray started, and what its files say of them.
+
+
+def name_of(one: Candidate, scan: Scan) -> str:
+    """Return the name of the job that a process of Ray's belongs to: of several groups of workers, its own."""
+    groups = {other.ray_group for other in scan.candidates.values() if other.ray == one.ray and other.ray_group}
+    return f"Ray job {one.ray}" + (f", workers of pid {one.ray_group}" if len(groups) > 1 else "")
+
+
+def is_worker(one: Candidate) -> bool:
+    """Return whether a process of Ray's is a worker of Ray Train: of one on another node than the head only its title
+    and its threads say so."""
+    return bool(one.ray_group) or one.is_distributed or "TrainWorker" in one.name
+
+
+def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView | None:
+    """Return what Ray's files say of the job of these processes; None where they are none of Ray's.
+
+    A driver without ranks here is a job where it trains with torch, or where it is ``alone`` on this host.
+    """
+    mine = [one for one in members if one.ray]
+    session = next((s for s in scan.ray if mine and mine[0].ray.endswith(f" of {s.name}")), None)
+    trains = any(one.ray_group or one.torch is not None or ray.is_train_command(one.command) for one in mine)
+    if session is None or not (trains or alone):
+        return None
+    if not any(is_worker(one) for one in mine) and _has_own_ranks(session, mine, scan):
+        return None
+    driver = next((one.pid for one in mine if ray.job_of_driver(one.pid, session)), None)
+    starts = {one.pid for one in mine} | {one.ray_group for one in mine}
+    workers = next((ranks for pid, ranks in session.groups.items() if pid in starts), {})
+    return ray.session_view(session, driver, workers)
+
+
+def _has_own_ranks(session: ray.Session, mine: Collection[Candidate], scan: Scan) -> bool:
+    """Return whether actors of Ray that are none of Ray Train's are ranks, as those of a trainer with its own actors:
+    they are the job, and its driver waits for them."""
+    others = (one for one in scan.candidates.values() if one not in mine and not one.ray)
+    return any(one.is_distributed and one.variables.get("RAY_RAYLET_PID") == str(session.raylet) for one in others)

@@ -1,0 +1,539 @@
+"""The report on a job that runs, or hangs, now: what the checks found, where each rank is, what is not known here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.engine import OF_CALLS, Judgement, judge
+from distdoctor.judge.report import assemble
+from distdoctor.knowledge.live import places
+from distdoctor.knowledge.live.awaited import awaited
+from distdoctor.knowledge.live.job import LiveJob, LiveRank, live_job
+from distdoctor.knowledge.live.places import ENDED, HOSTING, MASTER, UNSEEN
+from distdoctor.knowledge.live.stacks import awaits_process, awaits_thread, gets_about, polls, serves
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import HostCall, NodeFacts, WorkerServer
+from distdoctor.model.report import Report, ReportNode, Verdict
+
+APART = 60.0
+"""Seconds between the looks at two nodes from which they may not fit each other."""
+
+
+def report_on_jobs(
+    facts: Sequence[NodeFacts],
+    checks: Sequence[Check],
+    ignore: Iterable[str],
+    *,
+    started_at: str,
+    seconds: float,
+    calls: Sequence[HostCall] = (),
+) -> Report:
+    """The report on the jobs in the facts of one or more nodes. Raises ValueError without any facts.
+
+    ``calls``: what became of the command on each host, where all were looked at from one place.
+    """
+    cluster = build(facts, calls)
+    judgement = judge(cluster, checks, ignore)
+    job = live_job(cluster)
+    notes = [note for node in cluster.nodes for facts_of in node.facts.jobs for note in facts_of.notes]
+    report = assemble(cluster, judgement, started_at=started_at, seconds=seconds, notes=dict.fromkeys(notes))
+    if job is None:
+        return report
+    # First what is wrong with the job; then, where it was not looked at.
+    ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
+    report = replace(report, findings=tuple(ordered))
+    state, verdict, told = state_of(job, judgement)
+    told += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
+    here = {node.name for node in report.nodes}
+    others = tuple(
+        ReportNode(name, None, True, name) for name in dict.fromkeys(hosts_elsewhere(job)) if name not in here
+    )
+    return replace(
+        report,
+        verdict=verdict,
+        torch=next((rank.process.torch for rank in job.ranks if rank.process.torch), None),
+        notes=(*told, *report.notes),
+        nodes=tuple(replace(node, ranks=_ranks_on(job, node.name)) for node in (*report.nodes, *others)),
+        details={**report.details, "job": _details(job, state)},
+    )
+
+
+def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str]) -> Report:
+    """The report on what ``hang --save`` kept on one or more nodes: of each node what was seen last."""
+    began = time.monotonic()
+    last: dict[tuple[str, str, str], NodeFacts] = {}
+    for one in sorted((one for one in facts if one.jobs), key=lambda one: one.started_at):
+        last[one.identity.host] = one
+    started = datetime.fromtimestamp(min((one.started_at for one in last.values()), default=0.0), tz=timezone.utc)
+    told = report_on_jobs(
+        [*last.values()],
+        checks,
+        ignore,
+        started_at=started.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - began,
+    )
+    apart = max(one.started_at for one in last.values()) - min(one.started_at for one in last.values())
+    notes = [f"the nodes were looked at {apart:.0f} s apart: one may have gone on meanwhile"] if apart > APART else []
+    if len(last) < len(facts):
+        notes.append("what `distdoctor check` saw, or an earlier look, is left out beside what this one saw of the job")
+    return replace(told, notes=(*told.notes, *notes))
+
+
+def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
+    here = [number for number, rank in job.numbers.items() if rank.node.name == node]
+    group = job.store.default_group if job.store else None
+    return tuple(sorted(here)) or tuple(m.rank for m in (group.members if group else ()) if m.host == node)
+
+
+# -- what a table is made of -----------------------------------------------------------------------------------------
+
+
+def _details(job: LiveJob, state: str) -> dict[str, Any]:
+    """The job, a row for those ranks that are at the same place, the odd ones first, and one for each process."""
+    first = job.first
+    return {
+        "id": first.id,
+        "launcher": first.launcher,
+        "run_id": first.run_id,
+        "state": state,
+        "world_size": job.world,
+        "apart": first.seconds,
+        "waited": job.waited,
+        "groups": [*_groups(job)],
+        "processes": [*_processes(job)],
+        "stores": [*_stores(job)],
+    }
+
+
+def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
+    rows: dict[tuple[str, bool | None], list[LiveRank]] = {}
+    for rank in job.ranks:
+        # Who waits may poll, by itself or for others: that is no progress.
+        moves = rank.moves_on if rank.place.kind in places.TOGETHER else rank.works
+        told = None if moves and rank.may_spin else moves  # so looks a wait for a GPU, too
+        rows.setdefault((rank.place.said(), told), []).append(rank)
+    ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in places.TOGETHER, len(row[1])))
+    for (place, told), ranks in ordered:
+        yield {
+            "ranks": [rank.number for rank in ranks if rank.number is not None],
+            "pids": [rank.process.pid for rank in ranks],
+            "nodes": list(dict.fromkeys(rank.node.name for rank in ranks)),
+            "place": place,
+            "moves": told,
+        }
+    elsewhere: dict[str, list[int]] = {}
+    joined = set(job.store.joined) if job.store else set()
+    for number in range(min(job.world or 0, MOST)):
+        if number not in job.numbers:
+            host, came = job.host_of(number), number in joined
+            place = "gone" if number in job.gone else "joined" if came else "not joined" if joined else "not seen"
+            elsewhere.setdefault(f"{place}\0{host}", []).append(number)
+    for key, numbers in elsewhere.items():
+        place, _, host = key.partition("\0")
+        yield {"ranks": numbers, "pids": [], "nodes": [host] if host else [], "place": place, "moves": None}
+
+
+def _processes(job: LiveJob) -> Iterator[dict[str, Any]]:
+    places = {(rank.node.name, rank.process.pid): rank for rank in job.ranks}
+    for node, facts in job.facts:
+        for one in facts.processes:
+            rank, main, moved = places.get((node.name, one.pid)), one.main, one.moved
+            yield {
+                "node": node.name,
+                "pid": one.pid,
+                "parent": one.parent,
+                "role": one.role,
+                "rank": rank.number if rank else None,
+                "place": rank.place.said() if rank else "",
+                "state": one.state,
+                "call": main.call if main else "",
+                "waits_in": main.waits_in if main else "",
+                "stack": [f"{f.function} ({f.file}:{f.line})" for f in main.frames] if main else [],
+                "cpu": moved.cpu if moved else None,
+                "read": moved.read if moved else None,
+                "written": moved.written if moved else None,
+                "age": one.age,
+                "waited": rank.waited if rank else None,
+                "files": list(one.files),
+                "no_stack": one.stack_error,
+            }
+
+
+def _stores(job: LiveJob) -> Iterator[dict[str, Any]]:
+    for view in job.stores:
+        yield {
+            "host": view.host,
+            "port": view.port,
+            "state": view.state,
+            "joined": list(view.joined),
+            "missing": list(view.missing),
+            "problems": list(view.problems),
+        }
+
+
+# What a job that runs, or hangs, now does, in a word; the verdict; and what is not known here, and whom to ask.
+
+
+def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
+    """In a word what the job does, the verdict, and what is to be noted."""
+    # A host that could not be looked at says nothing of the job.
+    if any(f.severity == "fail" and f.check.partition("/")[0] not in OF_CALLS for f in judgement.findings):
+        return "hangs", judgement.verdict, []
+    busy = [rank for rank in job.ranks if not rank.waits and rank.works]
+    still = [rank for rank in job.ranks if rank.waits]
+    lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
+    if not job.first.processes:
+        return "outside", "incomplete", from_outside(job)
+    if judgement.verdict == "incomplete":
+        return "unknown", "incomplete", ask(job)
+    if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
+        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *ask(job)]
+    warned = any(finding.severity == "warn" for finding in judgement.findings)
+    if warned and (job.young or not lost or awaited(job) is not None):
+        return "moves" if busy and not still and not lost else "waits", "warn", []
+    if not job.ranks and job.first.ray is not None:
+        return "unknown", "incomplete", [ray_without_workers(job)]
+    if not job.ranks:
+        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+    if lost and all(rank.place.kind == ENDED for rank in lost):
+        said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
+        ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
+        return "unknown", "incomplete", [f"{ended}: what was written last says why", *ask(job)]
+    if lost and not busy and not still and all(rank.pauses for rank in lost):
+        return _pauses(lost)
+    if lost:
+        unseen = any(rank.place.kind == UNSEEN for rank in lost)
+        alone = not still and not busy and len(job.numbers) >= (job.world or 0)
+        return "unknown", "incomplete", [
+            f"{places_of(lost)}: {_does_there(lost, job)}",
+            *_beside(busy),
+            *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
+            *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
+            *ask(job),
+        ]  # fmt: skip
+    if busy and not still and all(rank.may_spin for rank in busy):
+        return "computes", "incomplete", _spins(busy, job)
+    if busy and not still:
+        return "moves", "pass", []
+    if busy:
+        return _others_wait(busy, job)
+    if job.young and job.in_rendezvous:
+        return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
+    return "unknown", "incomplete", [*meet_apart(job), *ask(job)]
+
+
+def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
+    """What these do where nothing comes of it, and nothing tells why."""
+    if all(map(job.answered, lost)):
+        who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
+        return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
+    idle = {f"pid {one.pid} ({one.name})" for rank in lost if (one := rank.answerer) is not None}
+    if len(idle) == 1 and all(rank.answerer is not None for rank in lost):
+        return f"it waits there for an answer of {idle.pop()} on its host, which does nothing: look what that waits for"
+    locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
+    if locks and len(locks) == len(lost):
+        left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""
+        return f"it looks again and again whether it can have that lock: see what has it, and what that does{left}"
+    if all(awaits_thread(rank.process) for rank in lost):
+        return "it waits there for a thread of its own, which runs for a moment now and then: look what that does"
+    if all(polls(rank.process) for rank in lost):
+        return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
+    if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
+        return "a server waits so for its clients, and it cannot be told whether any is to come"
+    if all(awaits_process(rank.process.main) for rank in lost):
+        return (
+            "it waits there for another process, to have a lock or something that is sent, and which is not to be seen"
+        )
+    if all(rank.process.main is not None and rank.process.main.other_ends for rank in lost):
+        return "it waits there at a pipe of which another process of the job has the other end"
+    return "nothing moves there, and it cannot be told why"
+
+
+_SPINS = (
+    "{said}: all that moves there is the processor, and every rank here is where it was",
+    "so looks a long step on a GPU, and so a collective of NCCL that never ends: look again in a minute (--watch 60), "
+    "and see whether its log goes on",
+)
+
+
+def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
+    """What is to be noted of these, which may wait for their GPUs."""
+    gone = [f"rank {number}" for number in job.gone][:4]
+    over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: where it is a collective, it never ends"
+    return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
+
+
+def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
+    """The same, where some work and others wait, though not for them as far as is known."""
+    if all(rank.may_spin for rank in busy):
+        return "computes", "incomplete", _spins(busy, job)
+    return "moves", "pass", [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait"]
+
+
+def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+    """The same, where these stand still for a moment, and none is seen to wait for another."""
+    still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
+    now = f", and nothing moves there for {still:.0f} s at most"
+    if None not in asleep:
+        yet = max(seconds for seconds in asleep if seconds is not None)
+        itself = all(rank.process.main is not None and rank.process.main.left is not None for rank in lost)
+        now = f"{'' if itself else ', and what it waits for sleeps'} for {yet:.0f} s yet"
+    if all(rank.gets_data for rank in lost):
+        now = ", and a thread or a process of it gets some data now and then"
+    return "pauses", "warn", [
+        f"it is slow so far: {places_of(lost)}{now}; no rank here waits for another",
+        "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
+    ]  # fmt: skip
+
+
+def _beside(busy: Sequence[LiveRank]) -> list[str]:
+    """That these work, where others do not wait for them as far as is seen."""
+    return [f"{places_of(busy)}, and something moves there"] if busy else []
+
+
+def _about(busy: Sequence[LiveRank]) -> str:
+    """At how many places those were seen that only compute, where that is how one knows that they get on."""
+    paths = [rank.process.moved.paths or 0 for rank in busy if rank.process.moved and gets_about(rank.process)]
+    return f" (its stack was seen on {max(paths)} different paths)" if paths else ""
+
+
+_NO_STORE = {
+    "silent": "takes connections and does not answer: its process is stopped, or it waits for its name servers",
+    "closed": "hangs up on whoever asks it",
+    "foreign": "is no store of torch",
+    "partly": "was not read whole",
+}
+
+
+def stores_say(job: LiveJob) -> Iterator[str]:
+    """Why a store that takes connections did not tell who is there."""
+    for view in job.stores:
+        if view.state in _NO_STORE:
+            more = "; ".join([*view.problems, *([f"it says {view.sample!r}"] if view.sample else [])])
+            yield f"the store at {view.host} port {view.port} {_NO_STORE[view.state]}{f' ({more})' if more else ''}"
+        elif view.restarted:
+            yield (
+                f"{view.arrived} ranks came to the store at {view.host} port {view.port}, more than the job has: some "
+                "were started again, and what is there may be old"
+            )
+
+
+def ras_says(job: LiveJob) -> Iterator[str]:
+    """What NCCL's RAS told, on each host where it was asked."""
+    for node, facts in job.facts:
+        view = facts.ras
+        if view is None or not view.answers:
+            continue
+        said = [*view.errors, *view.warnings]
+        yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
+        if not said:
+            yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
+
+
+# What is not known here of a job that runs, or hangs: which hosts are to be asked, and what may tell more.
+
+
+MOST = 4096
+"""Ranks that are told one by one."""
+
+
+def hosts_elsewhere(job: LiveJob) -> Iterator[str]:
+    """The hosts of ranks that are not here, as far as the store tells."""
+    for number in range(min(job.world or 0, MOST)):
+        if number not in job.numbers and (host := job.host_of(number)):
+            yield host
+
+
+def meet_apart(job: LiveJob) -> Iterator[str]:
+    """Ranks of one node that may meet in different places: one serves the store, and others, that look for one, have no
+    connection to it. Not sure: between two tries a client sleeps, up to a minute (c10d's socket.cpp)."""
+    for host in job.ranks:
+        ports = {s.local_port for s in host.process.sockets or () if s.state == "LISTEN"}
+        if host.place.kind != HOSTING or len(ports) != 1:
+            continue
+        apart = [rank for rank in job.ranks if rank.place.kind == MASTER and rank.node is host.node]
+        apart = [rank for rank in apart if not any(s.remote_port in ports for s in rank.process.sockets or ())]
+        if apart:
+            names = ", ".join(rank.called for rank in apart[:4]) + (f" and {len(apart) - 4} more" if apart[4:] else "")
+            yield (
+                f"{host.called} serves the store at port {min(ports)}, and {names} on the same host has no connection "
+                "to it: see that all ranks have the same MASTER_PORT, chosen once and not by each rank"
+            )
+
+
+def from_outside(job: LiveJob) -> list[str]:
+    """What is not to be known from a store alone, and whom to ask."""
+    store = job.store
+    notes = []
+    if store is not None and store.clients == 1 and not store.groups and not store.agents:
+        notes.append(
+            "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
+            "torchrun's first node"
+        )
+    elif store is not None and store.clients and not store.groups and not store.agents and store.world is None:
+        notes.append(
+            f"{store.clients} clients came to the store: who they are, and how many are to come, a store of torch "
+            f"{store.generation} does not tell"
+        )
+    if any(view.known for view in job.stores):
+        hosts = list(dict.fromkeys([*hosts_elsewhere(job), *(view.host for view in job.stores)]))
+        notes.append(
+            "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
+            + ", ".join(hosts[:8])
+        )
+    return notes
+
+
+def places_of(ranks: Sequence[LiveRank]) -> str:
+    """Where these are, in a clause."""
+    groups: dict[str, list[LiveRank]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.place.said(), []).append(rank)
+    parts = []
+    for those in list(groups.values())[:3]:
+        place = those[0].place.said(len(those) > 1)
+        names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
+        parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
+    return "; ".join(parts)
+
+
+def ask(job: LiveJob) -> list[str]:
+    """What cannot be known from here, and whom to ask."""
+    ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
+    elsewhere = [host for host in dict.fromkeys(hosts_elsewhere(job)) if host not in ours]
+    unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
+    here = ", ".join(node.name for node, _ in job.facts)
+    notes = []
+    if elsewhere:
+        notes.append(
+            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(elsewhere[:8])}"
+            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
+        )
+    elif unnamed:
+        shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
+    elif missing := [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and job.numbers]:
+        shown = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
+        notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
+    elif job.world and len(job.numbers) >= job.world:
+        if len(job.waiting) == len(job.ranks):  # else who does not wait is told
+            notes += [_together(job), *_works_of_some(job)]
+    else:
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
+    return notes
+
+
+def _works_of_some(job: LiveJob) -> Iterator[str]:
+    """Ranks in one place, of which some have called there what they have not waited for, as far as variables tell."""
+    frames = [rank.place.frame for rank in job.ranks]
+    with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
+    if 0 < len(with_work) < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1:
+        more, rest = (
+            ", ".join([r.called for r in those][:8])
+            for those in (with_work, [rank for rank in job.ranks if rank not in with_work])
+        )
+        yield (
+            f"a Work is seen among the variables there of {more}, and not of {rest}: see whether all make the call "
+            "whose Work it is, and in the same order"
+        )
+
+
+def _together(job: LiveJob) -> str:
+    """All ranks are here, and all of them wait."""
+    places = {rank.place.said() for rank in job.ranks}
+    where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({places_of(job.ranks)})"
+    return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"
+
+
+def ray_without_workers(job: LiveJob) -> str:
+    """Ray's driver or controller is here, and no worker of Ray Train: where these are, and how to ask Ray."""
+    view = job.first.ray
+    elsewhere = dict.fromkeys(view.workers.values()) if view is not None else {}
+    if elsewhere:
+        return f"Ray's workers of this job are on other nodes: run distdoctor hang on {', '.join([*elsewhere][:8])}"
+    unread = "" if view is not None and view.status else ", whose status is on the head node"
+    return (
+        f"no worker of Ray Train is on this node, and nothing waits to be placed as far as is seen here{unread}: "
+        "run `ray status` and `ray list actors --filter state=ALIVE`"
+    )
+
+
+# Where what a job tells of itself, and what is seen of it, do not say the same: both are told, as disagreeing.
+
+
+_STANDS = (places.STOPPED, places.ENDED)
+
+
+def disagreeing(job: LiveJob, *, hangs: bool) -> Iterator[str]:
+    """A line for each two of them that do. ``hangs``: what was found says so."""
+    for server in job.servers:
+        rank = job.numbers.get(server.rank)
+        if rank is not None:
+            yield from (f"sources disagree on rank {server.rank}: {line}" for line in _of_rank(rank, server))
+    for node, facts in job.facts:
+        view = facts.ras
+        if view is None or not view.answers or not view.whole:
+            continue
+        if hangs and not view.errors and not view.warnings:
+            yield f"sources disagree: NCCL's RAS on {node.name} calls the job healthy, and it was found to hang"
+        elif view.errors and job.ranks and all(_gets_on(rank) for rank in job.ranks):
+            yield f"sources disagree: NCCL's RAS on {node.name} tells of errors, and every rank here gets on"
+
+
+def _gets_on(rank: LiveRank) -> bool:
+    return (rank.works or rank.moves_on) and not (rank.may_spin or rank.place.spins)
+
+
+def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
+    """How its recorder and its process do not fit each other."""
+    calls = [call for view in server.recorders for call in view.calls]
+    mine = [call for call in calls if call.operation == rank.place.call]
+    if rank.waits and rank.place.kind == places.COLLECTIVE and mine and all(call.done for call in calls):
+        file = ", which may be of before," if server.url.startswith("file:") else ""
+        yield f"its flight recorder{file} has all that it called as done, its stack is {rank.place.said()}"
+    if server.answers and rank.place.kind in _STANDS:
+        yield f"its worker server answers, its process is {rank.place.said()}"
+
+
+# What is different between two looks at one job (``hang --watch``).
+
+
+def changes(before: Report, after: Report) -> list[str]:
+    """What is different in a later look at the same job, in lines."""
+    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
+    told = []
+    for rank in dict.fromkeys((*places[0], *places[1])):
+        was, now = places[0].get(rank), places[1].get(rank)
+        if was != now:
+            told.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
+    if before.verdict != after.verdict:
+        told.append(f"the verdict was {before.verdict} and is {after.verdict}")
+    ids = [{finding.id for finding in report.findings} for report in (before, after)]
+    told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
+    told += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]
+    return told
+
+
+def got_on(before: Report, after: Report) -> list[str]:
+    """The ranks that are where they were, and got on meanwhile all the same: they wait for the others since less."""
+    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
+    between = (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.started_at)).total_seconds()
+    rows = (row for row in after.details.get("job", {}).get("processes") or () if row["role"] == "rank")
+    # Reading its stack may have woken it in the look before. The times are those of whole seconds.
+    since = between - before.seconds - 1
+    again = [_called(row) for row in rows if row["waited"] is not None and row["waited"] < since]
+    return [name for name in again if places[0].get(name) == places[1].get(name)]
+
+
+def _by_rank(job: dict[str, Any]) -> dict[str, str]:
+    rows = (row for row in job.get("processes") or () if row["role"] == "rank")
+    return {_called(row): row["place"] for row in rows}
+
+
+def _called(row: dict[str, Any]) -> str:
+    return f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}"

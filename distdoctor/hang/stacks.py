@@ -1,0 +1,353 @@
+"""Python's stacks of other processes, by py-spy where it is installed and the kernel allows it.
+
+py-spy stops a process that runs for as long as it reads it (some milliseconds; with native frames some 30), and changes
+nothing. One of which no thread runs is read without being stopped: that would wake it, and since when a thread has not
+run is known to the kernel alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import distdoctor
+from distdoctor.hang import proc
+from distdoctor.hang.jobs import DISTRIBUTED
+from distdoctor.hang.ray import TITLE
+from distdoctor.model.facts import Frame, Given
+from distdoctor.model.text import clean, encodable
+
+SECONDS = 5.0
+"""How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
+NATIVE_SECONDS = 4.0
+"""How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
+LOCALS_SECONDS = 4.0
+"""How long one may take with the variables of its functions, which not every py-spy can read."""
+TRIES, BETWEEN = 3, 0.015
+"""How often, and seconds after each other, it is looked whether a process that runs stands still."""
+MOST_FRAMES = 60
+_C10D = "torch/distributed/distributed_c10d.py"
+_FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
+"""Where filelock waits for a lock: up to 3.x, and from 4.0 on."""
+_AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix|TCP)Store) at "
+"""What py-spy tells of a variable that may be waited for; other libraries have classes for stores, too."""
+_MOST_BYTES = 4 << 20
+Stack = dict[int, tuple[Frame, ...]]
+"""Thread id -> its frames, the innermost first."""
+
+
+def program() -> str | None:
+    """py-spy's path: beside this Python, or beside this package where that was installed apart; else on PATH."""
+    folders = [
+        Path(sys.executable).parent,
+        Path(sysconfig.get_path("scripts")),
+        Path(distdoctor.__file__).parents[1] / "bin",  # pip install --target, and distdoctor.pyz
+        Path(sysconfig.get_path("scripts", f"{os.name}_user")),
+    ]
+    paths = (folder / "py-spy" for folder in folders)
+    return next((str(path) for path in paths if os.access(path, os.X_OK)), None) or shutil.which("py-spy")
+
+
+def why_not(pids: Collection[int] = ()) -> str:
+    """Why there can be no stacks of these processes, and what to do about it; empty where there can."""
+    if program() is None:
+        return f"no Python stacks: py-spy is missing here: {sys.executable} -m pip install py-spy"
+    pid = next(iter(pids), os.getpid())
+    lacks = missing(pid)
+    return f"no Python stacks, so code lines are unknown: {lacks}" if lacks else ""
+
+
+def read(pids: Iterable[int], native: bool = False, given: bool = False) -> dict[int, tuple[Stack, str]]:
+    """Of each process its threads' frames, and why there are none.
+
+    ``native``: with those of C++, too; within NATIVE_SECONDS, first of one process of those that are at the same place.
+    ``given``: with what functions of torch.distributed were given, of processes that need not be stopped for it.
+    """
+    path, wanted = program(), list(pids)
+    if path is None or not wanted:
+        return {}
+    end = time.monotonic() + NATIVE_SECONDS
+    with ThreadPoolExecutor(max(2, min(len(wanted), os.cpu_count() or 2, 16))) as pool:
+        found = dict(zip(wanted, pool.map(lambda pid: _python(path, pid, given), wanted), strict=True))
+        if native:
+            first = odd_ones_first(found)
+            dumped = pool.map(lambda pid: _dump(path, pid, end - time.monotonic(), "--native"), first)
+            found |= {
+                pid: (_keep_given(found[pid][0], stack), error)
+                for pid, (stack, error) in zip(first, dumped, strict=True)
+                if stack
+            }
+    return found
+
+
+def _keep_given(before: Stack, now: Stack) -> Stack:
+    """The stacks as they are now, with what functions were given that was seen of them before."""
+    given = {tid: {frame: frame.given for frame in frames if frame.given} for tid, frames in before.items()}
+    return {
+        tid: tuple(replace(frame, given=given.get(tid, {}).get(frame)) for frame in frames)
+        for tid, frames in now.items()
+    }
+
+
+def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
+    """The processes that have stacks: the first at each place, those at which the fewest are before the others."""
+    places: dict[tuple[Frame, ...], list[int]] = {}
+    for pid, (stack, _) in found.items():
+        if stack:
+            places.setdefault(stack.get(pid, ()), []).append(pid)
+    return [pid for _, pid in sorted((turn * len(found) + len(those), pid) for those in places.values()
+                                     for turn, pid in enumerate(those))]  # fmt: skip
+
+
+def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
+    """Python's frames of a process; it is stopped only where it runs, or else they cannot be had. Who sleeps between
+    two tries runs for a moment in each."""
+    for _ in range(TRIES if given else 0):
+        if not _runs(pid):
+            break
+        time.sleep(BETWEEN)
+    if not _runs(pid):
+        stack, error = _dump(path, pid, LOCALS_SECONDS, "--nonblocking", "--locals", "--locals") if given else ({}, "")
+        if not stack.get(pid):
+            stack, error = _dump(path, pid, SECONDS, "--nonblocking")
+        if stack.get(pid):
+            return stack, error
+    return _dump(path, pid, SECONDS)
+
+
+def _runs(pid: int) -> bool:
+    """Whether any of its threads runs that may be in Python: torch.distributed's own never are."""
+    tids = proc.list_names(pid, "task")
+    running = (tid for tid in tids if (one := proc.stat(f"{pid}/task/{tid}")) is not None and one.state == "R")
+    return any(not (proc.read_text(pid, f"task/{tid}/comm", 64) or "").startswith(DISTRIBUTED) for tid in running)
+
+
+def failed(found: dict[int, tuple[Stack, str]]) -> list[str]:
+    """A note of the processes of which there is no stack, and why, where another of them may have one."""
+    reasons: dict[str, list[int]] = {}
+    for pid, (stack, error) in sorted(found.items()):
+        if error and not stack:
+            reasons.setdefault(error, []).append(pid)
+    return [f"no Python stack of process {', '.join(map(str, pids[:8]))}: {why}" for why, pids in reasons.items()][:4]
+
+
+def _dump(path: str, pid: int, seconds: float, *flags: str) -> tuple[Stack, str]:
+    if seconds <= 0:
+        return {}, "there was no time for it"
+    command = [path, "dump", "--json", "--pid", str(pid), *flags]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        return {}, f"py-spy gave no stack within {seconds:g} s"
+    except OSError as err:
+        return {}, f"py-spy cannot be run: {err.strerror or err}"
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = next((line for line in lines if "ermission" in line or line.startswith("Error")), "no reason given")
+        return {}, f"py-spy: {clean(reason)[:200]}"
+    try:
+        return _threads(json.loads(done.stdout[:_MOST_BYTES])), ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}, "py-spy's answer makes no sense"
+
+
+def _threads(document: Any) -> Stack:
+    found = {}
+    for thread in document:
+        tid = thread.get("os_thread_id") or thread.get("thread_id")
+        if isinstance(tid, int):
+            found[tid] = tuple(_frame(frame) for frame in thread["frames"][:MOST_FRAMES])
+    return found
+
+
+def _frame(frame: dict[str, Any]) -> Frame:
+    whole = str(frame.get("filename") or "")
+    line = frame.get("line")
+    own = whole.endswith(".py") and "/site-packages/" not in whole and "/dist-packages/" not in whole
+    own = own and not whole.startswith("<") and "/lib/python3" not in whole
+    short = str(frame.get("short_filename") or whole)
+    own = own and not short.startswith("torch/")  # wherever it lies, as where it was built
+    given = None
+    if short.endswith(_C10D):
+        given = _given(frame.get("locals"))
+    elif short.endswith(_FILELOCK):
+        given = _given_lock(frame.get("locals"))
+    elif own:
+        given = _given_work(frame.get("locals"))
+    name = clean(frame.get("name") or "?")[:120]
+    return encodable(Frame(name, clean(short)[-200:], line if isinstance(line, int) else 0, own, given))
+
+
+def _given(found: Any) -> Given | None:
+    """What of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and ``broadcast`` in
+    distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of them is let go."""
+    texts = _texts(found)
+    group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
+    ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
+    peer = next((int(texts[name]) for name in ("src", "dst") if re.fullmatch(r"\d{1,7}", texts.get(name, ""))), None)
+    method = re.fullmatch(r'"((?:tcp|file)://[^"]{1,500})"', texts.get("init_method", ""))
+    if not (group and ranks) and peer is None and method is None:
+        return None
+    return Given(
+        clean(group[1]) if group and ranks else "",
+        tuple(map(int, ranks[1].split(", "))) if group and ranks else (),
+        peer,
+        clean(method[1]) if method and not method[1].endswith("...") else "",
+    )
+
+
+def _given_lock(found: Any) -> Given | None:
+    """The file of a lock of filelock's, in whichever function it is waited for (``acquire`` up to 3.20 and later one
+    that this calls: all up to 4.3 have it as ``lock_filename``). py-spy cuts what is too long: then it is not known."""
+    texts = _texts(found)
+    path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
+    if path is None or path[1].endswith("..."):
+        return None
+    return Given(lock=clean(path[1]), soft=texts.get("self", "").startswith("<SoftFileLock"))
+
+
+def _given_work(found: Any) -> Given | None:
+    """What among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a store."""
+    named = (re.match(_AWAITED, text) for text in _texts(found).values())
+    kinds = {match[1] for match in named if match}
+    locks = {kind for kind in kinds if kind.lower().endswith("lock")}
+    if "Work" in kinds:
+        return Given(has="either" if locks else "work")
+    return Given(has="lock" if locks else "store") if kinds else None
+
+
+def _texts(found: Any) -> dict[str, str]:
+    """The variables of a function as py-spy shows them, by their names."""
+    if not isinstance(found, list):
+        return {}
+    return {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}
+
+
+# Which permission this process lacks to read the stacks of others, and the line that grants it.
+#
+# Sources: Linux' kernel/ptrace.c (``__ptrace_may_access``), security/yama/yama_lsm.c, Documentation/admin-
+# guide/LSM/Yama.
+
+
+CAP_SYS_PTRACE = 19
+_SEIZE = 0x4206
+_SLEEPS = "print(os.getpid(), flush=True)\ntime.sleep(20)"
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+_IN_CONTAINER = (
+    "start the container with --cap-add SYS_PTRACE (docker, podman), or with "
+    'securityContext: {capabilities: {add: ["SYS_PTRACE"]}} (Kubernetes)'
+)
+
+
+def missing(pid: int) -> str:
+    """Return which permission is missing to trace the process, and what grants it; empty where none is."""
+    owner, able = proc.owner(pid), _has_capability()
+    if owner is not None and owner != os.geteuid() and not able:
+        return f"process {pid} belongs to user id {owner}, this runs as {os.geteuid()}: run it as that user, or as root"
+    if may_trace():
+        return ""
+    scope = _yama_scope()
+    if scope == 3:
+        return "kernel.yama.ptrace_scope is 3: nobody may trace a process until this node is started again without it"
+    if scope in (1, 2) and not able:
+        line = "sudo sysctl -w kernel.yama.ptrace_scope=0"
+        if in_container():
+            return f"kernel.yama.ptrace_scope is {scope}, and CAP_SYS_PTRACE is missing: {_IN_CONTAINER}; or {line}"
+        return f"kernel.yama.ptrace_scope is {scope}: run this as root, or allow it: {line}"
+    if _status("Seccomp") == "2":
+        return (
+            "a seccomp filter forbids ptrace(2): start the container with --security-opt seccomp=unconfined (docker, "
+            "podman), or with securityContext: {seccompProfile: {type: Unconfined}} (Kubernetes)"
+        )
+    if not able:
+        return f"CAP_SYS_PTRACE is missing: {_IN_CONTAINER}" if in_container() else "run this as root"
+    return "the kernel refuses ptrace(2), by a security module as SELinux: see its log (journalctl -k, ausearch -m avc)"
+
+
+def may_trace() -> bool:
+    """Return whether this process may trace another of the same user that is no child of it, tried on one of its
+    own."""
+    # Its parent ends at once: kernel.yama.ptrace_scope = 1 lets everyone trace their own children.
+    command = [sys.executable, "-S", "-c", f"import os,time\nif os.fork(): os._exit(0)\n{_SLEEPS}\n"]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+            pid = int((started.stdout.readline() if started.stdout else "") or 0)
+            started.wait(SECONDS)
+            if pid <= 0:
+                return False
+            allowed = bool(ctypes.CDLL(None).ptrace(_SEIZE, pid, None, None) == 0)
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            if allowed:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, getattr(os, "__WALL", 0x40000000))
+            return allowed
+    except (OSError, ValueError, AttributeError, subprocess.SubprocessError):
+        return False
+
+
+def in_container() -> bool:
+    """Return whether this process runs in a container, as docker, podman and Kubernetes mark theirs."""
+    return any(map(os.path.exists, _CONTAINER_FILES)) or "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _has_capability() -> bool:
+    return bool(int(_status("CapEff") or "0", 16) >> CAP_SYS_PTRACE & 1)
+
+
+def _yama_scope() -> int:
+    text = (proc.read_text("sys", "kernel/yama/ptrace_scope", 16) or "").strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _status(name: str) -> str:
+    """Return a field of this process's status; of this thread's, where they differ."""
+    for line in (proc.read_text("thread-self", "status") or "").splitlines():
+        word, _, rest = line.partition(":")
+        if word == name:
+            return rest.strip()
+    return ""
+
+
+# The thread in which a worker of Ray Train runs the job's own code: not its main one, which only waits for orders.
+
+
+_WORKER = "ray/_private/workers/default_worker.py"
+_RUNNERS = (
+    "ray/air/_internal/util.py",
+    "ray/train/_internal/session.py",
+    "ray/train/v2/_internal/execution/worker_group/thread_runner.py",
+)
+"""Where such a thread begins: ``RunnerThread.run``, and ``ThreadRunner`` of Ray Train's second version."""
+
+
+def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
+    """The thread that runs the training function of the process; the main one where it has none."""
+    main = stack.get(pid, ())
+    if not main or not main[-1].file.endswith(_WORKER) or any(frame.own for frame in main):
+        return pid
+    found = [
+        tid
+        for tid, frames in stack.items()
+        if tid != pid and any(frame.file.endswith(_RUNNERS) and frame.function != "get_next" for frame in frames)
+    ]
+    return found[0] if len(found) == 1 else pid
+
+
+def may_have_training_thread(command: tuple[str, ...]) -> bool:
+    """Whether the process is a worker of Ray's."""
+    return bool(command) and command[0].startswith(TITLE)

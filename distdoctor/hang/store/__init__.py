@@ -1,0 +1,1 @@
+"""The store of a live job, read without changing it."""

@@ -1,0 +1,557 @@
+"""One reading of a job's store: which keys are there, which values are read, and what they make together."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from distdoctor.logs.plain_pickle import MAX_BYTES, BadPickle, Made, Name, Pairs, load
+from distdoctor.model.facts import AgentView, GroupView, Member, RendezvousView, StoreView
+from distdoctor.model.facts.job import MAX_TOLD
+from distdoctor.model.text import fit
+from distdoctor.store.client import Oversize
+from distdoctor.store.read_only import OLD, ReadOnlyStore
+
+_SMALL = 4096
+_MAX_BLOB = 8 * 1024 * 1024
+_MAX_BLOBS = 32 * 1024 * 1024
+"""Bytes of all the addresses together; one has eight for each rank."""
+_FORESEEN_RANKS = 256
+_FORESEEN_NODES = 64
+_FORESEEN_GROUPS = 8
+_FORESEEN_ATTEMPTS = 4
+_MAX_RENDEZVOUS = 8
+_MAX_ROUNDS = 64
+_CHUNK = 5000
+
+
+class Reading:
+    """What was read so far; ``view()`` may be asked for at any time."""
+
+    def __init__(self, found: StoreView, run_id: str) -> None:
+        self.found = found
+        self._run_id = run_id
+        self._keys = Keys()
+        self._values: dict[bytes, bytes] = {}
+        self._members: dict[bytes, Member] = {}
+        self._rendezvous: list[RendezvousView] = []
+        self._problems: list[str] = []
+
+    def problem(self, text: str) -> None:
+        """Something was not read."""
+        self._problems.append(fit(text))
+
+    async def read(self, store: ReadOnlyStore) -> None:
+        """All there is to read. Raises StoreError where the store stops answering."""
+        old = self.found.generation == OLD
+        names = await self._listed(store)
+        # After the list, which breaks the connection of a server that does not know it.
+        self.found = replace(self.found, keys=await store.count(), complete_list=names is not None)
+        if self.found.generation == "2.5+":
+            self.found = replace(self.found, generation="2.10+" if names is not None else "2.5-2.9")
+        if names is None:
+            await self._foresee(store, old)
+        else:
+            for start in range(0, len(names), _CHUNK):
+                self._keys.add(names[start : start + _CHUNK])
+                await asyncio.sleep(0)
+        await self._small_values(store)
+        await self._read_rendezvous(store)
+        await self._addresses(store)
+        self.found = replace(self.found, state="read")
+
+    async def _listed(self, store: ReadOnlyStore) -> list[bytes] | None:
+        try:
+            return await store.keys()
+        except Oversize as err:
+            self.problem(str(err))
+            return None
+
+    async def _foresee(self, store: ReadOnlyStore, old: bool) -> None:
+        """Ask for the keys whose names can be known."""
+        run = self._run_id
+        await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *foreseen_agents(run, _FORESEEN_NODES)])
+        group = "default_pg/0"
+        attempts = (None, *range(_FORESEEN_ATTEMPTS)) if self._keys.roles or run != "none" or old else (None, 0)
+        for attempt in attempts:
+            await self._ask(store, foreseen_communicators(group, attempt))
+            known = self.found.expected_world or _FORESEEN_RANKS
+            here = await self._ask(store, foreseen_ranks(group, attempt, range(known), old))
+            if here and not self.found.expected_world:
+                await self._addresses(store)
+                world = max((one.world or 0 for one in self._members.values()), default=0)
+                if _FORESEEN_RANKS < world <= MAX_WORLD:
+                    await self._ask(store, foreseen_ranks(group, attempt, range(_FORESEEN_RANKS, world), old))
+            if here:
+                for number in range(1, _FORESEEN_GROUPS):
+                    ranks = range(min(known, _FORESEEN_RANKS))
+                    if not await self._ask(store, foreseen_ranks(f"{group}//{number}", attempt, ranks, old)):
+                        break
+
+    async def _ask(self, store: ReadOnlyStore, names: Iterable[bytes]) -> bool:
+        wanted = [name for name in names if len(name) <= 512]
+        here = [name for name, there in zip(wanted, await store.has(wanted), strict=True) if there]
+        self._keys.add(here)
+        return bool(here)
+
+    async def _small_values(self, store: ReadOnlyStore) -> None:
+        keys = self._keys
+        tables = [*keys.roles.values(), *keys.shares.values(), keys.debug]
+        wanted = [CLIENTS] if keys.clients else []
+        wanted += [key for table in tables for _, key in sorted(table.items())[:MAX_TOLD]]
+        wanted += [*list(keys.barriers.values())[:MAX_TOLD], *keys.leaving[:MAX_TOLD]]
+        self._values.update(await store.values(wanted, _SMALL))
+
+    async def _read_rendezvous(self, store: ReadOnlyStore) -> None:
+        states = dict(list(self._keys.states.items())[:_MAX_RENDEZVOUS])
+        values = await store.values(list(states.values()), MAX_VALUE)
+        for run, key in states.items():
+            if key not in values:
+                self._rendezvous.append(RendezvousView(fit(run), problem="it is too large"))
+                continue
+            state = decode_state(fit(run), values[key], datetime.now(timezone.utc))
+            rounds = self._keys.masters.get(run, set())
+            if not self.found.complete_list and state.round is not None:
+                rounds = set(range(max(0, state.round - _MAX_ROUNDS), state.round + 1))
+            newest = sorted(rounds, reverse=True)[:_MAX_ROUNDS]
+            self._rendezvous.append(replace(state, master=await self._master(store, run, newest)))
+            if not self.found.complete_list and newest:
+                prefixes = [f"torch.rendezvous.{run}.{number}" for number in newest[:4]]
+                nodes = max(1, len(state.agents))
+                await self._ask(store, (key for name in prefixes for key in foreseen_agents(name, nodes)))
+                await self._small_values(store)
+
+    async def _master(self, store: ReadOnlyStore, run: str, rounds: list[int]) -> str:
+        """``host:port`` of the newest round that has one: torch 2.6 and later write it in the first only."""
+        for number in rounds:
+            prefix = f"{STATE}{run}.{number}/MASTER_".encode("utf-8", "surrogateescape")
+            told = await store.values([prefix + b"ADDR", prefix + b"PORT"], _SMALL)
+            if len(told) == 2:
+                address = host_and_port(told[prefix + b"ADDR"], told[prefix + b"PORT"])
+                return f"{address[0]}:{address[1]}" if address else ""
+        return ""
+
+    async def _addresses(self, store: ReadOnlyStore) -> None:
+        """What ranks wrote of themselves, the default group's first; the largest jobs' only in part."""
+        budget = _MAX_BLOBS
+        for group in sorted(self._keys.groups.values(), key=lambda one: (one.path.count("//"), one.path)):
+            wanted = [(rank, key) for rank, key in sorted(group.addresses.items()) if key not in self._members]
+            wanted, size = wanted[:MAX_TOLD], 256
+            hosts = await store.values([key for _, key in sorted(group.hosts.items())[:MAX_TOLD]], _SMALL)
+            while wanted and budget > 0:
+                part, wanted = wanted[: max(1, 65536 // size)], wanted[max(1, 65536 // size) :]
+                values = await store.values([key for _, key in part], _MAX_BLOB)
+                for rank, key in part:
+                    host = hosts.get(group.hosts.get(rank, b""), b"")
+                    self._members[key] = member(rank, values.get(key, b""), host)
+                total = sum(map(len, values.values()))
+                budget, size = budget - total, max(256, total // max(1, len(values)))
+            for rank, key in group.hosts.items():
+                if rank not in group.addresses and key in hosts:
+                    self._members[key] = Member(rank, fit(hosts[key].decode("utf-8", "backslashreplace")))
+
+    def view(self) -> StoreView:
+        """All that was read."""
+        keys, values = self._keys, self._values
+        agents = self._agents()
+        hosted_by = self.found.hosted_by or ("agent" if agents and not self._rendezvous else "")
+        groups = (self._group(group) for group in keys.groups.values())
+        return replace(
+            self.found,
+            clients=counted(values.get(CLIENTS, b"")),
+            agents=agents,
+            hosted_by=hosted_by,
+            groups=tuple(group for group in groups if group.joined or group.communicators or group.timed_out),
+            rendezvous=tuple(self._rendezvous),
+            barriers={
+                fit(name): number
+                for name, key in list(keys.barriers.items())[:MAX_TOLD]
+                if (number := counted(values.get(key, b""))) is not None
+            },
+            debug_servers={
+                rank: told for rank, key in sorted(keys.debug.items()) if (told := url(values.get(key, b"")))
+            },
+            leaving=max((counted(values.get(key, b"")) or 0 for key in keys.leaving), default=0),
+            problems=tuple(dict.fromkeys(self._problems)),
+        )
+
+    def _group(self, group: GroupKeys) -> GroupView:
+        joined = sorted({*group.addresses, *group.hosts})
+        keys = (group.addresses.get(rank, group.hosts.get(rank, b"")) for rank in joined)
+        members = tuple(self._members[key] for key in keys if key in self._members)
+        path = fit(group.path)
+        accelerated = group.device != "cpu"
+        return GroupView(
+            path,
+            fit(group.device),
+            tuple(joined),
+            members[:MAX_TOLD],
+            communicators=group.communicators if accelerated else 0,
+            timed_out=accelerated and group.timed_out,
+            attempt=group.attempt,
+        )
+
+    def _agents(self) -> tuple[AgentView, ...]:
+        """Of the newest prefix under which agents share out ranks: the last round of a rendezvous, or the run's."""
+        keys, values = self._keys, self._values
+        if not keys.roles:
+            return ()
+        run = max(keys.roles, key=_round)
+        roles, shares = keys.roles[run], keys.shares.get(run, {})
+        hosts = {agent.node: agent for one in self._rendezvous for agent in one.agents if agent.node is not None}
+        found = []
+        for node, key in sorted(roles.items())[:MAX_TOLD]:
+            first, world = share(values.get(shares.get(node, b""), b""))
+            known = hosts.get(node, AgentView())
+            ranks = role(values.get(key, b""))
+            found.append(replace(known, node=node, ranks=ranks, first_rank=first, world=world))
+        return tuple(found) if shares else tuple(_shared_out(found))
+
+
+def _shared_out(agents: Iterable[AgentView]) -> Iterator[AgentView]:
+    """With the ranks that each gets as soon as all have come: up to torch 2.3 each agent counts for itself how many
+    those before it start, and writes nothing down (torch/distributed/elastic/agent/server/api.py: ``_get_ranks``)."""
+    first: int | None = 0
+    for number, one in enumerate(agents):
+        first = first if one.node == number else None
+        yield replace(one, first_rank=first)
+        first = first + one.ranks if first is not None and one.ranks is not None else None
+
+
+def _round(prefix: str) -> int:
+    number = prefix.rpartition(".")[2]
+    return int(number) if prefix.startswith(STATE[1:]) and number.isdecimal() else -1
+
+
+# What the names of the keys in a job's store mean, as they are on the wire, from torch 2.1 to 2.13.
+#
+# distributed_c10d.py and rendezvous.py make a PrefixStore of a PrefixStore: ``default_pg/`` > ``<group>/`` >
+# ``<device>/`` > gloo's ``<number>`` > the rank, each joined to the next with a slash. torchrun's workers had
+# ``/worker/attempt_<n>/`` in front until 2.5. static_tcp_rendezvous.py and dynamic_rendezvous.py: ``<run id>`` or
+# ``torch.rendezvous.<run id>.<round>`` before what the agents tell each other.
+
+
+CLIENTS = b"init/"
+MAX_NAME = 400
+"""Characters of a key that is asked for."""
+STATE = "/torch.rendezvous."
+_GROUP = re.compile(
+    r"/(?:/worker/attempt_(?P<attempt>\d{1,6})/)?(?P<path>\S{1,300}?)//(?P<device>[a-z]\w{0,20})//(?P<rest>[^/]{1,40})"
+    r"(?:/(?P<rank>(?:rank_)?\d{1,8}))?"
+)
+_AGENT = re.compile(r"/(?P<run>.{1,255})/torchelastic/(?P<what>role_info|assigned_ranks)/?(?P<node>\d{1,7})", re.DOTALL)
+_MASTER = re.compile(r"/torch\.rendezvous\.(?P<run>.{1,255})\.(?P<round>\d{1,9})/MASTER_(?:ADDR|PORT)", re.DOTALL)
+_BARRIER = re.compile(r"/.{0,300}store_based_barrier_key:(?P<group>[^:]{1,100})", re.DOTALL)
+_DEBUG = re.compile(r"/debug_server/rank(?P<rank>\d{1,8})")
+_LEAVING = re.compile(r"/.{1,255}/torchelastic/agent/terminal_state/num_members", re.DOTALL)
+_FAILED = ("exception_dump", "remote_error")
+
+
+@dataclass
+class GroupKeys:
+    """The keys of one group on one kind of device."""
+
+    path: str
+    device: str
+    attempt: int | None = None
+    addresses: dict[int, bytes] = field(default_factory=dict)
+    """rank -> the key of its address."""
+    hosts: dict[int, bytes] = field(default_factory=dict)
+    """rank -> the key of its host's name, which torch 2.1 writes first and apart."""
+    communicators: int = 0
+    timed_out: bool = False
+
+
+@dataclass
+class Keys:
+    """All that is known by its name."""
+
+    clients: bool = False
+    groups: dict[tuple[str, str, int | None], GroupKeys] = field(default_factory=dict)
+    roles: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    """Prefix -> node -> the key of what the agent told of itself."""
+    shares: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    """Prefix -> node -> the key of the ranks that it was given."""
+    states: dict[str, bytes] = field(default_factory=dict)
+    """Run id -> the key of the rendezvous' state."""
+    masters: dict[str, set[int]] = field(default_factory=dict)
+    """Run id -> the rounds in which the store of the ranks was announced."""
+    barriers: dict[str, bytes] = field(default_factory=dict)
+    debug: dict[int, bytes] = field(default_factory=dict)
+    leaving: list[bytes] = field(default_factory=list)
+
+    def add(self, keys: Iterable[bytes]) -> None:
+        """Sort these in."""
+        for key in keys:
+            if key == CLIENTS:
+                self.clients = True
+            elif len(key) <= MAX_NAME:
+                self._add(key, key.decode("utf-8", "surrogateescape"))
+
+    def _add(self, key: bytes, name: str) -> None:
+        if match := _GROUP.fullmatch(name):
+            self._add_group(key, match)
+        elif match := _AGENT.fullmatch(name):
+            table = self.roles if match["what"] == "role_info" else self.shares
+            table.setdefault(match["run"], {})[int(match["node"])] = key
+        elif match := _MASTER.fullmatch(name):
+            self.masters.setdefault(match["run"], set()).add(int(match["round"]))
+        elif match := _BARRIER.fullmatch(name):
+            self.barriers[match["group"]] = key
+        elif match := _DEBUG.fullmatch(name):
+            self.debug[int(match["rank"])] = key
+        elif _LEAVING.fullmatch(name):
+            self.leaving.append(key)
+        elif name.startswith(STATE) and "/" not in name[1:]:
+            self.states[name.removeprefix(STATE)] = key
+
+    def _add_group(self, key: bytes, match: re.Match[str]) -> None:
+        attempt = int(match["attempt"]) if match["attempt"] else None
+        place = (match["path"], match["device"], attempt)
+        group = self.groups.setdefault(place, GroupKeys(*place))
+        rank, rest = match["rank"], match["rest"]
+        if rank is None:
+            group.communicators += re.fullmatch(r"\d+(?::\d+)?", rest) is not None
+            group.timed_out |= rest in _FAILED
+        elif rank.startswith("rank_"):
+            group.hosts[int(rank.removeprefix("rank_"))] = key
+        else:
+            group.addresses[int(rank)] = key
+
+
+def foreseen_agents(run_id: str, nodes: int) -> Iterator[bytes]:
+    """What agents of torchrun write with the static rendezvous; torch up to 2.3 leaves a slash out."""
+    for node in range(nodes):
+        for what in (f"role_info/{node}", f"role_info{node}", f"assigned_ranks/{node}"):
+            yield f"/{run_id}/torchelastic/{what}".encode()
+
+
+def foreseen_ranks(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
+    """Where the ranks of a group (its path) write their addresses."""
+    for rank in ranks:
+        for device in ("cpu", "cuda"):
+            for name in (f"rank_{rank}", f"{rank}") if old else (f"{rank}",):
+                yield f"{_before(attempt)}{group}//{device}//0/{name}".encode()
+
+
+def foreseen_communicators(group: str, attempt: int | None) -> tuple[bytes, ...]:
+    """Where NCCL's first ranks write the ids of the first communicators, and its watchdog that something failed."""
+    return tuple(f"{_before(attempt)}{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
+
+
+def _before(attempt: int | None) -> str:
+    """What is before the path of a group: of torchrun's workers until 2.5 the number of the attempt."""
+    return "/" if attempt is None else f"//worker/attempt_{attempt}/"
+
+
+# What ranks and agents write into a job's store, read as data from somebody who is not trusted.
+#
+# gloo/transport/tcp/context.cc ``Rank::bytes`` (torch 2.2 and later): u64 length and host name; u64 136,
+# sockaddr_storage
+# of 128 bytes and an i64; then an i64 for each rank of the group. Its unused bytes are whatever was in memory: they
+# are
+# never told. Before, ``rank_<r>`` is the host name, and ``<r>`` an address of 136 bytes for each other rank.
+
+
+MAX_WORLD = 1_000_000
+_ADDRESS = 136
+_AF_INET, _AF_INET6 = 2, 10
+
+
+def member(rank: int, value: bytes, host: bytes = b"") -> Member:
+    """What ``rank`` wrote; no more than its number where this is of another kind (another backend, another system).
+
+    ``host``: its host's name, where that was written apart (torch 2.1).
+    """
+    if len(value) >= 16:
+        (length,) = struct.unpack_from("=Q", value)
+        rest = len(value) - 16 - length
+        if 0 < length < 1024 and rest >= _ADDRESS and rest % 8 == 0:
+            (size,) = struct.unpack_from("=Q", value, 8 + length)
+            if size == _ADDRESS:
+                ids = value[16 + length + _ADDRESS :]
+                # Pairs that are made only when they are used have no ids yet (TORCH_GLOO_LAZY_INIT, torch 2.8).
+                world = len(ids) // 8 or None
+                return Member(rank, _text(value[8 : 8 + length]), *_address(value[16 + length :]), world)
+    if host and value and len(value) % _ADDRESS == 0:
+        return Member(rank, _text(host), *_address(value), len(value) // _ADDRESS + 1)
+    return Member(rank, _text(host))
+
+
+def counted(value: bytes) -> int | None:
+    """A counter: decimal digits."""
+    return int(value) if value.isdigit() and len(value) <= 18 else None
+
+
+def role(value: bytes) -> int | None:
+    """How many ranks an agent starts, of what it told: ``{"role": ..., "rank": ..., "local_world_size": ...}``."""
+    told = _json(value)
+    number = told.get("local_world_size") if isinstance(told, dict) else None
+    return _rank_count(number)
+
+
+def share(value: bytes) -> tuple[int | None, int | None]:
+    """The first rank of an agent and the number of all ranks: ``[first, world, first of the role, its world]``."""
+    told = _json(value)
+    if not isinstance(told, list) or len(told) != 4:
+        return None, None
+    return (told[0] if _rank_count(told[0]) is not None else None), _rank_count(told[1])
+
+
+def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
+    """What MASTER_ADDR and MASTER_PORT say; None where that is no address."""
+    number = counted(port)
+    text = address.decode("utf-8", "replace")
+    if not number or number > 65535 or not text or len(text) > 255 or not _is_host(text):
+        return None
+    return text, number
+
+
+def url(value: bytes) -> str:
+    """An address of HTTP; empty where it is none."""
+    text = value.decode("utf-8", "replace")
+    return fit(text) if text.startswith("http://") else ""
+
+
+def _is_host(text: str) -> bool:
+    return all(char.isascii() and (char.isalnum() or char in "-_.:") for char in text)
+
+
+def _json(value: bytes) -> object:
+    if len(value) > 4096:
+        return None
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rank_count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= MAX_WORLD else None
+
+
+def _text(value: bytes) -> str:
+    return fit(value.rstrip(b"\0").decode("utf-8", "backslashreplace"))
+
+
+def _address(value: bytes) -> tuple[str, int | None]:
+    """Of a sockaddr_storage: the family as this machine has it, the port and the address as on the network."""
+    (family,) = struct.unpack_from("=H", value)
+    (port,) = struct.unpack_from("!H", value, 2)
+    if family == _AF_INET:
+        return str(ipaddress.IPv4Address(value[4:8])), port
+    if family == _AF_INET6:
+        return str(ipaddress.IPv6Address(value[8:24])), port
+    return "", None
+
+
+# The state of torchrun's c10d rendezvous, as its agents keep it in the endpoint's store.
+#
+# elastic/rendezvous/c10d_rendezvous_backend.py: the value is base64 of a pickle of
+# dynamic_rendezvous._RendezvousState.
+# Times are naive UTC until torch 2.5 and aware from 2.6 on.
+
+
+T = TypeVar("T")
+NOTHING_YET = b"Y2FuaW1hZGFt"
+"""What the first agent puts there before there is a state."""
+MAX_VALUE = MAX_BYTES // 3 * 4
+MAX_AGENTS = 20_000
+_TORCH = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+_NAMES = (
+    (_TORCH, "_RendezvousState"),
+    (_TORCH, "_NodeDesc"),
+    *(("datetime", name) for name in ("datetime", "timezone", "timedelta")),
+)
+_DATETIME_BYTES = 10
+
+
+def decode_state(run_id: str, value: bytes, now: datetime) -> RendezvousView:
+    """What ``value`` says; ``problem`` says where it is no such state."""
+    view = RendezvousView(run_id)
+    if value == NOTHING_YET:
+        return view
+    try:
+        state = load(base64.b64decode(value, validate=True), _NAMES)
+        return _view(view, _fields(state, "_RendezvousState"), now)
+    except binascii.Error:
+        return replace(view, problem="not base64")
+    except BadPickle as err:
+        return replace(view, problem=str(err))
+
+
+def _view(view: RendezvousView, state: dict[str, Any], now: datetime) -> RendezvousView:
+    complete = _of(bool, state.get("complete"))
+    participants = _of(Pairs, state.get("participants")).items[:MAX_AGENTS]
+    beats = _of(Pairs, state.get("last_heartbeats")).items[:MAX_AGENTS]
+    ages = {_node(key)[:3]: (now - _moment(value)).total_seconds() for key, value in beats}
+
+    def agent(key: Any, rank: int | None = None) -> AgentView:
+        host, pid, local = _node(key)
+        age = ages.get((host, pid, local))
+        return AgentView(rank, host=host, pid=pid, heartbeat_age=None if age is None else round(age, 1))
+
+    waiting = [*_of(list, state.get("wait_list")), *_of(list, state.get("redundancy_list") or [])][:MAX_AGENTS]
+    return RendezvousView(
+        view.run_id,
+        round=_number(state.get("round")),
+        complete=complete,
+        closed=_of(bool, state.get("closed")),
+        agents=tuple(
+            sorted(
+                (agent(key, _number(rank) if complete else None) for key, rank in participants),
+                key=lambda one: (one.node or 0, one.host, one.pid or 0),
+            )
+        ),
+        waiting=tuple(agent(key) for key in waiting),
+    )
+
+
+def _fields(value: Any, name: str) -> dict[str, Any]:
+    """The attributes of an object of the class ``name``."""
+    made = _of(Made, value)
+    state = made.state
+    if isinstance(state, list) and len(state) == 2:  # (those in __dict__, those in __slots__)
+        state = state[0] if state[0] is not None else state[1]
+    if made.of.name != name:
+        raise BadPickle(f"a {made.of.name} where a {name} belongs")
+    return {key: item for key, item in _of(Pairs, state).items if isinstance(key, str)}
+
+
+def _node(value: Any) -> tuple[str, int, int]:
+    fields = _fields(value, "_NodeDesc")
+    return fit(_of(str, fields.get("addr"))), _number(fields.get("pid")), _number(fields.get("local_id"))
+
+
+def _moment(value: Any) -> datetime:
+    """A datetime: of its ten bytes (datetime.__reduce__), in UTC whatever zone it names (torch writes no other)."""
+    made = _of(Made, value)
+    arguments = _of(list, made.arguments)
+    packed = arguments[0] if arguments else None
+    if made.of != Name("datetime", "datetime") or not isinstance(packed, bytes) or len(packed) != _DATETIME_BYTES:
+        raise BadPickle("a time that is none")
+    month, day, hour, minute, second = packed[2:7]
+    year, micro = int.from_bytes(packed[:2], "big"), int.from_bytes(packed[7:], "big")
+    try:
+        return datetime(year, month, day, hour, minute, second, micro, timezone.utc)
+    except ValueError as err:
+        raise BadPickle(f"a time that is none: {err}") from None
+
+
+def _number(value: Any) -> int:
+    return int(_of(int, value))
+
+
+def _of(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise BadPickle(f"a {type(value).__name__} where a {kind.__name__} belongs")
+    return value

@@ -1,0 +1,268 @@
+"""A job's store, looked into without changing anything in it.
+
+A connection to a TCPStore counts for nothing: only a client that asks to wait for the others adds to ``init/``
+(TCPStore.cpp ``waitForWorkers``). What is asked here are checks, values and names of keys, in the protocol of whatever
+generation answers (``distdoctor.store.identify``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from typing import Literal, TypedDict
+
+from distdoctor.hang import namespaces, proc
+from distdoctor.hang.jobs import Found
+from distdoctor.hang.store.reader import Reading
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.facts import StoreState, StoreView
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
+from distdoctor.model.launch_variables import AGENT_STORE
+from distdoctor.model.plan import DEFAULT_PORT
+from distdoctor.model.text import fit
+from distdoctor.plan.syntax import number_of, split_endpoint
+from distdoctor.probes.resolver import ASKER
+from distdoctor.store.client import StoreError
+from distdoctor.store.identify import identify
+from distdoctor.store.read_only import OLD, ReadOnlyStore
+
+HostedBy = Literal["", "rank 0", "agent"]
+
+
+def read_view(
+    host: str,
+    port: int,
+    *,
+    timeout: float,
+    expected_world: int | None = None,
+    run_id: str = "none",
+    hosted_by: HostedBy = "",
+) -> StoreView:
+    """What the store at host:port holds, looked at for at most ``timeout`` seconds. Never raises for what a peer does.
+
+    ``expected_world``, ``run_id``, ``hosted_by``: what is known of the job otherwise. ``hosted_by``: ``agent`` where
+    TORCHELASTIC_USE_AGENT_STORE is true in its ranks, ``rank 0`` where they were started without torchrun.
+    """
+    return asyncio.run(_view(host, port, timeout, expected_world, run_id, hosted_by))
+
+
+def read_views(
+    host: str,
+    port: int,
+    *,
+    timeout: float,
+    expected_world: int | None = None,
+    run_id: str = "none",
+    hosted_by: HostedBy = "",
+    hosts: Collection[str] = (),
+    followed_by: HostedBy = "",
+) -> tuple[StoreView, ...]:
+    """The same, and with the c10d rendezvous the store of the ranks that it names, in ``timeout`` seconds together.
+
+    That one is asked only where its host is one of the job's: that of the rendezvous itself, one of its agents', or one
+    of ``hosts`` (names or addresses). ``followed_by``: who serves it, where that is known; else it is told by torch's
+    generation (an agent since 2.5, rank 0 before).
+    """
+
+    async def both() -> tuple[StoreView, ...]:
+        end = time.monotonic() + timeout
+        first = await _view(host, port, timeout, expected_world, run_id, hosted_by)
+        left = max(0.1, end - time.monotonic())
+        further = await _follow(first, run_id, hosts, left, expected_world, followed_by)
+        return (first, further) if further else (first,)
+
+    return asyncio.run(both())
+
+
+async def _view(
+    host: str, port: int, timeout: float, world: int | None, run_id: str, hosted_by: HostedBy, via: str = ""
+) -> StoreView:
+    started = time.monotonic()
+    blank = StoreView(fit(host), port, expected_world=world, hosted_by=hosted_by, via=via)
+    reading = Reading(blank, run_id)
+    try:
+        # It ends by itself a little before: that nobody answered at all is then known as that.
+        await asyncio.wait_for(_read(reading, host, port, started + 0.9 * timeout), timeout)
+    except asyncio.TimeoutError:
+        reading.problem(f"not all was read within {timeout:g} s")
+    seconds = round(time.monotonic() - started, 3)
+    return replace(reading.view(), seconds=seconds)
+
+
+async def _read(reading: Reading, host: str, port: int, end: float) -> None:
+    addresses = await _addresses(host, end - time.monotonic())
+    if not addresses:
+        reading.problem(f"no address of {fit(host)!r} is known here")
+    loop = asyncio.get_running_loop()
+    loop_end = loop.time() + end - time.monotonic()
+    for address in addresses:
+        store = ReadOnlyStore(address, port, "", loop_end)
+        try:
+            contact, answer = await store.greet(patience=(end - time.monotonic()) / 2)
+            reading.found = replace(reading.found, contact=contact)
+            if answer is None:
+                continue
+            if answer.kind == "closed" and (answer := await identify(address, port)) is None:
+                continue
+            if answer.kind != "tcpstore":
+                state: StoreState = answer.kind if answer.kind != "distdoctor" else "foreign"
+                reading.found = replace(reading.found, state=state, sample=answer.sample)
+                continue
+            reading.found = replace(reading.found, state="partly", generation=answer.generation or "")
+            if reading.found.generation == OLD:
+                store = ReadOnlyStore(address, port, OLD, loop_end)
+            await reading.read(store)
+            return
+        except StoreError as err:
+            reading.problem(str(err))
+        finally:
+            store.close()
+
+
+async def _addresses(host: str, seconds: float) -> tuple[str, ...]:
+    if parse_address(host):
+        return (host,)
+    return (await ASKER.ask("addresses", host, max(0.1, seconds), hurry=True)).found[:4]
+
+
+async def _follow(
+    first: StoreView, run_id: str, hosts: Collection[str], seconds: float, world: int | None, hosted: HostedBy
+) -> StoreView | None:
+    """The store of the ranks that the newest rendezvous in ``first`` names; of several jobs, that of this one."""
+    named = [one for one in first.rendezvous_of(run_id) if one.master]
+    if not named:
+        return None
+    rendezvous = max(named, key=lambda one: len(one.agents))
+    host, _, port = rendezvous.master.rpartition(":")
+    allowed = {first.host, *hosts, *(agent.host for agent in rendezvous.agents)}
+    endpoint = first.contact.address if first.contact else first.host
+    blank = StoreView(host, int(port), via=f"{first.host}:{first.port}", agents=first.agents, expected_world=world)
+    if host not in allowed:
+        return replace(blank, problems=("not asked: its host is none of the job's",))
+    addresses = await _addresses(host, seconds / 2)
+    # A name may mean this very machine here, and another one to the job.
+    usable = [one for one in addresses if is_loopback(endpoint) or not is_loopback(one)]
+    target = usable[0] if usable else endpoint
+    hosted = hosted or ("agent" if first.generation in ("2.10+", "2.5-2.9") else "rank 0")
+    found = await _view(target, int(port), seconds * 0.9, world, rendezvous.run_id, hosted, blank.via)
+    problems = found.problems if addresses else (f"{host} is not known here: {target} was asked", *found.problems)
+    return replace(found, host=host, agents=first.agents, problems=problems)
+
+
+# The stores of a job that was found here: where they are, what is known of them already, and what they tell.
+
+
+_ARP_COMPLETE = 0x02
+"""ATF_COM in include/uapi/linux/if_arp.h."""
+STORE_SECONDS = 1.4
+"""How long the stores are asked at most, meanwhile."""
+CROWDED_SECONDS = 4.0
+"""The same on a host that has more to run than it has processors: there an answer, or its reading, may have to wait."""
+
+
+MAX_WORLD = 1_000_000
+"""As many ranks as a job may be said to have before it is taken for a mistake: their keys are asked for one by one."""
+
+
+class _Known(TypedDict):
+    expected_world: int | None
+    run_id: str
+    hosted_by: HostedBy
+
+
+def ask_stores(found: Found, given: str | None) -> tuple[tuple[StoreView, ...], list[str]]:
+    """What the stores hold, and why nothing is known of them. ``given``: ``HOST:PORT`` of the one that is meant."""
+    place = store_address(found, given)
+    if place is None:
+        return (), []
+    if found.netns and not given and found.netns != proc.read_link("self", "ns/net"):
+        return _elsewhere(found, place)
+    hosts = [found.variable(MASTER_ADDR.variables[0]), platform.node()]
+    # With c10d the ranks meet at another store than their agents (rendezvous.py, ``_create_c10d_store``).
+    told = found.variable(AGENT_STORE)
+    followed: HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
+    ask_one = partial(read_views, timeout=patience(), hosts=hosts, followed_by=followed, **_known(found))
+    views = ask_one(*place)
+    seen = None if given or any(view.known for view in views) else found.seen_store()
+    if seen is not None and seen[1] != place[1] and found.serves():  # the job's own code made another
+        views = (*views, *ask_one(*seen))
+    return tuple(map(_unreachable, views)), []
+
+
+def patience() -> float:
+    """Seconds that the stores may take."""
+    crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
+    return CROWDED_SECONDS if crowded else STORE_SECONDS
+
+
+def _known(found: Found) -> _Known:
+    """What is known of the job, whatever its store holds."""
+    said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
+    worlds = [number for number in said if number is not None and number <= MAX_WORLD]
+    by_agent = found.variable(AGENT_STORE) == "True" or found.options is not None
+    return {
+        "expected_world": max(worlds, key=worlds.count) if worlds else None,
+        "run_id": found.run_id or "none",
+        "hosted_by": "agent" if by_agent else "rank 0" if found.ranks else "",
+    }
+
+
+def _elsewhere(found: Found, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
+    """The same for a job in another network namespace: asked from in there, by addresses that are known in there."""
+    pid, seen = min(found.members), found.seen_store()
+    own = _by_variables(found)
+    places = dict.fromkeys([place, *([own] if own else [])])
+    views, notes = [], []
+    for host, number in places:
+        there = seen[0] if seen and seen[1] == number else ""
+        address = host if parse_address(host) else namespaces.address_there(pid, host) or there
+        if not address:
+            notes.append(f"the store at {host} port {number} was not asked: the name is one of its network namespace")
+            continue
+        try:
+            with namespaces.inside(pid):
+                found_there = read_view(address, number, timeout=patience() / len(places), **_known(found))
+        except OSError as err:
+            why = f"which cannot be entered ({err.strerror}): run this inside it, or as root"
+            return (), [f"its store was not asked: its processes are in another network namespace, {why}"]
+        views.append(replace(found_there, host=host))
+    return tuple(views), notes
+
+
+def _unreachable(view: StoreView) -> StoreView:
+    """The view, where nobody answered the kernel's question who has the address: it asks longer than we wait."""
+    contact = view.contact
+    if contact is None or contact.outcome != "no-answer":
+        return view
+    rows = (row.split() for row in (proc.read_text("self", "net/arp") or "").splitlines()[1:])
+    silent = {row[0] for row in rows if len(row) > 3 and int(row[2], 16) & _ARP_COMPLETE == 0}
+    return replace(view, contact=replace(contact, outcome="unreachable")) if contact.address in silent else view
+
+
+def store_address(found: Found, given: str | None = None) -> tuple[str, int] | None:
+    """Where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
+    place = _place_of(found, given)
+    return place if place is not None and 0 < place[1] <= 65535 else None
+
+
+def _by_variables(found: Found) -> tuple[str, int] | None:
+    address, port = found.variable(MASTER_ADDR.variables[0]), number_of(found.variable(MASTER_PORT.variables[0]))
+    return (address, port) if address and port is not None and 0 < port <= 65535 else None
+
+
+def _place_of(found: Found, given: str | None) -> tuple[str, int] | None:
+    if given:
+        host, port = split_endpoint(given)
+        return host, port if port is not None else DEFAULT_PORT
+    if found.options is not None and found.options.rdzv_backend == "c10d" and found.options.endpoint:
+        return found.options.endpoint
+    if own := _by_variables(found):
+        return own
+    if found.options is not None and found.options.endpoint:
+        return found.options.endpoint
+    return found.seen_store()

@@ -1,0 +1,1 @@
+"""Log facts turned into findings."""

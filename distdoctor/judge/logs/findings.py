@@ -1,0 +1,599 @@
+"""From what logs show to findings, candidates and a verdict. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from time import strptime
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.logs.attempts import by_job, last_try, stale
+from distdoctor.judge.logs.clocks import told_at
+from distdoctor.judge.logs.first_failure import Reading, read
+from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, only_beside, process
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
+from distdoctor.model.findings import Candidate, Finding, Fix
+from distdoctor.model.report import Verdict
+
+LINES = 4
+"""Lines of evidence of one finding."""
+CANDIDATES = 5
+MAX_FINDINGS = 4096
+"""Ranks of one finding."""
+NAMED = 8
+"""Ranks that a sentence names."""
+WORST: tuple[Verdict, ...] = ("fail", "incomplete", "warn", "pass")
+
+
+@dataclass(frozen=True)
+class LogJudgement:
+    """What the logs say."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    ignored: tuple[Finding, ...] = ()
+    """What was set aside, as it was asked for."""
+    reading: Reading = field(default_factory=Reading)
+    """All lines that are known, by what they prove."""
+
+
+def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
+    """The root cause where a line proves one, what followed from it, else what it may be; of each job where the logs
+    are those of several.
+
+    What the lines of checks show whose ids are in ``ignore`` (ids or patterns) is set aside and listed apart.
+    """
+    known, patterns = {check.id: check for check in checks}, tuple(ignore)
+    aside = {one for one in known if any(fnmatchcase(one, pattern) for pattern in patterns)}
+    judged = {number: _judged_but(part, known, aside) for number, part in by_job(logs).items()}
+    return _joined(judged) if len(judged) > 1 else judged[""]
+
+
+def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> LogJudgement:
+    """What the logs of one job show, but for the checks of ``aside``."""
+    left, out = (
+        replace(logs, matches=tuple(match for match in logs.matches if (match.check in aside) is ignored))
+        for ignored in (False, True)
+    )
+    return replace(_judged(left, known), ignored=_set_aside(out, known))
+
+
+def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
+    """What is said of each job, as one."""
+    parts, findings, known = list(judged.values()), list[Finding](), set[str]()
+    for number, part in judged.items():
+        ids = {one.id: one.id if one.id not in known else f"{one.id}@{number}" for one in part.findings}
+        known.update(ids.values())
+        findings += [
+            replace(one, id=ids[one.id], because_of=ids.get(one.because_of or "", one.because_of))
+            for one in part.findings
+        ]
+    readings = [part.reading for part in parts]
+    roots = [reading.root for reading in readings if reading.root is not None]
+    return replace(
+        parts[0],
+        verdict=min((part.verdict for part in parts), key=WORST.index),
+        findings=tuple(findings),
+        candidates=tuple(one for part in parts for one in part.candidates),
+        notes=(
+            f"logs of {len(parts)} jobs ({', '.join(judged)}), each judged by itself",
+            *(note for part in parts for note in part.notes),
+        ),
+        ignored=tuple(one for part in parts for one in part.ignored),
+        reading=Reading(
+            roots[0] if roots else None,
+            (*roots[1:], *(one for reading in readings for one in reading.others)),
+            tuple(one for reading in readings for one in reading.symptoms),
+            tuple(one for reading in readings for one in reading.noise),
+        ),
+    )
+
+
+def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
+    """What these lines would have been found to be, each by itself."""
+    reading = read(logs, known)
+    first: dict[str, Match] = {}
+    for match in (*([reading.root] if reading.root is not None else []), *reading.others):
+        first.setdefault(match.check, match)
+    return tuple(_finding(match, reading, known, None) for match in first.values())
+
+
+def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
+    logs, earlier = last_try(every)
+    reading = with_full_disk(with_cause(read(logs, known), logs), logs)
+    reading = replace(reading, noise=(*reading.noise, *earlier))
+    notes = [*_of_earlier(replace(logs, matches=earlier), known), *unread_note(logs)]
+    others = reading.root is not None and is_of_others(logs, reading.failures)
+    if reading.root is not None and not others:
+        root = _finding(reading.root, reading, known, None)
+        rest = _consequences(reading, root, known)
+        return LogJudgement("fail", (root, *rest), (), tuple(notes), reading=reading)
+    if reading.failures and (others or ended_well(logs, reading.symptoms)):
+        notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.failures[:LINES]] + notes
+    elif reading.symptoms:
+        # What ranks say together says more than what one of them does.
+        # What a launcher then did says the least.
+        symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
+        candidates = _candidates(symptoms, known)
+        notes = [*stale(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
+        notes.insert(0, inconclusive_note(symptoms, aside_note(logs)))
+        return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
+    verdict, ended = no_failure_note(logs, reading.noise, reading.caught)
+    return LogJudgement("warn" if others else verdict, (), (), (*ended, *notes), reading=reading)
+
+
+def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
+    """What ended the try before the last one, where there was one."""
+    reading = read(replace(logs, sources=()), known)
+    one = reading.root or next(iter(reading.symptoms), None)
+    how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
+    return [] if one is None else [f"an earlier try is not judged; it {how}: {_told(one)[:300]}"]
+
+
+# -- findings --------------------------------------------------------------------------------------------------------
+
+
+def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of: str | None) -> Finding:
+    check_id = match.check
+    check = known[check_id]
+    same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
+    group = [match, *same]
+    whose = [one for one in group if "of_peer" not in one.values]
+    shown = dict.fromkeys(_told(one) for one in group)
+    evidence = [*shown][:LINES]
+    if len(shown) > LINES:
+        evidence.append(f"and {len(shown) - LINES} more like these")
+    if match.frame:
+        evidence.append(f"raised at {match.frame}")
+    return Finding(
+        summary=_summary(match),
+        title=match.values.get("told", check.title),
+        nodes=_hosts(whose),
+        ranks=_ranks(whose),
+        local_ranks=_local_ranks(whose),
+        evidence=tuple(evidence),
+        fixes=(_fix(match, check),) if because_of is None else (),
+        severity="fail" if because_of is None or check.severity == "fail" else check.severity,
+        check=check_id,
+        id=check_id,
+        because_of=because_of,
+        restart=check.restart,
+    )
+
+
+def _alike(other: Match, match: Match) -> bool:
+    if not match.exception:
+        return True
+    return other.exception == match.exception and other.values.get("message") == match.values.get("message")
+
+
+def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
+    told = {rank for one in group for rank in one.ranks}  # whom it names; who says so is another
+    return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:MAX_FINDINGS]
+
+
+def _hosts(group: Sequence[Match]) -> tuple[str, ...]:
+    """Of each rank the host that is told first: a container has the name that its log has, and one of its own. What
+    torchrun says of a local rank before its table tells the rank of it is of the same process."""
+    of_rank: dict[object, str] = {}
+    ranked = {(one.source, one.who.local_rank) for one in group if one.who.rank is not None and one.who.host}
+    for one in group:
+        again = one.who.rank is None and one.who.local_rank is not None and (one.source, one.who.local_rank) in ranked
+        if one.who.host and not again:
+            of_rank.setdefault(one.who.host if one.who.rank is None else one.who.rank, one.who.host)
+    return tuple(dict.fromkeys(of_rank.values()))
+
+
+def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
+    """Of those of which no line tells which ranks they are."""
+    unknown = [one.who.local_rank for one in group if one.who.rank is None and not one.ranks]
+    return tuple(sorted({number for number in unknown if number is not None}))[:MAX_FINDINGS]
+
+
+def _told(match: Match) -> str:
+    who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
+    often = f" ({match.count} times)" if match.count > 1 else ""
+    place = f"{match.source}:{note_line(match)}" if match.line else match.source
+    return f"{place}: {who}{match.text}{often}"
+
+
+def _summary(match: Match) -> str:
+    who = f" on {match.who.host}" if match.who.host else ""
+    rank = f" of rank {match.who.rank}" if match.who.rank is not None else ""
+    if not rank and match.who.local_rank is not None:
+        rank = f" of local rank {match.who.local_rank}"
+    if match.exception:
+        message = match.values.get("message", "")
+        return (
+            f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}"[:400].rstrip(".")
+            + "."
+        )
+    place = f"{match.source}, line {note_line(match)}," if match.line else match.source
+    also = f"; {match.why}" if _unexplained(match) else ""
+    return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
+
+
+def _unexplained(match: Match) -> bool:
+    """Whether it tells how a process ended, and that other things end one so, too."""
+    return match.shows == "end" and bool(match.why)
+
+
+def _fix(match: Match, check: Check) -> Fix:
+    """The line's own, else the page's; where it does not show that it was this, first how to see whether it was."""
+    fix = match.values.get("fix") or first_fix(check)
+    if not _unexplained(match):
+        return Fix(fix)
+    following, command = check.next
+    text = f"Look first whether it was that, in {following}; where it was, {fix[:1].lower()}{fix[1:]}"
+    return Fix(text, commands=(command,) if command else ())
+
+
+def first_fix(check: Check) -> str:
+    """The first paragraph of the page's Fix."""
+    found = re.search(r"(?ms)^Fix\n-{3,}\n(.+?)(?:\n\s*\n|\Z)", check.page)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> list[Finding]:
+    """What follows from the root: other causes after it, how processes ended, and what their peers then said."""
+    found: dict[str, Finding] = {}
+    for match in (*reading.others, *reading.symptoms):
+        check_id = match.check
+        if reading.root is not None and _is_part_of(match, reading.root, known):
+            continue
+        if match.shows == "hint" and reading.root is not None and match.source != reading.root.source:
+            continue  # what another log has shows nothing of this
+        if match.exception and "caught" in match.values:
+            continue  # what a program goes on after, follows from nothing
+        if check_id != root.check and check_id not in found and check_id in known:
+            found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
+    return [*found.values()]
+
+
+def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
+    """Whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it ends."""
+    if match.source != root.source or match.shows not in ("symptom", "hint"):
+        return False
+    return match.line == root.line or (_says_little(match, known) and match.line < root.line)
+
+
+# -- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
+    """What orders symptoms, those first that say most."""
+    return not match.compared, "by_launcher" in match.values, _says_little(match, known)
+
+
+def _says_little(match: Match, known: dict[str, Check]) -> bool:
+    """Whether it only says that a program failed somehow: its check is the one of all exceptions."""
+    return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
+
+
+def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
+    first: dict[str, Match] = {}
+    for match in symptoms:
+        known_one = first.setdefault(match.check, match)
+        if match.ranks and not known_one.ranks:
+            first[match.check] = match  # who it is says more than that somebody is
+    return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
+
+
+def _candidate(check: Check, match: Match) -> Candidate:
+    why, against, (following, command) = _told(match), match.why, check.next
+    if match.ranks:
+        named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
+        following, command = f"the log of rank{'s' if len(match.ranks) > 1 else ''} {named}", ""
+    elif peer := match.values.get("peer"):
+        following, command = f"the logs of the ranks on {peer}", ""
+    elif not following:
+        following, command = (
+            "the logs of all ranks, above all of the one that ended first",
+            "distdoctor diagnose LOGS...",
+        )
+    return Candidate(check.id, why, against, following, command)
+
+
+# What the notes say of logs: how those without a failure end, which say nothing, what was not read. Pure.
+
+
+MAX_NAMED = 3
+"""Files of a kind that the notes name."""
+_NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
+"""Where a file's name says by a number whose it is."""
+CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
+DONE = "below it stands no more than that the job is done; whether that was survived is not told"
+PART = "it ended a thread, or a process of its own, of a rank that ended well"
+SERIES = 3
+"""Files that differ by such a number at least, before one that is not there is missed."""
+
+
+def no_failure_note(
+    logs: LogFacts, past: Collection[Match] = (), caught: Collection[Match] = ()
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job.
+    ``past``: what proves nothing of it; ``caught``: of that what is not known to be survived."""
+    read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
+    names = {source.name for source in read_ones}
+    over = {match.order for match in past}
+    told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
+    jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
+    last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
+    raised = [match for match in caught if "caught" in match.values]
+    apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
+    doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
+    those = {one.source for one in (*raised, *apart, *doubtful)}
+    is_only_beside = only_beside(last)
+    open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one)]
+    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
+    said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
+    said += [(one, DONE) for one in doubtful[:1]]
+    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in said), *ended]
+    verdict: Verdict = "warn" if ended else "pass"
+    # Where the other stream of its process stops in mid-work, what was caught there may have ended it.
+    over_with = {process(source.name) for source in read_ones if source.done}
+    unknown = any(process(one.source) not in over_with for one in raised)
+    # What could not be read may be where the failure is.
+    nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
+    if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
+        ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
+    elif nothing and logs.sources:
+        ended = [f"nothing was written into {logs.sources[0].name}"]
+    return "incomplete" if logs.notes or nothing or unknown else verdict, tuple(ended[:MAX_NAMED])
+
+
+def aside_note(logs: LogFacts) -> set[str]:
+    """What was told beside the job's own logs: by a kernel, and by tools that were asked."""
+    return {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
+
+
+def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
+    """The few logs that end in the midst of the work, or with the end of the job, without a word of what others tell:
+    who wrote them may have ended first, or been ended from outside. What was ``survived`` is no such word."""
+    over = {match.order for match in survived}
+    failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
+    told = {process(match.source) for match in failed if match.order not in over}
+    went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
+    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in told]
+    quiet = [source for source in mute if source.progress or source.done]
+    # Where only one rank prints steps, the others say nothing until they fail.
+    ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
+    named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
+    if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(told):
+        quiet += [one for one in ranks if process(one.name) in named]
+    said = "says nothing of a failure"
+    notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
+    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(told)) else []
+
+
+def absent_note(logs: LogFacts) -> list[str]:
+    """Whose logs are not there, or empty, by the numbers of the others: who left none may be the one that failed."""
+    series: dict[tuple[str, str], dict[int, str]] = {}
+    for source in logs.sources:
+        told = [*_NUMBERED.finditer(source.name)]
+        if source.kind == "log" and told:
+            last, name = told[-1], source.name
+            key = name[: last.start()], process(name[last.end() :])
+            series.setdefault((key[0] + last[1] + last[2], key[1]), {})[int(last[4])] = last[0]
+    notes = []
+    for (start, _), names in series.items():
+        first = 0 if re.search(r"(?i)rank[._-]?$", start) else min(names)
+        missing = [number for number in range(first, max(names)) if number not in names]
+        if len(names) >= SERIES and 0 < len(missing) < len(names):
+            width = {len(name) for name in names.values()}
+            shown = [_named(min(names.values(), key=len), number, width) for number in missing[:MAX_NAMED]]
+            more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+            notes.append(
+                f"nothing is there of {', '.join(shown)}{more}, beside {len(names)} logs like it: get that too"
+            )
+    return _first_of(notes)
+
+
+def _named(like: str, number: int, width: Collection[int]) -> str:
+    """A name as ``like``, with another number; as long as all are, where they are equally long."""
+    told = _NUMBERED.match(like)
+    if told is None:
+        return str(number)
+    digits = len(told[3]) + len(told[4])
+    return f"{told[1]}{told[2]}{number:0{digits}d}" if len(width) == 1 else f"{told[1]}{told[2]}{number}"
+
+
+def unread_note(logs: LogFacts) -> list[str]:
+    """What was not read, and why."""
+    told = {note.partition(": ")[0] for note in logs.notes}
+    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
+    return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
+
+
+def _end_of(source: LogSource) -> str:
+    if source.kind == "flight-recorder":
+        return "no rank is apart from the others in what is compared"
+    if not source.last:
+        return f"it ends at line {source.lines}, and no line near its end says what it did"
+    if source.done:
+        return f"it ends with the end of the job: {source.last}"
+    doing = "starting up" if source.starting else "doing"
+    return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
+
+
+def _first_of(notes: Sequence[str]) -> list[str]:
+    more = [f"and {len(notes) - MAX_NAMED} more files like this"] if len(notes) > MAX_NAMED + 1 else []
+    return [*notes[: MAX_NAMED if more else None], *more]
+
+
+def note_line(match: Match) -> int:
+    """Where it stands in its file, which may have its newest line first."""
+    return int(match.values.get("at", match.line))
+
+
+def inconclusive_note(symptoms: Sequence[Match], aside: Collection[str]) -> str:
+    """The first of ``symptoms``, and that it does not say why; ``aside``: what was told beside the job's own logs."""
+    match = next((match for match in symptoms if not match.compared), symptoms[0])
+    where = f"{match.source}:{note_line(match)}"
+    if all(one.source in aside for one in symptoms):
+        return f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"
+    return f"this shows that the job failed ({where}), not why: {match.text[:200]}"
+
+
+# What somebody asks of logs: some ranks, a time from which on. Pure.
+
+
+_RANKS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
+_SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m-%d %H:%M:%S", "%m-%d %H:%M")
+MOST_RANKS = 100_000
+
+
+def ranks_of(text: str) -> frozenset[int]:
+    """The ranks of ``3`` or ``0,8-15``. Raises ValueError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANKS.fullmatch(part.strip())
+        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) <= MOST_RANKS:
+            raise ValueError(f"--rank {text!r} is no list of ranks such as 3 or 0,8-15")
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def span_of(text: str) -> int | None:
+    """Seconds of ``90s``, ``30m``, ``2h`` or ``1d``; None for what is no span."""
+    match = _SPAN.fullmatch(text.strip())
+    return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def time_of(text: str) -> float:
+    """The time of ``2026-01-31 12:00``, also with seconds, with a T, without the hour, or without the year, as the logs
+    write it; without a year it is of 1972, which stands for any. Raises ValueError."""
+    plain = text.strip().replace("T", " ").removesuffix("Z")
+    for form in _FORMS:
+        try:
+            told = strptime(
+                plain if form.startswith("%Y") else f"1972-{plain}", form if form.startswith("%Y") else f"%Y-{form}"
+            )
+        except ValueError:
+            continue
+        return float(calendar.timegm(told))
+    raise ValueError(f"--since {text!r} is neither a time such as 2026-01-31 12:00 nor a span such as 30m or 2h")
+
+
+def of_ranks(logs: LogFacts, ranks: Collection[int]) -> LogFacts:
+    """What these ranks said, or is said of them. Where only local ranks are known, they are meant."""
+    matches = tuple(match for match in logs.matches if _is_of(match, ranks))
+    sources = tuple(source for source in logs.sources if not _is_others(source.who, ranks))
+    return replace(logs, matches=matches, sources=sources)
+
+
+def _is_of(match: Match, ranks: Collection[int]) -> bool:
+    if match.ranks:
+        return (
+            not ranks.isdisjoint(match.ranks) if isinstance(ranks, frozenset) else any(r in ranks for r in match.ranks)
+        )
+    return _number(match.who) in ranks
+
+
+def _is_others(who: Who, ranks: Collection[int]) -> bool:
+    number = _number(who)
+    return number is not None and number not in ranks
+
+
+def _number(who: Who) -> int | None:
+    return who.rank if who.rank is not None else who.local_rank
+
+
+# What was told beside the logs of a job that ended well: by kernels and tools, which know other jobs, too. Pure.
+
+
+_STEP = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)\.\w{1,20} ")
+"""How the row of a step of a job begins in sacct's tables."""
+
+
+def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
+    """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
+    beside them is then of no failure of this job, but for the state in which the scheduler has it."""
+    told = aside_note(logs)
+    others = all(match.source in told and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
+    return others and _all_end(logs)
+
+
+def is_of_others(logs: LogFacts, failures: Collection[Match]) -> bool:
+    """Whether all ``failures`` are ends of processes in a kernel's log, or of pods in a list of them, and all ranks
+    have told of the end of the job: they would have missed one that was killed. Where no log is a rank's, a script may
+    have said so whatever became of them."""
+    kernels = {source.name for source in logs.sources if source.kind == "kernel"}
+    those = all(
+        "pod" in match.values or (match.source in kernels and match.check.startswith("process/")) for match in failures
+    )
+    return those and any(is_ranks(source) for source in _own(logs)) and _all_end(logs)
+
+
+def _all_end(logs: LogFacts) -> bool:
+    own = [*_own(logs)]
+    is_only_beside = only_beside(own)
+    return any(source.done for source in own) and all(source.done or is_only_beside(source) for source in own)
+
+
+def _own(logs: LogFacts) -> Iterable[LogSource]:
+    return (source for source in logs.sources if source.kind == "log" and source.lines)
+
+
+def _is_of_step(match: Match, logs: LogFacts) -> bool:
+    """Whether it is the row of a step that was cancelled, as one that watches is when the work is done, of a job that
+    the same table has as completed."""
+    step = _STEP.match(match.text) if match.values.get("of_table") == "CANCELLED" else None
+    return step is not None and any(
+        one.source == match.source and one.values.get("well") == step["job"] and " COMPLETED " in one.text
+        for one in logs.matches
+    )
+
+
+# A file that could not be written, beside a list of disks of which one is full. Pure.
+
+
+def with_full_disk(reading: Reading, logs: LogFacts) -> Reading:
+    """``reading`` with the full disk as what kept the file from being written, where nothing else is the root."""
+    root = reading.root
+    full = [
+        match for match in logs.matches if "full" in match.values and root is not None and match.check == root.check
+    ]
+    if root is None or root.shows != "end" or not full:
+        return reading
+    values = {name: value for name, value in root.values.items() if name != "told"}
+    rest = tuple(match for match in reading.symptoms if match not in full)
+    shown = replace(root, shows="cause", why="", values=values)
+    return replace(reading, root=shown, others=(*full, *reading.others), symptoms=rest)
+
+
+# What a kernel told minutes before the root of the logs, and is the cause of it. Pure.
+
+
+MINUTES = 600
+"""Seconds: an adapter gives a peer up within these (NCCL_IB_TIMEOUT up to 22, NCCL_IB_RETRY_CNT 7: 17 s for each of 8
+tries), and two clocks differ by less."""
+
+
+def with_cause(reading: Reading, logs: LogFacts) -> Reading:
+    """``reading``, where a kernel told of the cause of its root shortly before it: with that as the root."""
+    root = reading.root
+    at = told_at(root) if root is not None else None
+    if root is None or at is None:
+        return reading
+    past = {match.order for match in reading.noise}
+    before = [one for one in logs.matches if one.values.get("ahead_of") == root.check and one.order not in past]
+    cause = max((one for one in before if _lies_before(one, at)), key=lambda one: told_at(one) or 0.0, default=None)
+    if cause is None:
+        return reading
+    symptoms = tuple(match for match in reading.symptoms if match is not cause)
+    return replace(
+        reading, root=replace(cause, shows="cause", why=""), others=(root, *reading.others), symptoms=symptoms
+    )
+
+
+def _lies_before(match: Match, at: float) -> bool:
+    time = told_at(match)
+    return time is not None and 0 <= at - time <= MINUTES

@@ -1,0 +1,346 @@
+"""Which line of the logs is the root: cause before consequence, the first failing rank first. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import strptime
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.causes import is_symptom
+from distdoctor.judge.logs.clocks import (
+    BEFORE,
+    CLOCKS,
+    before_the_job,
+    earliest,
+    first_by_clock,
+    is_strange,
+    long_ago,
+    of_others,
+    starts,
+    that_ended_it,
+)
+from distdoctor.judge.logs.survived import (
+    RAISED,
+    caught,
+    cleared,
+    entailed,
+    last_line,
+    logged,
+    of_the_end,
+    survived,
+    told_over,
+)
+from distdoctor.model.facts.logs import LogFacts, Match, Who
+
+BECAUSE = "it was raised because of what stands above it"
+SIGABRT = 6
+"""It ends a rank that waits in vain for another, with NCCL."""
+NEAR = 600
+"""Lines within which exceptions belong to one death."""
+TIDIES = re.compile(
+    r" in (?:destroy_process_group|__exit__|__del__|_?(?:shut_?down|close|clean_?up|tear_?down|finali[sz]e|finish)\w*)$"
+    r"|/torch/distributed/(?:distributed_c10d|c10d_logger)\.py:"
+)
+"""The frame of an error that was raised while a program that had failed put its things away, or met the others once
+more: it says nothing of why."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The lines, sorted by what they prove."""
+
+    root: Match | None = None
+    others: tuple[Match, ...] = ()
+    """Further causes, and how processes ended: what the root entailed."""
+    symptoms: tuple[Match, ...] = ()
+    noise: tuple[Match, ...] = ()
+    """What was survived, or proves nothing."""
+    caught: tuple[Match, ...] = ()
+    """Of these what a program has caught; that it went on after it is not told."""
+
+    @property
+    def failures(self) -> tuple[Match, ...]:
+        """All that tells of a failure, the root first."""
+        return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
+
+
+def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
+    """The root among the lines of ``logs``, where one of them proves what it was.
+
+    ``checks`` say what follows from what; without them the order alone does.
+    """
+    matches = sorted(logs.matches, key=lambda match: match.order)
+    by_source: dict[str, list[Match]] = {}
+    for match in matches:
+        by_source.setdefault(match.source, []).append(match)
+    old = long_ago(matches, logs.sources)
+    ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
+    went_on = survived(logs.sources, by_source)
+    over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
+    over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches), *ended_by_monitor(matches))
+    early = [match for match in before_the_job(matches, logs.sources) if match not in over]
+    by_itself = caught(logs.sources, matches, (*over, *early))
+    past = {match.order for match in (*over, *early, *by_itself)}
+    begun = starts(match for match in matches if match.order not in past)
+    past |= {match.order for match in begun}
+    noise = [match for match in matches if match.shows == "noise" or match.order in past]
+    left = [match for match in matches if match.order not in past]
+    left += that_ended_it(begun, logs.sources, left)
+    left = _without_rests(sorted(left, key=lambda match: match.order))
+    because = [*entailed(left), *of_the_end(left)]
+    causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
+    raised = [match for match in left if match.exception and match not in because]
+    ends = [match for match in left if match.shows == "end"]
+    symptoms = [match for match in left if match.shows == "symptom"]
+    symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, left)]
+    if symptoms:
+        symptoms += [match for match in left if match.shows == "hint"]
+    blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
+    said = [match for match in blamed if not match.compared]
+    rows, known = _first_rows((*ends, *symptoms)), checks or {}
+    began = {source.name: source.began for source in logs.sources}
+    ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
+    strange = [match for match in said if match in old or match in ahead or is_strange(match)]
+    root = _first([match for match in said if match not in strange], rows, known, began)
+    left = _uncaught(_without_survived(raised, rows), symptoms)
+    root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
+    root = root or _end(ends, symptoms)
+    if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
+        root = next((match for match in blamed if match.compared), root)
+    others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
+    others = (*others, *because)
+    if root is None:
+        symptoms += [*ends, *(replace(match, shows="symptom", why=BECAUSE) for match in because)]
+        symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early if symptoms]
+    if root is not None:
+        by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
+        root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
+    return Reading(root, others, tuple(symptoms), tuple(noise), (*by_itself, *told_over(logs.sources, went_on)))
+
+
+def _without_rests(matches: Sequence[Match]) -> list[Match]:
+    """Without noise, and without the rests of accounts in logs in which more than these is known."""
+    told = {match.source for match in matches if "alone" not in match.values}
+    return [
+        match
+        for match in matches
+        if match.shows != "noise" and ("alone" not in match.values or match.source not in told)
+    ]
+
+
+def _ended_by(head: Match, others: Iterable[Match]) -> bool:
+    """Whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
+    return any(
+        other.source == head.source
+        and "head" not in other.values
+        and last_line(other) > last_line(head)
+        and _speaker(other) == _speaker(head)
+        and RAISED.match(other.text)
+        for other in others
+    )
+
+
+def _first_rows(told: Iterable[Match]) -> list[Match]:
+    """The rows of torchrun's tables that say who failed first. An exit code of an exception's says so only where nobody
+    else failed: of those that torchrun sees at once, it takes the lowest rank for the first."""
+    rows = [match for match in told if match.values.get("row")]
+    first = [match for match in rows if match.values.get("first")]
+    sole = {match.source for match in first} - {match.source for match in rows if match not in first}
+    return [match for match in first if match.shows == "end" or match.source in sole]
+
+
+def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
+    """Whether ``match`` only says that others wait for a rank of which another line says how it failed itself."""
+    named = {int(number) for number in re.findall(r"\d{1,6}", match.values.get("missing", ""))}
+    return bool(named) and any(other.who.rank in named and not other.values.get("missing") for other in others)
+
+
+def _first(
+    causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, Check], began: Mapping[str, float | None]
+) -> Match | None:
+    """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first; where two
+    logs do not say which was first, by the milestones of a job that they prevent."""
+    if not causes:
+        return None
+    named = {match.who.rank for match in rows} - {None}
+    those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
+    if all(match.who.time is not None for match in those):
+        return earliest(those, began)
+    if (before := first_by_clock(those, began)) is not None:
+        return before
+    first = min(those, key=lambda match: match.order)
+    return next((other for other in those if _is_behind(first, other, checks)), first)
+
+
+def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
+    """Whether ``match`` is what is seen wherever ``other``, of another log, did its harm."""
+    if match.source == other.source or not {match.check, other.check} <= checks.keys():
+        return False
+    return is_symptom(checks[match.check], checks[other.check])
+
+
+def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
+    """Of exceptions that no check knows: the last of those that the first rank to fail raised."""
+    traced = [match for match in raised if match.values.get("traced")] or [*raised]
+    if not traced:
+        return None
+    named = {match.who.rank for match in rows} - {None}
+    those = [match for match in traced if match.who.rank in named] or traced
+    cluster = [those[-1]]
+    for match in reversed(those[:-1]):
+        if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
+            cluster.insert(0, match)
+    timed = all(match.who.time is not None for match in cluster)
+    first = earliest(cluster, began) if timed else first_by_clock(cluster, began) or cluster[0]
+    same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
+    root = first
+    for match in same[same.index(first) + 1 :]:
+        if not match.chained or TIDIES.search(match.frame):
+            break
+        root = match
+    return root
+
+
+def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]:
+    """``raised`` without what its process has caught, by what ended that later on: the end of another process. All,
+    where nothing else is left."""
+    ended: dict[tuple[object, ...], int] = {}
+    for one in symptoms:
+        if not one.chained and "head" not in one.values and RAISED.match(one.text):
+            ended.update({whose: max(ended.get(whose, 0), one.line) for whose in _processes(one)})
+    left = [match for match in raised if all(last_line(match) >= ended.get(one, 0) for one in _processes(match))]
+    return left or [*raised]
+
+
+def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Match]:
+    """``raised`` without what the first rank to fail had caught, where a signal ended it; others caught the same."""
+    ended = [row.who for row in rows]
+    if any(row.shows != "end" or (row.ended and row.ended.signal == SIGABRT) for row in rows):
+        return [*raised]
+    own = {
+        (match.exception, match.values.get("message"))
+        for match in raised
+        if any(who.local_rank is not None and _is_of(match.who, who) for who in ended)
+    }
+    return [
+        match
+        for match in raised
+        if "caught" not in match.values or (match.exception, match.values.get("message")) not in own
+    ]
+
+
+def _is_of(who: Who, row: Who) -> bool:
+    """Whether what ``who`` says is of the process of which a row of torchrun's table tells."""
+    told = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
+    return told and (who.host is None or who.host == row.host)
+
+
+def _processes(match: Match) -> list[tuple[object, ...]]:
+    """How the process may be told in its log that said so, where it is told."""
+    who = match.who
+    told = (("rank", who.rank), ("local rank", who.local_rank))
+    return [(match.source, who.host, *one) for one in told if one[1] is not None]
+
+
+def _of_row(root: Match, rows: Sequence[Match]) -> Match:
+    """``root`` with the rank and the host of the process that failed first, where nothing else tells whose it is."""
+    whose = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
+    if len(whose) != 1 or root.who.rank not in (None, *(rank for rank, _, _ in whose)) or root.ranks:
+        return root
+    rank, local_rank, host = whose.pop()
+    return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))
+
+
+def _on_host(root: Match, told: Iterable[Match], by_name: str | None) -> Match:
+    """``root`` with the host on which torchrun's tables in the same log have its rank, where at most the name of its
+    file (``by_name``) says another."""
+    rows = [row.who for row in told if row.source == root.source and row.values.get("row")]
+    hosts = {who.host for who in rows if who.rank is not None and who.rank == root.who.rank} - {None}
+    if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
+        return root
+    return replace(root, who=replace(root.who, host=hosts.pop()))
+
+
+def _speaker(match: Match) -> tuple[object, ...]:
+    return match.who.rank, match.who.local_rank, match.who.host, match.who.pid
+
+
+def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
+    """How the first process ended, where nothing says why: what torchrun names, before who was ended from outside."""
+    if not ends:
+        return None
+    told = {end.check for end in ends}
+    before = [match for match in symptoms if match.check not in told]
+    if all("outside" in end.values and _after(end, before) for end in ends):
+        return None  # who was ended from outside after something had failed was ended because of it
+    return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
+
+
+def _after(end: Match, symptoms: Sequence[Match]) -> bool:
+    """Whether one of the symptoms came before ``end``: by the clock where both files have one, else it may have."""
+    if any(match.source == end.source and match.order < end.order for match in symptoms):
+        return True
+    for source in {match.source for match in symptoms} - {end.source}:
+        times = [match.who.time for match in symptoms if match.source == source and match.who.time is not None]
+        if end.who.time is None or not times or min(times) < end.who.time:
+            return True
+    return False
+
+
+# Whom a launcher itself has killed: torchrun a rank that does not end within half a minute of its SIGTERM, the
+# monitor of ft_launcher one that sends no heartbeat in time. Pure.
+
+
+PATIENCE = 29
+"""Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
+ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
+SIGKILL = 9
+OF_JOB = ("shell", "systemd")
+"""They report the end of the launcher; a monitor ends ranks."""
+
+
+def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
+    """The rows of torchrun's tables of ranks that were killed so long after the first failure of the same table that it
+    was torchrun that did so."""
+    rows = [(match, time) for match in matches if (time := _time(match)) is not None]
+    first: dict[tuple[str, str | None], float] = {}
+    for match, time in rows:
+        table = match.source, match.who.host
+        first[table] = min(time, first.get(table, time))
+    return [
+        match for match, time in rows if _is_killed(match) and time - first[match.source, match.who.host] >= PATIENCE
+    ]
+
+
+def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
+    """How processes were told to have ended by SIGKILL in a log in which, above that, a monitor says that it was no
+    longer content with a rank, and below which it had not been said of any."""
+    killed: dict[str, list[Match]] = {}
+    monitors: dict[str, int] = {}
+    for match in matches:
+        if "monitor" in match.values:
+            monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
+        elif match.shows == "end" and _is_killed(match, besides=OF_JOB):
+            killed.setdefault(match.source, []).append(match)
+    return [
+        match
+        for source, own in killed.items()
+        if source in monitors and monitors[source] < min(one.line for one in own)
+        for match in own
+    ]
+
+
+def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
+    end = match.ended
+    return end is not None and end.signal == SIGKILL and end.launcher not in besides
+
+
+def _time(match: Match) -> float | None:
+    """When torchrun saw the end of the process of a row."""
+    try:
+        return float(calendar.timegm(strptime(match.values.get("row_time", ""), "%Y-%m-%d_%H:%M:%S")))
+    except ValueError:
+        return None

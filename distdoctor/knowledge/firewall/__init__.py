@@ -1,0 +1,1 @@
+"""Verdicts of nftables and iptables on a packet."""

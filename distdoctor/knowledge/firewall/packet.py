@@ -1,0 +1,290 @@
+"""What becomes of a new TCP connection of another host in a chain of a packet filter. Pure.
+
+Of a match it is known that it holds, that it does not, or neither: which host it comes from, and by which interface, is
+not. So a chain has several possible ends, and shuts a port for certain only where none of them lets the packet through.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+How = Literal["drop", "reject", "reset"]
+ALL_BITS = 0xFFFFFFFF
+"""Of a packet's mark."""
+Verdict = Literal["accept", "drop", "reject", "reset", "return", "jump", "goto", "elsewhere", ""]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, for this packet."""
+
+    matches: bool | None
+    """None: not known."""
+    verdict: Verdict
+    """Empty: it only counts or logs; elsewhere: what becomes of the packet is not for this chain to say."""
+    text: str = ""
+    target: str = ""
+    """The chain of a jump or goto."""
+    mark: tuple[int, int] | None = None
+    """The bits of the packet's mark that the rule keeps, and the mark that it puts over them."""
+
+
+@dataclass(frozen=True)
+class Shut:
+    """An end of the packet: refused, and by which rule."""
+
+    how: How
+    text: str
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet between this host and another one, of a connection to ``port`` of the one or the other."""
+
+    port: int
+    way: Literal["in", "out"] = "in"
+    reply: bool = False
+    """What answers the first one: it comes from the port, and does not go there."""
+    other: str | None = None
+    """The other host's address; None: not known."""
+    interface: str | None = None
+    """By which it comes or goes; None: not known."""
+
+    @property
+    def state(self) -> str:
+        """What connection tracking calls it, in small letters."""
+        return "established" if self.reply else "new"
+
+    def has_port(self, side: str, holds: Callable[[int], bool]) -> bool | None:
+        """Whether its port of that side (``dport``, ``sport``) is one for which this holds; None: not known, since it
+        is one that the kernel picked."""
+        return holds(self.port) if side == ("sport" if self.reply else "dport") else None
+
+    def is_of(self, side: str, network: str) -> bool | None:
+        """Whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not known."""
+        try:
+            wanted = _network(network)
+            if side != ("saddr" if self.way == "in" else "daddr"):
+                return False if wanted.is_loopback else None
+            return None if self.other is None else _address(self.other) in wanted
+        except ValueError:
+            return None
+
+    def goes_by(self, side: str, pattern: str) -> bool | None:
+        """Whether its interface of that side (``in``, ``out``) has this name, which may end in ``*``."""
+        if pattern == "lo":
+            return False
+        if side != self.way or self.interface is None:
+            return None
+        return self.interface == pattern or (pattern.endswith("*") and self.interface.startswith(pattern[:-1]))
+
+
+@lru_cache(maxsize=4096)
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    return ipaddress.ip_network(text, strict=False)
+
+
+@lru_cache(maxsize=256)
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(text)
+
+
+Chains = Mapping[str, Sequence[Rule]]
+End = Shut | Literal["let through", "fallen through", "sent elsewhere"]
+
+
+def shut(chain: str, chains: Chains, policy: str) -> Shut | None:
+    """How a base chain refuses the packet for certain; None where it may let it through."""
+    ends = _ends(chain, chains, ())
+    refused = [end for end in ends if isinstance(end, Shut)]
+    if "fallen through" in ends and policy == "drop":
+        refused.append(Shut("drop", f"policy {policy}"))
+    elif "fallen through" in ends:
+        return None
+    if "let through" in ends or "sent elsewhere" in ends or not refused:
+        return None
+    hows = {end.how for end in refused}
+    # The last one is what refuses all that no rule before it names.
+    return Shut(hows.pop() if len(hows) == 1 else "drop", refused[-1].text)
+
+
+def may_pass(chain: str, chains: Chains) -> bool:
+    """Whether some rule of the chain may accept the packet, or send it elsewhere."""
+    return not {"let through", "sent elsewhere"}.isdisjoint(_ends(chain, chains, ()))
+
+
+def passes(chain: str, chains: Chains, policy: str) -> bool:
+    """Whether a base chain lets the packet through for certain, to where it was sent."""
+    through = {"let through"} if policy == "drop" else {"let through", "fallen through"}
+    return through.issuperset(_ends(chain, chains, ()))
+
+
+def mark_of(base_chains: Sequence[tuple[str, Chains]]) -> tuple[int, str] | None:
+    """The mark on a packet after these base chains, each with its table's, and the rule that put it there last; None
+    where that is not known, as for a rule for some peer or user."""
+    mark: tuple[int, str] = 0, ""
+    for name, chains in base_chains:
+        done = _marked(name, chains, mark, ())
+        if done is None:
+            return None
+        mark = done[0]
+    return mark
+
+
+def _marked(
+    chain: str, chains: Chains, mark: tuple[int, str], above: tuple[str, ...]
+) -> tuple[tuple[int, str], bool] | None:
+    """(the mark after the chain, whether the packet is through with the base chain); None: not known."""
+    if chain not in chains or chain in above or len(above) > 16:
+        return None
+    for rule in chains[chain]:
+        if rule.matches is False or not (rule.verdict or rule.mark):
+            continue
+        if rule.matches is None or rule.verdict == "elsewhere":
+            return None
+        if rule.mark is not None:
+            mark = (mark[0] & rule.mark[0]) ^ rule.mark[1], rule.text
+        if rule.verdict in ("jump", "goto"):
+            inner = _marked(rule.target, chains, mark, (*above, chain))
+            if inner is None or inner[1] or rule.verdict == "goto":
+                return inner
+            mark = inner[0]
+        elif rule.verdict:
+            return mark, rule.verdict != "return"
+    return mark, False
+
+
+def _ends(chain: str, chains: Chains, above: tuple[str, ...]) -> list[End]:
+    """Every end that the packet may find in ``chain``, each once."""
+    if chain not in chains or chain in above or len(above) > 16:
+        return ["sent elsewhere"]
+    found: dict[End, None] = {}
+    for rule in chains[chain]:
+        if rule.matches is False or not rule.verdict:
+            continue
+        ends, goes_on = _taken(rule, chains, (*above, chain))
+        found.update(dict.fromkeys(ends))
+        if rule.matches and not goes_on:
+            return list(found)
+    found["fallen through"] = None
+    return list(found)
+
+
+def _taken(rule: Rule, chains: Chains, above: tuple[str, ...]) -> tuple[list[End], bool]:
+    """(the ends that the rule itself makes, whether the next rule may be asked all the same)."""
+    if rule.verdict == "accept":
+        return ["let through"], False
+    if rule.verdict == "elsewhere":
+        return ["sent elsewhere"], False
+    if rule.verdict == "return":
+        return ["fallen through"], False
+    if rule.verdict == "drop" or rule.verdict == "reject" or rule.verdict == "reset":
+        return [Shut(rule.verdict, rule.text)], False
+    inner = _ends(rule.target, chains, above)
+    if rule.verdict == "goto":
+        return inner, False
+    return [end for end in inner if end != "fallen through"], "fallen through" in inner
+
+
+# Rules that take packets from connection tracking, or have those of one connection tracked apart: what answers a
+# connection is not known to be of it, then (nft(8), notrack; iptables-extensions(8), CT). Pure.
+
+
+_UNTRACKED = re.compile(r'notrack|--zone|"zone"|"name":\s?"CT"', re.IGNORECASE)
+_RULES = re.compile(r'\n|(?=\{"rule")')
+"""Between the rules, of iptables-save and of ``nft --json``."""
+_UDP = re.compile(r'-p (?:udp|17) |"protocol":\s?"udp"|"l4proto"\}\},\s?"right":\s?"udp"')
+_PORT = re.compile(r'--[ds]port (\d{1,5})(?![\d:])|"[ds]port"\}\},\s?"right":\s?(\d{1,5})\b')
+_NOT = re.compile(r'! |"!="')
+
+
+def untracks(text: str, port: int, picked: tuple[int, int] | None) -> bool:
+    """Whether one of a ruleset's rules may do so with what goes to or comes from ``port``, or one of those that the
+    kernel picks: not those for UDP, nor for one other port, as of a node's own server of names."""
+    first, last = picked or (port, port)
+
+    def for_others(rule: str) -> bool:
+        ports = (int(found[1] or found[2]) for found in _PORT.finditer(rule))
+        others = any(number != port and not first <= number <= last for number in ports)
+        return not _NOT.search(rule) and (others or bool(_UDP.search(rule)))
+
+    return any(_UNTRACKED.search(rule) and not for_others(rule) for rule in _RULES.split(text))
+
+
+# Which TCP ports a packet filter lets in, where it shuts others. Pure.
+
+
+PORTS = (1, 65535)
+MOST_NUMBERS = 64
+"""Numbers in a ruleset beyond which its ports are not looked for: each takes a walk through all rules."""
+_NUMBER = re.compile(r"\b\d{1,5}\b")
+
+
+def open_ranges(ruleset: str, shuts: Callable[[int], bool]) -> tuple[tuple[int, int], ...]:
+    """The ranges of ports that ``shuts`` does not shut: it changes at numbers that the ruleset names only.
+
+    Empty where there are too many of these.
+    """
+    named = {number for found in _NUMBER.findall(ruleset) if PORTS[0] < (number := int(found)) <= PORTS[1]}
+    starts = sorted({PORTS[0], *named, *(number + 1 for number in named if number < PORTS[1])})
+    if len(starts) > 2 * MOST_NUMBERS:
+        return ()
+    ranges: list[tuple[int, int]] = []
+    for start, after in zip(starts, [*starts[1:], PORTS[1] + 1], strict=True):
+        if shuts(start):
+            continue
+        if ranges and ranges[-1][1] == start - 1:
+            ranges[-1] = (ranges[-1][0], after - 1)
+        else:
+            ranges.append((start, after - 1))
+    return tuple(ranges)
+
+
+# Which addresses a packet filter lets in for certain. Pure.
+
+
+MOST_CELLS = 64
+"""Ranges of addresses between those that a ruleset names, beyond which they are not looked at one by one."""
+_NAMED = re.compile(r'([0-9a-fA-F:.]*[:.][0-9a-fA-F:.]*)(?:/(\d{1,3})|",\s*"len":\s*(\d{1,3}))?')
+"""An address or a network, as iptables-save or nft's JSON has it."""
+
+
+def open_sources(ruleset: str, version: int, lets_in: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:
+    """The ranges of addresses of IP ``version`` that ``lets_in`` says are let in: it changes only at what the ruleset
+    names. Empty where it names too much."""
+    family = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+    last = (1 << (32 if version == 4 else 128)) - 1
+    starts = sorted({0, *(start for start in _starts(ruleset, version) if start <= last)})
+    if len(starts) > MOST_CELLS:
+        return ()
+    ranges: list[tuple[int, int]] = []
+    for start, after in zip(starts, [*starts[1:], last + 1], strict=True):
+        if not lets_in(str(family(start))):
+            continue
+        if ranges and ranges[-1][1] == start - 1:
+            ranges[-1] = (ranges[-1][0], after - 1)
+        else:
+            ranges.append((start, after - 1))
+    return tuple((str(family(one)), str(family(other))) for one, other in ranges)
+
+
+@lru_cache(maxsize=4)
+def _starts(ruleset: str, version: int) -> tuple[int, ...]:
+    return tuple(_network_edges(ruleset, version))
+
+
+def _network_edges(ruleset: str, version: int) -> Iterator[int]:
+    """The first address of each network that is named, and the one after its last."""
+    for found in {(one[1], one[2] or one[3]) for one in _NAMED.finditer(ruleset)}:
+        try:
+            network = ipaddress.ip_network("/".join(filter(None, found)), strict=False)
+        except ValueError:
+            continue
+        if network.version == version:
+            yield int(network.network_address)
+            yield int(network.broadcast_address) + 1

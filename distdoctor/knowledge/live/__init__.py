@@ -1,0 +1,1 @@
+"""Where the ranks of a live job are, and whom they wait for."""

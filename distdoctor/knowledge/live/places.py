@@ -1,0 +1,435 @@
+"""Where in a job a rank can be, as ``knowledge/place_of`` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from distdoctor.knowledge.live.stacks import (
+    awaits_thread,
+    call_of,
+    calls_on,
+    compiles,
+    dialling,
+    hosts_store,
+    in_flight,
+    is_futex,
+    is_stopped,
+    joins,
+    own_frame,
+    serves,
+    sleeps,
+    switches_of,
+    threads_of,
+    waiting,
+    waits_for_work,
+    was_called,
+    whom,
+    work_of,
+)
+from distdoctor.model.facts.job import Frame, JobProcess, JobThread
+
+STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
+MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
+PEERS, GROUP = "connecting to peers", "making a group"
+COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
+THEIR_CODE = "in their own code"
+KEY = "waiting for a key of the store"
+"""In the job's own code, for what another rank writes there: ``store.wait()``, ``store.get()``."""
+REMOTE = "in a remote call"
+"""Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
+BEHIND = "waiting for a lock that another rank has"
+COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
+FILE_LOCK, MEMORY = "waiting for a file lock", "waiting for memory"
+UNSEEN = "where this user may not see it"
+"""It sleeps, and of none of its threads is shown in what: for want of rights, or in a sandbox as gVisor."""
+OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
+"""Where a rank is by itself."""
+MESSAGE = "wait() for a message, or for a lock"
+"""Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
+ONLY_MESSAGE = "wait() for a message"
+"""The same, where what it waits for is seen to be no lock."""
+OR_LOCK = "for a collective, or for a lock"
+"""Why it waits in a function of the job's own that has both, of which C++ and Python wait in the same way."""
+TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIND)
+"""Where a rank waits for others, and nothing moves in it meanwhile."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank is."""
+
+    kind: str
+    call: str = ""
+    """The collective, or the function of torch.distributed."""
+    frame: Frame | None = None
+    """The innermost line of the job's own code."""
+    why: str = ""
+    """What it waits for there, as far as it is seen: ``reads /mnt/x``, ``sleeps``."""
+    sure: bool = True
+    """False where only /proc told, and other places look the same."""
+    child: int | None = None
+    """The process of its own that waits there, and it for that one."""
+    spins: bool = False
+    """It waits there with a processor busy, as for a GPU: that this works is no progress."""
+    communicators: tuple[str, ...] = ()
+    """Those of NCCL in which it waits, where that is known."""
+
+    def said(self, several: bool = False) -> str:
+        """In words; ``several``: of more than one rank."""
+        kind = THEIR_CODE if several and self.kind == CODE else self.kind
+        parts = [f"in {self.call}" if self.call and self.kind in (COLLECTIVE, GROUP) else kind]
+        if self.frame is not None:
+            parts.append(f"at {self.frame.file}:{self.frame.line}")
+        if self.why:
+            parts.append(f"({self.why})")
+        return " ".join(parts)
+
+
+# Where in a job a rank is, told from what /proc and py-spy show of its process.
+
+
+def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[int] = ()) -> Place:
+    """Where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    if one.frozen:
+        return Place(STOPPED, why=f"with its control group {one.frozen}", frame=own_frame(one.main))
+    if is_stopped(one):
+        return Place(STOPPED, why="by a debugger" if one.state == "t" else "by a signal", frame=own_frame(one.main))
+    if one.state in ("Z", "X"):
+        return Place(ENDED)
+    main = one.main
+    if main is None:
+        return Place(CODE, sure=False)
+    if main.frames:
+        return by_stack(one, main, list(below), set(ports))
+    return by_system(one, main, list(below), set(ports))
+
+
+# Where in a job a rank is, told from the stack of its process, as py-spy shows it, and from what /proc shows beside.
+#
+# Sources: torch/distributed/rendezvous.py and distributed_c10d.py (the functions named here are the same in 2.1 to
+# 2.13),
+# c10d/TCPStore.cpp, ProcessGroupGloo.cpp.
+
+
+_LONG_SLEEP = 60.0
+"""Seconds of sleep that are left from which it does not look again and again for something."""
+_PIECES: dict[str, tuple[str, ...]] = {
+    LOCK: ("utils/file_baton.py",),
+    FILE_LOCK: ("filelock/_", "utils/filelock.py"),
+    COMPILING: ("torch/_inductor/", "torch/_dynamo/", "torch/utils/cpp_extension.py", "triton/"),
+    SAVING: ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
+    LOADER: ("torch/utils/data/",),
+}
+"""Parts of the names of files that tell what a rank does while it is in one of their functions."""
+_GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
+_STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
+_DISTRIBUTED = "torch/distributed/"
+_RPC = "torch/distributed/rpc/"
+_BARRIER = "_store_based_barrier"
+_LEAVING = frozenset(["destroy_process_group"])
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A process whose main thread's stack was seen."""
+
+    one: JobProcess
+    main: JobThread
+    below: list[JobProcess]
+    """The processes below it."""
+    ports: set[int]
+    """Those of the stores of the job."""
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """Innermost first."""
+        return self.main.frames
+
+    @cached_property
+    def own(self) -> Frame | None:
+        """The innermost line of the job's own code."""
+        return own_frame(self.main)
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The functions of torch.distributed that it is in."""
+        return {frame.function for frame in self.frames if _DISTRIBUTED in frame.file}
+
+    @cached_property
+    def imports(self) -> int:
+        """Where the outermost frame stands that imports a module; -1 where none does."""
+        return max((i for i, frame in enumerate(self.frames) if frame.file.startswith("<frozen importlib")), default=-1)
+
+    @property
+    def has(self) -> str:
+        """What the innermost function was given to wait for: ``work``, ``lock``, ``store``, or ``either``."""
+        return self.frames[0].given.has if self.frames[0].given else ""
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether it waits in C++ while a collective runs."""
+        return is_futex(self.main) and in_flight(self.one)
+
+    @cached_property
+    def asks_again(self) -> bool:
+        """Whether it sleeps for a moment again and again."""
+        return sleeps(self.main) and switches_of(self.one) > 1
+
+    def is_in(self, function: str, file: str) -> bool:
+        """Whether a function is under way that is called so, in a file whose name ends so."""
+        return any(frame.function == function and frame.file.endswith(file) for frame in self.frames)
+
+
+def by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
+    """Where it is; the first of ``_LOOKS`` that knows says so."""
+    seen = _Seen(one, main, below, ports)
+    found = next((place for look in _LOOKS if (place := look(seen)) is not None), None)
+    if found is not None:
+        return found
+    # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without
+    # clients has nothing to do.
+    sure = not (serves(main) or seen.asks_again or awaits_thread(one))
+    return Place(CODE, frame=seen.own, why=waiting(main), sure=sure)
+
+
+def _uninterruptible(seen: _Seen) -> Place | None:
+    return in_kernel(seen.main, seen.own) if seen.main.state == "D" else None
+
+
+def _in_init(seen: _Seen) -> Place | None:
+    if seen.names & _STORE:
+        tcp = "_tcp_rendezvous_handler" in seen.names
+        return Place(_in_rendezvous(seen), "tcp://" if tcp else "init_process_group", seen.own)
+    if _BARRIER in seen.names or seen.names & _GROUPS:
+        kind = PEERS if any(True for _ in dialling(seen.one, seen.ports)) or is_futex(seen.main) else GROUP
+        name = next((frame.function for frame in reversed(seen.frames) if frame.function in _GROUPS), _BARRIER)
+        return Place(kind, name, seen.own)
+    return None
+
+
+def _in_collective(seen: _Seen) -> Place | None:
+    outer = call_of(seen.main)
+    return Place(COLLECTIVE, outer, seen.own, whom(seen.main)) if outer and outer not in _LEAVING else None
+
+
+def _in_remote_call(seen: _Seen) -> Place | None:
+    remote = next(
+        (f.function for f in reversed(seen.frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
+    )
+    if not remote:
+        return None
+    called = next((thread for thread in seen.one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
+    if called is None:
+        return Place(REMOTE, frame=seen.own, why=remote)
+    # It may wait for what other ranks are to call, but not where it reads a pipe.
+    sure = of_its_own(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
+    return Place(CODE, frame=own_frame(called), why="in what another rank has called", sure=sure)
+
+
+def _in_known_file(seen: _Seen) -> Place | None:
+    # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
+    for kind, pieces in _PIECES.items():
+        if any(piece in frame.file for frame in seen.frames[seen.imports + 1 :] for piece in pieces):
+            inside = _child_in_kernel(seen) if kind == LOADER else None
+            return inside or Place(kind, frame=seen.own, why=waiting(seen.main))
+    return None
+
+
+def _awaits_child(seen: _Seen) -> Place | None:
+    return _child_in_kernel(seen) if seen.main.call in ("wait4", "waitid") else None
+
+
+def _imports(seen: _Seen) -> Place | None:
+    if seen.imports < 0:
+        return None
+    kind = CODE if threads_of(seen.one, "pt_gloo_runloop") else STARTING
+    return Place(kind, frame=seen.own, why="imports modules")
+
+
+def _awaits_compiler(seen: _Seen) -> Place | None:
+    return Place(COMPILING, frame=seen.own) if compiles(seen.below) else None
+
+
+def _asks_whether_done(seen: _Seen) -> Place | None:
+    """As ``Work.is_completed()`` in a loop; or as a store that is a file does (c10d/FileStore.cpp)."""
+    if seen.has == "work" and seen.asks_again and in_flight(seen.one):
+        return Place(COLLECTIVE, "wait", seen.own, "looks again and again whether it is through")
+    if seen.has == "store" and sleeps(seen.main) and switches_of(seen.one) > POLLS:
+        return Place(KEY, frame=seen.own)
+    return None
+
+
+def _awaits_work(seen: _Seen) -> Place | None:
+    if not seen.waits or not waits_for_work(seen.frames) or seen.has == "lock":
+        return None
+    return Place(COLLECTIVE, work_of(seen.frames), seen.own, OR_LOCK if seen.has == "either" else "")
+
+
+def _awaits_thread_in_collective(seen: _Seen) -> Place | None:
+    thread = next((thread for thread in seen.one.threads[1:] if call_of(thread)), None)
+    if thread and (seen.waits or _looks_after_threads(seen) or (joins(seen.main) and thread.timed)):
+        return Place(COLLECTIVE, call_of(thread), own_frame(thread) or seen.own, "in a thread that it waits for")
+    return None
+
+
+def _hosts_own_store(seen: _Seen) -> Place | None:
+    if sleeps(seen.main) and switches_of(seen.one) > POLLS and _hosts_one_of_its_own(seen.one):
+        return Place(HOSTING, "TCPStore", seen.own, sure=False)
+    return None
+
+
+def _awaits_message(seen: _Seen) -> Place | None:
+    """gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``)."""
+    of_torch = _DISTRIBUTED in seen.frames[0].file  # as pipelining/schedules.py: there, it is no lock
+    if not seen.main.timed or not (seen.frames[0].own or of_torch) or seen.has == "lock":
+        return None
+    if not threads_of(seen.one, "pt_gloo_runloop"):
+        return None
+    return Place(COLLECTIVE, ONLY_MESSAGE if of_torch or seen.has == "work" else MESSAGE, seen.own)
+
+
+def _awaits_key(seen: _Seen) -> Place | None:
+    polls = seen.main.call in ("poll", "ppoll") and waits_for_work(seen.frames)
+    return Place(KEY, frame=seen.own) if polls and connected(seen.one, seen.ports) else None
+
+
+def _has_ended(seen: _Seen) -> Place | None:
+    """Python ends once all threads have that are no daemons (Lib/threading.py), and all processes that it started."""
+    if seen.is_in("_shutdown", "threading.py"):
+        left = next((t for t in seen.one.threads[1:] if own_frame(t)), None)
+        why = "its program has ended but for a thread"
+        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(seen.one))
+    if seen.is_in("_exit_function", "multiprocessing/util.py"):
+        return Place(CODE, frame=seen.own, why="its program has ended but for a process that it started")
+    return None
+
+
+def _looks_up(seen: _Seen) -> Place | None:
+    if seen.frames[0].function == "getaddrinfo" and seen.frames[0].file.endswith("socket.py"):
+        return Place(CODE, frame=seen.own, why="looks up the name of a host")
+    return None
+
+
+_LOOKS: tuple[Callable[[_Seen], Place | None], ...] = (
+    _uninterruptible,
+    _in_init,
+    _in_collective,
+    _in_remote_call,
+    _in_known_file,
+    _awaits_child,
+    _imports,
+    _awaits_compiler,
+    _asks_whether_done,
+    _awaits_work,
+    _awaits_thread_in_collective,
+    _hosts_own_store,
+    _awaits_message,
+    _awaits_key,
+    _has_ended,
+    _looks_up,
+)
+"""In this order: what stands further down is also seen where what stands above it is the reason."""
+
+
+def _child_in_kernel(seen: _Seen) -> Place | None:
+    """Where a process below it is for which it waits, and which the kernel does not let be interrupted."""
+    inside = ((one.pid, one.main) for one in seen.below if one.main and one.main.state == "D")
+    return next((in_kernel(main, own_frame(main) or seen.own, pid) for pid, main in inside), None)
+
+
+def _looks_after_threads(seen: _Seen) -> bool:
+    """Whether it is in an event loop, or looks every now and then whether something is through."""
+    return seen.asks_again or any("asyncio/" in frame.file for frame in seen.frames)
+
+
+def _in_rendezvous(seen: _Seen) -> str:
+    if hosts_store(seen.one):
+        return HOSTING
+    dials = any(socket.state == "SYN_SENT" for socket in seen.one.sockets or ())
+    return STORE if connected(seen.one, seen.ports) and not dials else MASTER
+
+
+def _hosts_one_of_its_own(one: JobProcess) -> bool:
+    """Whether it serves a store that the job's own code made: before there is any group, or beside that of the groups.
+    Its constructor looks every 10 ms who has come."""
+    stores = len(threads_of(one, "pt_tcpstore"))
+    return stores > 1 or (stores == 1 and not threads_of(one, "gloo_tcp_loop"))
+
+
+# Where in a job a rank is, told from what /proc shows of its process alone.
+#
+# Without stacks gloo's threads tell: ``pt_gloo_runloop`` are begun with the first group that is whole; one that runs
+# a
+# collective waits for its peers with a time limit (gloo/transport/tcp, ``UnboundBuffer::waitRecv``), one that has
+# nothing
+# to do waits without (``ProcessGroupGloo::runLoop``), as was seen in runs of torch 2.13.
+
+
+POLLS = 10.0
+"""Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
+looks every 10 ms who has come (TCPStore::waitForWorkers)."""
+
+
+def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
+    """Where it is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    if main.state == "D":
+        return in_kernel(main)
+    if main.state == "S" and not any(thread.call or thread.waits_in for thread in one.threads):
+        return Place(UNSEEN, sure=False)
+    if one.torch is None:
+        return Place(STARTING, why="has not loaded torch", sure=False)
+    sockets = one.sockets or ()
+    if any(s.state == "SYN_SENT" and s.remote_port in ports for s in sockets):
+        return Place(MASTER)
+    whole, begun = threads_of(one, "pt_gloo_runloop"), threads_of(one, "gloo_tcp_loop")
+    if any(True for _ in dialling(one, ports)) and begun and not whole:
+        return Place(PEERS)
+    if compiles(below):
+        return Place(COMPILING)
+    if _polls_store(main, ports) and connected(one, ports):
+        return Place(GROUP, sure=bool(begun))
+    if whole:
+        if is_futex(main) and in_flight(one):
+            return Place(COLLECTIVE)
+        # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
+        # the main thread, with a time limit (``UnboundBuffer::waitRecv``). Who sleeps again and again may wait for one.
+        joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
+        polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
+        return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
+    if begun:
+        return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=of_its_own(main))
+    switches, asleep = switches_of(one), sleeps(main)
+    if hosts_store(one) and (asleep or switches > POLLS):
+        return Place(HOSTING) if switches > POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
+    if asleep and not sockets and switches > 0:
+        return Place(MASTER, sure=False)
+    return Place(CODE, why=waiting(main), sure=of_its_own(main) or (asleep and switches == 0))
+
+
+def of_its_own(main: JobThread) -> bool:
+    """Whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another process."""
+    if main.call in ("wait4", "waitid", "flock", "fsync", "fdatasync", "openat", "pause"):
+        return True
+    return main.call in ("read", "readv", "pread64", "write") and not main.reads.startswith("socket:")
+
+
+def _polls_store(main: JobThread, ports: set[int]) -> bool:
+    """Whether it waits at a connection which, as far as is seen, is that to the store."""
+    if main.call in ("recvfrom", "read") and main.reads.startswith("socket:"):
+        _, _, peer = main.reads.partition(" to ")
+        return not peer or peer.rpartition(":")[2] in map(str, ports)
+    return main.call in ("poll", "ppoll")
+
+
+def in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:
+    """Where a thread is that the kernel does not let be interrupted: for a device, or for a control group that has no
+    memory left (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
+    kind = MEMORY if thread.waits_in.lstrip("_").startswith("mem_cgroup") else DEVICE
+    return Place(kind, frame=own, why=waiting(thread), child=child)
+
+
+def connected(one: JobProcess, ports: set[int]) -> bool:
+    """Whether it has a connection to a store of the job."""
+    return any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in one.sockets or ())

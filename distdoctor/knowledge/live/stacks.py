@@ -1,0 +1,332 @@
+"""What Python's stack of a rank's thread tells: the call of torch.distributed, whom it names, and the job's own line.
+
+Sources: torch/distributed/distributed_c10d.py, distributed/rpc/internal.py and nn/parallel/distributed.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import takewhile
+
+from distdoctor.model.facts.job import SERVES, FileLock, Frame, JobProcess, JobThread, Socket
+from distdoctor.model.text import age_said
+
+FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
+"""Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
+_BACKWARD = frozenset(["_engine_run_backward", "backward", "grad"])
+"""Functions of torch/autograd/graph.py and torch/autograd/__init__.py that run the engine."""
+_RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
+_SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
+
+
+def own_frame(thread: JobThread | None) -> Frame | None:
+    """The innermost line of the job's own code in which the thread is."""
+    return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
+
+
+def call_of(thread: JobThread) -> str:
+    """The function of torch.distributed that the thread has called; empty where it is in none."""
+    called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
+    return next((name for name in called if not name.startswith("_exception")), "")
+
+
+def whom(thread: JobThread) -> str:
+    """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
+    call, peer = _naming(thread) or ("", None)
+    how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
+    return f"{how} {peer}" if call else ""
+
+
+def root_of(thread: JobThread | None) -> tuple[str, int] | None:
+    """The call with a root in which a thread is, and the root that it names; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return None if named is None or "recv" in named[0] or "send" in named[0] else named
+
+
+def partner_of(thread: JobThread | None) -> int | None:
+    """The rank from which a thread waits to receive, or to which it waits to send; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return named[1] if named is not None and ("recv" in named[0] or "send" in named[0]) else None
+
+
+def meets_at(thread: JobThread | None) -> str:
+    """Where a thread in init_process_group() was told to meet the others; empty where that is not seen. Of an address
+    the port alone is told: a host may have several names."""
+    given = (frame.given.init_method for frame in (thread.frames if thread else ()) if frame.given)
+    method = next(filter(None, given), "")
+    where = method.partition("?")[0]
+    return f"tcp:// with port {where.rpartition(':')[2]}" if where.startswith("tcp://") else where
+
+
+def _naming(thread: JobThread) -> tuple[str, int] | None:
+    """The outermost function of torch.distributed that was given a rank, and that rank."""
+    named = (f for f in reversed(thread.frames) if f.given)
+    return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
+
+
+def was_called(thread: JobThread) -> bool:
+    """Whether a thread does what another rank has called here (torch/distributed/rpc/internal.py): Python's, or a
+    function in C, of which there is no frame."""
+    return any(frame.file.endswith(_CALLED) for frame in thread.frames)
+
+
+def calls_on(thread: JobThread) -> bool:
+    """Whether what another rank has called there waits for a call of its own on a further rank."""
+    inner = takewhile(lambda frame: not frame.file.endswith(_CALLED), thread.frames)
+    return any(_RPC in frame.file for frame in inner)
+
+
+def work_of(frames: tuple[Frame, ...]) -> str:
+    """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
+    if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
+        return FORWARD
+    # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
+    passes = (frame for frame in frames if frame.function in _BACKWARD and "torch/autograd/" in frame.file)
+    return BACKWARD if any(passes) else "wait"
+
+
+def awaits_process(thread: JobThread | None) -> bool:
+    """Whether it waits in multiprocessing for what another process does: to let go of a lock, to set an event, to send
+    something. That may be any process that has inherited it, another rank, too."""
+    return thread is not None and bool(thread.frames) and thread.frames[0].file.endswith(_SHARED)
+
+
+def awaits_index(thread: JobThread | None) -> bool:
+    """Whether it is a worker of a data loader that has nothing to do: it waits for the number of a next sample, and
+    looks every 5 s whether its rank lives (torch/utils/data/_utils/worker.py)."""
+    frames = thread.frames if thread is not None else ()
+    loop = next((i for i, frame in enumerate(frames) if frame.function == "_worker_loop"), 0)
+    return loop > 0 and frames[loop - 1].file.endswith("multiprocessing/queues.py")
+
+
+def joins(thread: JobThread) -> bool:
+    """Whether it waits until another thread has ended; Python 3.11 and later tell the class of a function, too."""
+    names = (frame.function for frame in thread.frames if frame.file.endswith("threading.py"))
+    return any(name.rpartition(".")[2] in ("join", "_shutdown") for name in names)
+
+
+def _is_c10d(frame: Frame) -> bool:
+    return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
+
+
+def waits_for_work(frames: tuple[Frame, ...]) -> bool:
+    """Whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a backward pass
+    with DDP; not in a lock of Python's own."""
+    inner = frames[0]
+    return inner.own or "torch/" in inner.file
+
+
+# Whether a process moved between two looks, and how: told from what /proc counted of it.
+
+
+MUCH = 1 << 16
+"""Bytes that a process reads and writes between two looks from which it moves."""
+_MOVES = 3.0
+"""Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""
+PATHS = 3
+"""Different paths of its stack from which a process that computes gets about in its code: a loop that goes nowhere has
+its own, and perhaps that of what it calls."""
+
+
+def sleeps(thread: JobThread) -> bool:
+    """Whether it sleeps for a time of its own."""
+    return thread.call in ("clock_nanosleep", "nanosleep")
+
+
+def switches_of(one: JobProcess) -> float:
+    """How often in a second its main thread gave up the processor."""
+    return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
+
+
+def looks_for_a_file(one: JobProcess) -> bool:
+    """Whether it sleeps some ten times a second, as who waits for a lock file does (torch/utils/file_baton.py), and no
+    stack tells for what."""
+    return one.main is not None and not one.main.frames and sleeps(one.main) and 5 < switches_of(one) < 15
+
+
+def works(one: JobProcess) -> bool:
+    """Whether anything moved in the process between the looks."""
+    moved = one.moved
+    if moved is None or _only_looks_again(one):
+        return False
+    if one.main is not None and one.main.state == "R" and not one.main.call:
+        return True  # it would run if others left it a processor
+    return (
+        moved.cpu >= max(0.02, 0.02 * moved.seconds)
+        or moved.stack is True
+        or moved.read + moved.written > MUCH
+        or moved.switches > _MOVES * moved.seconds
+    )
+
+
+def is_stopped(one: JobProcess) -> bool:
+    """Whether a signal or a debugger has stopped it. What only watches it (strace, py-spy record) stops it for moments,
+    between which it moves."""
+    return one.state == "T" or (one.state == "t" and not works(one))
+
+
+def gets_about(one: JobProcess) -> bool:
+    """Whether its stack was seen on so many paths that it is not in one loop alone."""
+    return one.moved is not None and (one.moved.paths or 0) >= PATHS
+
+
+def gets_data(one: JobProcess) -> bool:
+    """Whether a thread of it beside its main one waits for data, and got some; or it waits for one that is seen to
+    read or write now and then, which what goes by a socket is not."""
+    if one.moved is None:
+        return False
+    return one.moved.fed > 0 or (awaits_thread(one) and one.moved.read + one.moved.written > 0)
+
+
+def awaits_thread(one: JobProcess) -> bool:
+    """Whether its main thread waits for the end of another that ran meanwhile, as one that sends slowly does, or one
+    that looks again and again for something: there is no further one in code of the job's own."""
+    if one.moved is None or one.main is None or not joins(one.main):
+        return False
+    others = [thread.tid for thread in one.threads[1:] if own_frame(thread) is not None]
+    return len(others) == 1 and others[0] in one.moved.woke
+
+
+def ran_programs(one: JobProcess) -> bool:
+    """Whether programs below it have ended, for which it may have waited: it has begun something else since. Who waits
+    for a file or for an answer did not: another thread may run one after the other, to watch the GPUs."""
+    if one.moved is None or not one.moved.ended:
+        return False
+    return one.main is None or not (one.main.reads.startswith("socket:") or awaits_file(one.main))
+
+
+def awaits_file(thread: JobThread) -> bool:
+    """Whether it waits for a file, or for nothing but a signal."""
+    return thread.reads.startswith("/") or thread.call in ("openat", "flock", "pause")
+
+
+def still_for(one: JobProcess) -> float | None:
+    """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
+    if one.moved is not None and ran_programs(one):
+        return one.moved.seconds
+    if one.idle is None:
+        return None
+    return one.idle + (one.moved.seconds if one.moved and one.moved.switches == 0 else 0.0)
+
+
+def polls(one: JobProcess) -> bool:
+    """Whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step of its
+    work between, for a collective of the smallest size writes to its peers."""
+    asleep = one.moved is not None and one.main is not None and sleeps(one.main)
+    return asleep and switches_of(one) > 1 and _reads_nothing(one)
+
+
+def _only_looks_again(one: JobProcess) -> bool:
+    """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
+    every now and then whether something has come, which is no progress."""
+    moved, main = one.moved, one.main
+    if moved is None or main is None or moved.stack or not sleeps(main):
+        return False
+    return _reads_nothing(one) and moved.cpu < 0.02 * moved.seconds
+
+
+def _reads_nothing(one: JobProcess) -> bool:
+    """Whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that in the file
+    each time it looks (SoftFileLock: a line up to 3.x, with what /proc tells of the owner some 2 KB since 4.0)."""
+    moved, main = one.moved, one.main
+    if moved is None or moved.written:
+        return False
+    most = MUCH * max(1.0, moved.seconds) if main is not None and main.lock is not None else 0
+    return moved.read <= most
+
+
+# What the threads and sockets of a rank, and what runs below it, show of what it does.
+
+
+_COMPILERS = frozenset(
+    ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
+)
+_SEVERAL = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
+"""Calls that wait for one of several files."""
+_SIGNALS = ("pause", "rt_sigsuspend", "rt_sigtimedwait")
+_CALLS = dict.fromkeys(_SIGNALS, "waits for a signal") | dict.fromkeys(_SEVERAL, "waits for something to read")
+
+
+def threads_of(one: JobProcess, name: str) -> list[JobThread]:
+    """Its threads of this name."""
+    return [thread for thread in one.threads if thread.name.startswith(name)]
+
+
+def hosts_store(one: JobProcess) -> bool:
+    """Whether a TCPStore is served by this process."""
+    return bool(threads_of(one, "pt_tcpstore"))
+
+
+def may_be_between_tries(one: JobProcess) -> bool:
+    """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
+    does not reach."""
+    return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
+
+
+def in_flight(one: JobProcess) -> bool:
+    """Whether gloo runs a collective in it."""
+    return any(is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))
+
+
+def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
+    """Its connections that are not answered, but for those to the stores."""
+    return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
+
+
+def serves(thread: JobThread) -> bool:
+    """Whether it waits until somebody connects to a port."""
+    return thread.reads.startswith(SERVES)
+
+
+def awaits_orders(one: JobProcess) -> bool:
+    """Whether its main thread waits until something comes by a pipe or a connection, or by one of several."""
+    main = one.main
+    if main is None:
+        return False
+    by_one = main.call in ("read", "recvfrom", "recvmsg") and main.reads.startswith(("pipe:", "socket:"))
+    return by_one or main.call in _SEVERAL
+
+
+def is_futex(thread: JobThread) -> bool:
+    return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
+
+
+def compiles(below: Iterable[JobProcess]) -> bool:
+    return any(one.name in _COMPILERS for one in below)
+
+
+def who_has(lock: FileLock | None) -> str:
+    """Who has a lock on a file, as far as that is known, in a clause."""
+    if lock is None:
+        return ""
+    if lock.age is not None:
+        return f", a file that was made {age_said(lock.age)} ago"
+    holders = ", ".join([f"pid {pid} ({name or 'which has ended'})" for pid, name in lock.holders.items()][:4])
+    return f", which {holders} {'has' if len(lock.holders) == 1 else 'have'}" if holders else ""
+
+
+def waiting(main: JobThread) -> str:
+    """What the system call says of what a thread waits for."""
+    if main.lock is not None and main.call not in ("flock", "fcntl"):
+        return f"{main.lock.path}{who_has(main.lock)}"
+    if sleeps(main):
+        return "sleeps"
+    if serves(main):
+        return f"waits for {main.reads}"
+    if main.reads.startswith("socket:") and " to " in main.reads:
+        return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
+    if main.reads.startswith(("/dev/pts/", "/dev/tty")) and main.call == "read":
+        return f"waits for somebody to type at {main.reads}"
+    if main.reads.startswith("pipe:") and main.call == "write":
+        return f"writes to {main.reads}, which is full"
+    if main.reads and main.call:
+        return f"{main.call} on {main.reads}{who_has(main.lock)}"
+    if main.call in ("wait4", "waitid"):
+        return "waits for a process"
+    if main.call == "flock":
+        return "waits for a lock on a file"
+    if is_futex(main):
+        return "waits for a lock"
+    if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
+        return "waits for a pipe"
+    return _CALLS.get(main.call) or main.waits_in or main.call

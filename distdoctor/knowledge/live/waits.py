@@ -1,0 +1,576 @@
+"""Which ranks of a job that hangs wait for each other in a circle: told by the groups in whose collectives they are.
+
+gloo makes a device for each group, which has a port and a thread (``gloo_tcp_loop``), and the group then makes the
+threads that run its collectives (``pt_gloo_runloop``; ProcessGroupGloo.hpp). So the order of a rank's threads tells for
+which of its groups it waits. Which groups it is in, and who else is, the store tells by their ports; and a further
+group's name is how many were made before it (distributed_c10d.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from distdoctor.knowledge.live import places, stacks
+from distdoctor.knowledge.live.job import LiveJob, LiveRank
+from distdoctor.knowledge.live.stacks import is_futex, partner_of, root_of
+from distdoctor.model.facts import Given, GroupView, JobProcess, JobThread
+
+_SHOWN, _MOST_IN_CIRCLE = 8, 16
+Graph = Mapping[str, set[str]]
+"""The path of a group -> those of others."""
+
+
+@dataclass(frozen=True)
+class Knot:
+    """The ranks for which all others wait in the end."""
+
+    groups: Mapping[LiveRank, str]
+    """Each of them, in order -> the path of the group in whose collective it is."""
+    why: tuple[str, ...]
+    """Who is in a collective of which group, and who of that group is not."""
+    wrong: LiveRank | None = None
+    """The only one that is in every circle."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether they are in collectives of different groups."""
+        return len({*self.groups.values()}) > 1
+
+    def of(self, rank: LiveRank) -> str:
+        """`` of group 2``: in whose collective one of them is."""
+        return f" of {_named(self.groups[rank])}"
+
+
+def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
+    """The knot among ranks which all wait; None where it is not known of each for which of its groups it waits, where
+    some wait for more than one, or where all wait in the same."""
+    members = _members(job)
+    inside = _inside(members, ranks)
+    found = {rank: path for path, those in inside.items() for rank in those}
+    if len(inside) < 2 or len(found) < len(ranks):
+        return None
+    absent = {path: [rank for rank in members[path] if found.get(rank) != path] for path in inside}
+    if any(rank not in found for those in absent.values() for rank in those):
+        return None
+    last = _last({path: {found[rank] for rank in those} for path, those in absent.items()}, found[ranks[0]])
+    waited_for = {rank for path in last for rank in absent[path]} or {rank for path in last for rank in inside[path]}
+    why = (
+        f"{_called(inside[path])} in a collective of {_named(path)} ({_called(members[path], verb=False)}), and "
+        f"{_called(absent[path])} not"
+        for path in members
+        if path in last and absent[path]
+    )
+    common = _in_all_circles(found, {path: absent[path] for path in last})
+    if len(common) > 1:
+        waited_for = common
+    groups = {rank: found[rank] for rank in ranks if rank in waited_for}
+    return Knot(groups, tuple(why), next(iter(common)) if len(common) == 1 else None)
+
+
+def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]]) -> set[LiveRank]:
+    """The ranks without which no circle is left. Ranks that do the same wait for those which are behind, and so in no
+    circle: where one alone does something else, it is in all of them."""
+    rank = next((those[0] for those in absent.values() if those), None)
+    way: list[LiveRank] = []
+    while rank is not None and rank not in way and len(way) <= _MOST_IN_CIRCLE:
+        way.append(rank)
+        rank = next(iter(absent[running[rank]]), None)
+    circle = way[way.index(rank) :] if rank in way else []
+    return {rank for rank in circle if not _has_circle(running, absent, rank)}
+
+
+def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]], without: LiveRank) -> bool:
+    """Whether ranks wait for each other in a circle when this one is left out."""
+    waits_for = {path: sum(rank is not without for rank in those) for path, those in absent.items()}
+    groups_without: dict[LiveRank, list[str]] = {}
+    for path, those in absent.items():
+        for rank in those:
+            groups_without.setdefault(rank, []).append(path)
+    inside: dict[str, list[LiveRank]] = {}
+    for rank, path in running.items():
+        inside.setdefault(path, []).append(rank)
+    free = [path for path, number in waits_for.items() if not number]
+    left = len(waits_for)
+    while free:
+        left -= 1
+        for rank in inside[free.pop()]:
+            for path in groups_without.get(rank, ()) if rank is not without else ():
+                waits_for[path] -= 1
+                if not waits_for[path]:
+                    free.append(path)
+    return left > 0
+
+
+def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
+    """The ranks for which these wait in the end: members of the groups in whose collectives these are, that are in no
+    collective; None where the groups are not known of all of these."""
+    members = _members(job)
+    found = {rank: path for path, those in _inside(members, ranks).items() for rank in those}
+    if len(found) < len(ranks):
+        return None
+    reached: set[LiveRank] = set()
+    left, seen = {*found.values()}, set[str]()
+    while left:
+        seen.add(path := left.pop())
+        absent = [rank for rank in members[path] if found.get(rank) != path]
+        reached.update(rank for rank in absent if rank not in found)
+        left |= {found[rank] for rank in absent if rank in found} - seen
+    return reached
+
+
+def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
+    """The ranks of each group of which all are in a collective of it, as far as that is known."""
+    members = _members(job)
+    return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
+
+
+def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]) -> bool:
+    """Whether those that do something else than the others may only wait for one of them: what runs in them is of
+    another group, or all are in the same call, there are several groups, and they are not known to be in one."""
+    theirs, those = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
+    if all(len(running) == 1 for running in (*theirs, *those)) and set().union(*theirs).isdisjoint(set().union(*those)):
+        return True
+    if len({rank.place.call for rank in (*odd, *others)}) > 1:
+        return False
+    several = job.store is not None and len({group.path for group in job.store.groups}) > 1
+    return several and not any(len(those) == len(job.ranks) for those in whole_groups(job))
+
+
+def under_way(rank: LiveRank) -> int:
+    """How many collectives run in a rank: each has a thread of its own (a group has two)."""
+    return sum(_runs(thread) for thread in rank.process.threads)
+
+
+def in_several_groups(ranks: Iterable[LiveRank]) -> bool:
+    """Whether collectives of more than one group run in one of these, as the order of its threads tells."""
+    return any(len(_numbers(rank.process)[1]) > 1 for rank in ranks)
+
+
+def with_other_number(ranks: Sequence[LiveRank]) -> list[LiveRank]:
+    """Of ranks in each of which a collective runs, those in which as many run as in the fewest; all where they are
+    halves; none where as many run in all."""
+    by_number: dict[int, list[LiveRank]] = {}
+    for rank in ranks:
+        by_number.setdefault(under_way(rank), []).append(rank)
+    if len(by_number) != 2 or 0 in by_number:
+        return []
+    fewer, more = sorted(by_number.values(), key=len)
+    return fewer if len(fewer) < len(more) else list(ranks)
+
+
+def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]) -> dict[str, list[LiveRank]]:
+    """The path of each group -> those of the ranks in which its collective runs, and that of no other."""
+    groups_of: dict[LiveRank, list[str]] = {}
+    for path, those in members.items():
+        for rank in those:
+            groups_of.setdefault(rank, []).append(path)
+    found: dict[str, list[LiveRank]] = {}
+    for rank in ranks:
+        running = _running(rank, groups_of.get(rank, ()))
+        if running is not None:
+            found.setdefault(running, []).append(rank)
+    return found
+
+
+def _members(job: LiveJob) -> dict[str, list[LiveRank]]:
+    """The path of each group -> its ranks, by where they wrote that they listen; empty where not all is known."""
+    store = job.store
+    if store is None or store.restarted:
+        return {}
+    found: dict[str, list[LiveRank]] = {}
+    for group in sorted(store.groups, key=_made):
+        here = [rank for member in group.members if (rank := job.rank_of(member)) is not None]
+        if group.device != "cpu" or len(here) < max(len(group.joined), group.world or 0) or _made(group) == _UNKNOWN:
+            return {}
+        found[group.path] = here
+    return found
+
+
+_UNKNOWN = 1 << 40
+
+
+def _made(group: GroupView) -> int:
+    """How many groups were made before it, as its name tells."""
+    name = group.path.rpartition("//")[2]
+    return -1 if group.default else int(name) if name.isdecimal() and len(name) < 10 else _UNKNOWN
+
+
+def _running(rank: LiveRank, mine: Sequence[str]) -> str | None:
+    """Of its groups, in the order in which they were made, the one whose collective runs in it; None where none does,
+    several do, or that is not known."""
+    groups, running = _numbers(rank.process)
+    if groups != len(mine) or len(running) != 1:
+        return None
+    number = running.pop()
+    return mine[number] if number in range(groups) else None  # torch 2.11 does not name the threads that tell groups
+
+
+def _numbers(one: JobProcess) -> tuple[int, set[int]]:
+    """How many groups its threads are of, and by number those of which one runs a collective."""
+    groups, running = 0, set()
+    for thread in one.threads:
+        if thread.name.startswith("gloo_tcp_loop"):
+            groups += 1
+        elif _runs(thread):
+            running.add(groups - 1)
+    return groups, running
+
+
+def _runs(thread: JobThread) -> bool:
+    return thread.name.startswith("pt_gloo_runloop") and is_futex(thread) and bool(thread.timed)
+
+
+def _last(ahead: Graph, start: str) -> set[str]:
+    """Groups that lead to each other, and to no further one: to where ``start`` leads in the end."""
+    behind: dict[str, set[str]] = {path: set() for path in ahead}
+    for path, others in ahead.items():
+        for other in others:
+            behind[other].add(path)
+    while not (reached := _reached(ahead, start)) <= (back := _reached(behind, start)):
+        start = min(reached - back)
+    return reached
+
+
+def _reached(graph: Graph, start: str) -> set[str]:
+    found, left = {start}, [start]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def _called(ranks: Iterable[LiveRank], verb: bool = True) -> str:
+    numbers = sorted(rank.number or 0 for rank in ranks)
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (f" and {len(numbers) - _SHOWN} more" if numbers[_SHOWN:] else "")
+    said = f"ranks {shown}" if len(numbers) > 1 else f"rank {shown}" if numbers else "nobody"
+    return f"{said} {'are' if len(numbers) > 1 else 'is'}" if verb else said
+
+
+def _named(path: str) -> str:
+    return f"group {path.rpartition('//')[2]}" if "//" in path else "the default group"
+
+
+# Which ranks of a job are in another call than the others, where all of them wait in calls that each has to make.
+
+
+_SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+                        "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
+"""Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
+PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait",
+                   places.MESSAGE, places.ONLY_MESSAGE])  # fmt: skip
+"""Those in which a rank waits for one other, or may."""
+_FURTHER_GROUPS = ("new_group", "split_group")
+_PASSES = frozenset([stacks.FORWARD, stacks.BACKWARD])
+
+
+class Met(NamedTuple):
+    """Ranks that all wait in calls which each of them has to make, and none of them gets on."""
+
+    job: LiveJob
+    inside: list[LiveRank]
+    whole: bool
+    """Whether these are all ranks of the job; else they are those of one host."""
+
+    def in_pair(self, rank: LiveRank) -> bool:
+        """Whether it waits for one other rank, or may. A wait() is for what was called before: with no message under
+        way, for a collective."""
+        if self.whole and not any(one.place.call in PAIRS - {"wait"} for one in self.inside):
+            return False
+        return rank.place.call in PAIRS
+
+
+def met_in(job: LiveJob) -> Met | None:
+    """What can be compared of the job; None where some rank is elsewhere, or where nothing tells that these belong
+    together."""
+    inside = [rank for rank in job.waiting if _in_call(rank)]
+    whole = job.world is not None and len(inside) == job.world
+    groups = {group.path for group in job.store.groups} if job.store else set()
+    if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
+        return None
+    # Of a group that is being made they wait for none of the others.
+    return None if whole_in_making(job) else Met(job, inside, whole)
+
+
+def _in_call(rank: LiveRank) -> bool:
+    """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
+    place = rank.place
+    if place.kind in (places.GROUP, places.PEERS):
+        return place.call in _FURTHER_GROUPS
+    return place.kind == places.COLLECTIVE and bool(place.call)
+
+
+def those_apart(met: Met, knot: Knot | None) -> list[LiveRank]:
+    """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
+    the lowest rank. ``knot``: those for which all wait in the end."""
+    if knot is not None and knot.wrong is not None:
+        return [knot.wrong]
+    inside = list(knot.groups) if knot is not None else [rank for rank in met.inside if not met.in_pair(rank)]
+    by_call: dict[object, list[LiveRank]] = {}
+    for rank in inside:
+        by_call.setdefault(knot.of(rank) if knot is not None and knot.apart else rank.place.call, []).append(rank)
+    if len(by_call) > 2 and {*by_call} >= _PASSES:  # of one step of training: some are further in it than others
+        first, second = sorted(_PASSES)
+        by_call[first] += by_call.pop(second)
+    if len(by_call) < 2 and met.whole and {*by_call} <= _SAME_CALL:
+        by_call = {}
+        for rank in inside:
+            by_call.setdefault(rank.place.frame, []).append(rank)
+    if len(by_call) < 2 or None in by_call:
+        return []
+    usual = max(by_call.values(), key=len)
+    return [rank for rank in inside if rank not in usual]
+
+
+def either_may_be_wrong(met: Met, knot: Knot | None, odd: list[LiveRank], others: list[LiveRank]) -> bool:
+    """Whether those that are apart may be right, and the others wrong. Of one host alone it is not asked: the other
+    hosts tell."""
+    if not met.whole or (knot is not None and knot.wrong is not None):
+        return False
+    if knot is None and may_differ(met.job, odd, others):
+        return True
+    roots = {root for rank in others if (root := stacks.root_of(rank.process.main)) is not None}
+    calls = Counter(rank.place.call for rank in odd)
+    return len(roots) > 1 or max(calls.values()) >= len(others)
+
+
+def threads_cross(ranks: list[LiveRank]) -> bool:
+    """Whether in each rank a thread is in a collective beside the main one, and both run: those of groups of their own,
+    and those that all begin in one order, would end."""
+    both = all(under_way(rank) > 1 and any(map(stacks.call_of, rank.process.threads[1:])) for rank in ranks)
+    return both and not in_several_groups(ranks)
+
+
+# Which ranks of a job that hangs do not make the same process groups, or do not name the same root.
+#
+# All ranks make all groups in one order, those that do not belong to a group, too (``new_group`` in
+# distributed_c10d.py):
+# a group's name is how many were made before it, so ranks that make others, or in another order, meet strangers under
+# one
+# name, or wait for those who do not come. Told by what ``new_group`` was given on ranks that are in it, and by what
+# its
+# members wrote into the store: how many they believe it has.
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two ranks that cannot both be right."""
+
+    ranks: frozenset[int]
+    why: str
+    sure: bool = True
+    """False where one may only be late: it waits for something else, and not in the making of a group."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who does not make the groups that the others make."""
+
+    ranks: tuple[int, ...]
+    one_of: bool
+    """It is one of these, and which is not known."""
+    why: tuple[str, ...]
+    of_roots: bool = False
+    """They name another root than others; else they make other groups."""
+
+
+def making(rank: LiveRank) -> Given | None:
+    """The group that a rank makes now; None where it makes none, or that was not seen."""
+    main = rank.process.main
+    if main is None or rank.place.kind not in (places.GROUP, places.PEERS):
+        return None
+    return next((frame.given for frame in main.frames if frame.given and len(frame.given.ranks) > 1), None)
+
+
+def whole_in_making(job: LiveJob) -> bool:
+    """Whether all ranks of a group make it: what keeps them is no other rank, but the store, or the links."""
+    made = Counter((given.group, given.ranks) for rank in job.ranks if rank.waits and (given := making(rank)))
+    return any(count == len(ranks) for (_, ranks), count in made.items())
+
+
+def group_blame(job: LiveJob) -> Blame | None:
+    """Who does not make the same groups as others, or names another root; None where nothing shows that."""
+    pairs = [*_by_stacks(job), *_by_store(job)]
+    if pairs:
+        return blame_of_pairs(pairs)
+    return blame_of_pairs([*_by_roots(job)], of_roots=True) or next(_in_one_group(job), None)
+
+
+def blame_of_pairs(pairs: Sequence[Pair], *, of_roots: bool = False) -> Blame | None:
+    """Who is in all of these pairs, or else one of those in any; None where none of them is sure."""
+    involved = sorted(set().union(*(pair.ranks for pair in pairs)))
+    in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
+    why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))
+    if len(in_all) == 1:
+        return Blame(tuple(in_all), False, why, of_roots)
+    if not any(pair.sure for pair in pairs):
+        return None
+    return Blame(tuple(in_all or involved), True, why, of_roots)
+
+
+def _by_stacks(job: LiveJob) -> Iterator[Pair]:
+    makers = {number: given for number, rank in job.numbers.items() if (given := making(rank)) is not None}
+    for (one, first), (other, second) in combinations(sorted(makers.items()), 2):
+        if first.group == second.group and first.ranks != second.ranks:
+            why = f"rank {one} makes {_group_text(first)}, rank {other} makes {_group_text(second)}"
+            yield Pair(frozenset((one, other)), why)
+    for one, given in sorted(makers.items()):
+        for other in given.ranks:
+            rank = job.numbers.get(other)
+            if other == one or rank is None or not rank.waits:
+                continue
+            why = f"rank {one} makes {_group_text(given)}, rank {other} is {rank.place.said()}"
+            if other not in makers and rank.place.kind == places.COLLECTIVE and rank.place.call:
+                yield Pair(frozenset((one, other)), why, sure=False)
+            elif other in makers and _later(makers[other].group, given.group):
+                yield Pair(frozenset((one, other)), f"{why}: {_group_text(makers[other])}")
+
+
+def _by_roots(job: LiveJob) -> Iterator[Pair]:
+    """Ranks that name one as the root which names another one itself, in the same call."""
+    roots: dict[int, tuple[str, int]] = {}
+    for number, rank in job.numbers.items():
+        named = root_of(rank.process.main)
+        if named is not None and rank.waits and rank.place.kind == places.COLLECTIVE:
+            roots[number] = named
+    for one, (call, root) in sorted(roots.items()):
+        theirs = roots.get(root)
+        if root != one and theirs is not None and theirs[0] == call and theirs[1] != root:
+            why = f"in {call} rank {one} names {root} as the root, and rank {root} names {theirs[1]}"
+            yield Pair(frozenset((one, root)), why)
+
+
+def _in_one_group(job: LiveJob) -> Iterator[Blame]:
+    """Of a group of which all ranks are in the same call, those that name another root than most."""
+    for those in whole_groups(job):
+        found = {rank.number or 0: root_of(rank.process.main) for rank in those if rank.waits}
+        named = {number: given for number, given in sorted(found.items()) if given is not None}
+        roots = Counter(root for _, root in named.values())
+        if len(named) < len(those) or len(roots) < 2 or len({call for call, _ in named.values()}) > 1:
+            continue
+        (usual, most), (_, next_most), *_ = roots.most_common()
+        unsure = most == next_most
+        odd = [number for number, (_, root) in named.items() if unsure or root != usual]
+        one, other = odd[0], next(number for number in named if named[number] != named[odd[0]])
+        call, root = named[one]
+        why = f"in {call} rank {one} names {root} as the root, and rank {other} names {named[other][1]}"
+        yield Blame(tuple(odd), unsure, (why,), of_roots=True)
+
+
+def _by_store(job: LiveJob) -> Iterator[Pair]:
+    """The members of a group that believe it has another size than others do, as far as they are here."""
+    store = job.store
+    if store is None or store.restarted:
+        return
+    for group in store.groups:
+        if group.default or len(group.worlds) < 2:
+            continue
+        known = ((member, job.rank_of(member)) for member in group.members)
+        here = [(member, rank.number) for member, rank in known if rank is not None and rank.number is not None]
+        for (one, first), (other, second) in combinations(here, 2):
+            if first != second and one.world and other.world and one.world != other.world:
+                size = f"{one.world} rank{'s' if one.world > 1 else ''}"
+                why = f"the store: group {_name(group)} has {size} for rank {first} and {other.world} for rank {second}"
+                yield Pair(frozenset((first, second)), why)
+
+
+def _name(group: GroupView) -> str:
+    return group.path.rpartition("//")[2]
+
+
+def _later(one: str, other: str) -> bool:
+    """Whether the group of the first name is made after that of the other, as far as the names are such numbers."""
+    return one.isdecimal() and other.isdecimal() and int(one) > int(other)
+
+
+def _group_text(given: Given) -> str:
+    shown = ", ".join(map(str, given.ranks[:8])) + (" ..." if len(given.ranks) > 8 else "")
+    return f"group {given.group} of ranks {shown}"
+
+
+# Which ranks of a job that hangs do not send and receive the same messages: told by whom ``send`` and ``recv`` name.
+#
+# gloo's ``send`` ends once the other side has asked for the message (gloo/transport/tcp/pair.cc: it announces it, and
+# waits), so that two ranks which both send first wait for each other, however short the messages are.
+
+
+_CALLS = ("send", "recv")
+_MAY_BE_HALF = frozenset([*_CALLS, "isend", "irecv", "batch_isend_irecv", "wait"]) | {
+    places.MESSAGE,
+    places.ONLY_MESSAGE,
+}
+"""Calls that may be the other half of a message."""
+_TAKEN_WITHIN = 5.0
+"""Seconds of waiting after which two ranks of one host, of which one sends to the other, do not mean the same message:
+what is under way wakes the threads of both."""
+
+
+def message_blame(job: LiveJob) -> Blame | None:
+    """Who waits for each other in a circle; else one of two of which the first sends to the second, or waits for it,
+    while that is in a collective of all. None where nothing shows that."""
+    partners = {number: partner for number, rank in job.numbers.items() if (partner := _partner(rank)) is not None}
+    for first in sorted(partners):
+        way = [first]
+        while (following := partners.get(way[-1])) is not None and following not in way:
+            way.append(following)
+        circle = way[way.index(following) :] if following is not None else []
+        if circle and not _is_message(circle, job):
+            return Blame(tuple(sorted(circle)), False, tuple(_message_text(number, job) for number in circle))
+        if circle and _differ(circle, job):
+            said = tuple(_message_text(number, job) for number in circle)
+            return Blame(tuple(sorted(circle)), True, (*said, "the tag, or the group, is not the same on both sides"))
+    pairs = []
+    for number, partner in sorted(partners.items()):
+        other = job.numbers.get(partner)
+        if other is None or not other.waits or other.place.kind != places.COLLECTIVE:
+            continue
+        if other.place.call and other.place.call not in _MAY_BE_HALF:
+            pairs.append(
+                Pair(frozenset((number, partner)), f"{_message_text(number, job)}, {_message_text(partner, job)}")
+            )
+    return blame_of_pairs(pairs) if pairs else None
+
+
+def partners_of(ranks: Sequence[LiveRank]) -> set[int] | None:
+    """Whom these name in the call in which they wait; None where that is not seen of each."""
+    named = [_partner(rank) for rank in ranks]
+    found = {partner for partner in named if partner is not None}
+    return None if None in named else found
+
+
+def for_the_next(inside: Sequence[LiveRank]) -> list[LiveRank]:
+    """Those of ranks that all wait to receive, or to send, who wait for each other in a circle, and not for one that is
+    in it; all where it is not seen of each whom it waits for."""
+    by_number = {rank.number: rank for rank in inside}
+    left = {rank.number: partner_of(rank.process.main) for rank in inside}
+    if None in left or not set(left.values()) <= set(left):
+        return [*inside]
+    while outside := set(left) - set(left.values()):  # for whom nobody waits any more
+        left = {number: partner for number, partner in left.items() if number not in outside}
+    return [by_number[number] for number in left]
+
+
+def _partner(rank: LiveRank) -> int | None:
+    """Whom it names, where it waits in a call for one message."""
+    inside = rank.waits and rank.place.kind == places.COLLECTIVE and rank.place.call in _CALLS
+    return partner_of(rank.process.main) if inside else None
+
+
+def _is_message(circle: list[int], job: LiveJob) -> bool:
+    """Whether it is two ranks of which one sends to the other, which waits for it."""
+    return len(circle) == 2 and {job.numbers[number].place.call for number in circle} == set(_CALLS)
+
+
+def _differ(circle: list[int], job: LiveJob) -> bool:
+    """Whether one of the two has waited for so long that no message can be under way between them."""
+    one, other = (job.numbers[number] for number in circle)
+    waited = [rank.waited for rank in (one, other) if rank.waits and rank.waited is not None]
+    return one.node is other.node and len(waited) == 2 and min(waited) >= _TAKEN_WITHIN
+
+
+def _message_text(number: int, job: LiveJob) -> str:
+    return f"rank {number} is {job.numbers[number].place.said()}"

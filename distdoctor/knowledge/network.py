@@ -1,0 +1,49 @@
+"""Which interfaces other hosts do not share, by their names: one rule for what is probed and for what a fix offers."""
+
+from __future__ import annotations
+
+import re
+
+from distdoctor.model.facts import Contact
+
+_BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
+_VIRTUAL = re.compile(
+    r"docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|zt|podman|vmnet|dummy|ppp|ipsec"
+    r"|cilium_|nodelocaldns$|vxlan\.calico$|weave$|antrea-|ovn-k8s-|ovs-system$|eni[0-9a-f]{11}$|gke[0-9a-f]{11}$|azv"
+)
+
+
+def is_bridge(interface: str | None) -> bool:
+    """Whether an interface of this name joins the containers and virtual machines of this host, and not other hosts.
+    Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
+    return bool(_BRIDGE.match(interface or ""))
+
+
+def is_virtual(interface: str | None) -> bool:
+    """Whether it is a bridge, or leads into a VPN or a network of containers: the last to be offered to other hosts."""
+    return bool(_VIRTUAL.match(interface or ""))
+
+
+# How an attempt to connect ended, in words.
+
+
+# -- contact and firewalls ------------------------------------------------------------------------------------------
+
+
+def contact_text(contact: Contact | None) -> str:
+    """How an attempt to connect ended, for a sentence."""
+    if contact is None:
+        return "was never tried"
+    told = f" (errno {contact.errno})" if contact.errno else ""
+    ways = {
+        "open": "was open",
+        "refused": "refused the connection",
+        "reset": "reset the connection",
+        "no-answer": f"gave no answer in {contact.seconds:.1f} s" if contact.seconds else "gave no answer",
+        "rejected": "was rejected by a firewall",
+        "unreachable": "was unreachable",
+        "wrong-node": "was answered by another process than the one meant",
+        "stalled": "takes small payloads and never a large one",
+        "error": "gave an error",
+    }
+    return f"{contact.address}:{contact.port} {ways[contact.outcome]}{told}"

@@ -1,0 +1,297 @@
+"""Tries of one job after another in one log: nohup's output that was appended to, a requeued job, torchrun's restarts.
+
+A new one is told only where the launcher of the one before had ended, and then a launcher was started, or steps of a
+job that works were written. Where launchers of several nodes speak, a new one is told where each that had spoken when
+the first of them ended was started again. Where no launcher speaks, a new one is told where what the log begins with
+stands in it again, behind steps and what failed after them: somebody has started the same line once more.
+
+A launcher that starts its ranks again (torchrun --max-restarts) says once for each start that they failed, and nothing
+of the start itself: all that stands before the last but one of these lines of one launcher was of an earlier start.
+Launchers of several containers may have one number: there are as many of them as have told of their end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from distdoctor.logs.attribution import readable, split
+from distdoctor.logs.endings import PROGRESS, first_step
+from distdoctor.logs.tracebacks import HEAD
+from distdoctor.model.facts.logs import Match, ProcessExit, Who
+
+_Launcher = tuple[str | None, int | None]
+_Process = tuple[str | None, int | None, int]
+_NOBODY = (None, None)
+
+LITERALS = (
+    "Setting OMP_NUM_THREADS environment variable",  # torch/distributed/run.py, at every start
+    "] WORLD INFO DICT: ",  # deepspeed/launcher/launch.py
+    "values were not passed to `accelerate launch`",
+    "NCCL version ",
+    "distributed: GLOBAL_RANK: ",
+    "All distributed processes registered",
+)
+STEPS = 3
+"""Different lines with steps that a job which works has written at least."""
+LOOKED_AT = 256 << 10
+"""Bytes between two known lines in which they are looked for."""
+_BY_SLURM = re.compile(r"(?:srun|slurmstepd\S{0,64}): |\*\*\* ")
+GRACE = 3600
+"""Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
+TIMED, PIECES, ASKED = 40, 8, 5000
+"""Lines, and pieces between known lines, in which the time is looked for at which that was; how many pieces behind it
+are asked whether they are of another try."""
+_START = re.compile(
+    r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
+    r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
+)
+
+
+_SET_UP = re.compile(
+    r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"
+    r"[Ii]nitializing distributed: GLOBAL_RANK: |All distributed processes registered"
+)
+"""What ranks write that start."""
+
+
+BEGIN = 2
+"""Lines that a log begins with which stand in it again where the same was started once more."""
+SHORTEST = 12
+"""Characters without a digit by which such a line is known again."""
+BEHIND = 16 << 10
+"""Bytes before what failed in which the steps of a job that worked are looked for."""
+_SAID = re.compile(rb"[^\d\r\n]{12,200}")
+
+
+class _Beginning:
+    """The lines that a log begins with, and whether they stand in it again."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._whole = self._worked = False
+        self._behind = b""
+        self._found = 0
+
+    def comes_again(self, piece: bytes) -> bool:
+        """Whether all of it has come again, behind steps and what failed after them, with ``piece``, which stands
+        between two known lines."""
+        if not self._worked:
+            self._take(piece)
+            return False
+        at = 0
+        while self._found < len(self._lines) and (at := piece.find(self._lines[self._found], at)) >= 0:
+            self._found += 1
+        return self._found == BEGIN
+
+    def fail(self) -> None:
+        """Something failed."""
+        self._whole = True
+        if not self._worked:
+            texts = (split(readable(raw[:400]))[1] for raw in self._behind.replace(b"\r", b"\n").splitlines())
+            self._worked = len({text for text in texts if PROGRESS.search(text)}) >= STEPS
+        self._behind = b""
+
+    def again(self) -> None:
+        """A new try has begun."""
+        self._found, self._worked, self._behind = 0, False, b""
+
+    def _take(self, piece: bytes) -> None:
+        for raw in piece[:BEHIND].splitlines() if not self._whole else ():
+            text = split(readable(raw[:400]))[1]
+            self._whole = len(self._lines) == BEGIN or PROGRESS.search(text) is not None or HEAD in text
+            if self._whole:
+                break
+            said = max(_SAID.findall(text.encode()), key=len, default=b"")
+            if len(said) >= SHORTEST and said not in self._lines:
+                self._lines.append(said)
+        self._behind = (self._behind + piece[-BEHIND:])[-BEHIND:]
+
+
+class Tries:
+    """``number`` is that of the try that a log is in, from 0."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._by_hand: _Beginning | None = _Beginning()
+        """None where a launcher has told of an end."""
+        self._repeated = False
+        self._ended = self._started = self._taken = self._stopped = False
+        self._steps: set[str] = set()
+        self._before: deque[bytes] = deque(maxlen=PIECES)
+        self._taken_at: float | None = None
+        self._step: tuple[Who, tuple[int, ...]] = Who(), ()
+        """The last step before that: who goes back behind it has begun again at what was saved."""
+        self._asked = 0
+        self.launched = 0
+        """How many of the tries before this one are known by the starts of all launchers."""
+        self._up: set[_Launcher] = set()
+        self._awaited: set[_Launcher] = set()
+        self._again: set[_Launcher] = set()
+        self._failed: dict[_Process, list[int]] = {}
+        """Of each launcher the lines in which it says that its ranks failed."""
+        self._sent: dict[_Process, list[int]] = {}
+        """Of each launcher the line, behind the last of these, in which it ends ranks."""
+        self._told_end: dict[_Launcher, set[int]] = {}
+        """The lines in which launchers tell why they end."""
+        self._last = 0
+        """The last line that is known."""
+
+    @property
+    def restarted(self) -> int:
+        """The line up to which a launcher's earlier starts of its ranks go, or all before a new try that has failed
+        in nothing yet; 0 where none has started them twice."""
+        last = self._last if self._repeated or (self._taken and self._begun) else 0
+        for (host, task, number), lines in self._failed.items():
+            if (host, task) not in self._told_end:
+                lines = [*lines, *self._sent.get((host, task, number), ())]
+            numbers = sum((host, task) == one[:2] for one in self._failed)
+            ended = max(-(-len(self._told_end.get((host, task), ())) // numbers), 1)
+            last = max(last, lines[-ended - 1] if len(lines) > ended else 0)
+        return last
+
+    def between(self, piece: bytes) -> None:
+        """What stands between two known lines."""
+        if self._by_hand is not None and self._by_hand.comes_again(piece):
+            self._repeated = True
+        if piece:
+            self._before.append(piece[-BEHIND // 4 :])
+        if self._taken and self._taken_at is not None and not self._started and self._asked < ASKED:
+            self._asked += 1
+            time = _time(piece[:BEHIND].splitlines()[:TIMED])
+            self._started = time is not None and time > self._taken_at + GRACE
+        if self._taken and not self._started and self._step[1]:
+            self._started = self._is_behind(piece[:BEHIND].replace(b"\r", b"\n").splitlines())
+        if not self._ended or self._begun:
+            return
+        for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
+            text = split(readable(raw[:400]))[1]
+            if PROGRESS.search(text):
+                self._steps.add(text)
+                if self._begun:
+                    return
+
+    def _is_behind(self, lines: Sequence[bytes]) -> bool:
+        """Whether the first step in these lines is behind the last before the end, and something is said above it."""
+        speaker, before = self._step
+        _, numbers = first_step(lines, speaker)
+        texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]
+        above = takewhile(lambda text: not PROGRESS.search(text), texts)
+        said = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
+        return bool(said) and numbers < before
+
+    def hear(self, who: Who, text: str, ended: Iterable[ProcessExit] = ()) -> None:
+        """Take a line that has a literal in it, and the ends that it reports."""
+        if any(end.launcher == "srun" and end.reason == "sent by launcher" for end in ended):
+            self._ended = self._taken = self._stopped = True
+            self._by_hand = None
+        if _START.search(text) is None and not (self._taken and _SET_UP.search(text)):
+            return
+        self._started = self._started or self._ended
+        launcher = (who.host, who.task)
+        if launcher == _NOBODY:
+            return
+        self._up.add(launcher)
+        self._again.add(launcher)
+        if self._awaited and self._awaited <= self._again:
+            self.launched += 1
+            self._up, self._awaited = {*self._again}, set()
+
+    def of(self, match: Match) -> Match:
+        """``match`` with the number of its try."""
+        if match.shows in ("noise", "hint"):
+            return match
+        self._last = match.line
+        before = sum(line < match.line for lines in self._failed.values() for line in lines)
+        if match.who.pid is not None:
+            self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
+        if _is_summary(match):
+            self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
+        if before:  # what was said before and after it is not the same
+            match = replace(match, values={**match.values, "after": str(before)})
+        if self._by_hand is not None:
+            match = self._of_hand(self._by_hand, match)
+        if self._ended and self._begun:
+            self.number += 1
+            if self._stopped:  # by srun, on all nodes
+                self.launched += 1
+                self._awaited = set()
+            self._ended = self._started = self._taken = self._stopped = False
+            self._steps.clear()
+        if _is_taken(match):
+            self._ended = self._taken = True
+            self._taken_at = _time(
+                line for piece in reversed(self._before) for line in reversed(piece.splitlines()[-TIMED:])
+            )
+            self._step = first_step(line for piece in reversed(self._before) for line in reversed(piece.splitlines()))
+        if _is_end(match):
+            self._ended = True
+            self._by_hand = None
+            self._up.add((match.who.host, match.who.task))
+            self._up.discard(_NOBODY)
+            if not self._awaited:
+                self._awaited, self._again = {*self._up}, set()
+        if not self.number:
+            return match
+        return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
+
+    def _of_launcher(self, launcher: _Process, match: Match) -> None:
+        """What torchrun may say of its ranks."""
+        if _is_of_agent(match):
+            lines = self._failed.setdefault(launcher, [])
+            lines += [match.line] if match.line not in lines else []
+            self._sent.pop(launcher, None)
+        elif launcher in self._failed and _sends(match):
+            self._sent[launcher] = [match.line]
+
+    def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
+        """``match``, marked where it is of a try that nobody but its beginning tells."""
+        if self._repeated:
+            self.number += 1
+            self.launched += 1
+            self._repeated = False
+            beginning.again()
+        beginning.fail()
+        return replace(match, values={**match.values, "by_hand": "yes"}) if self.number else match
+
+    @property
+    def _begun(self) -> bool:
+        return self._started or (len(self._steps) >= STEPS and not self._taken)
+
+
+def _is_summary(match: Match) -> bool:
+    """Return whether it is the head of torchrun's table of failures."""
+    return match.ended is not None and match.ended.launcher == "torchrun" and match.ended.reason == "failed"
+
+
+def _is_end(match: Match) -> bool:
+    """Return whether the launcher of a node reports that its processes are gone: torchrun, DeepSpeed."""
+    return (
+        _is_summary(match) or _is_of_agent(match) or (match.ended is not None and match.ended.launcher == "deepspeed")
+    )
+
+
+def _is_of_agent(match: Match) -> bool:
+    """Return whether torchrun reports that its ranks failed, which it does once for each start of them (_poll() in
+    torch/distributed/elastic/multiprocessing/api.py)."""
+    return match.ended is not None and match.ended.launcher == "torchrun" and match.ended.local_rank is not None
+
+
+def _sends(match: Match) -> bool:
+    """Return whether torchrun ends ranks that live: where ranks had failed before, they were started again."""
+    return match.ended is not None and match.ended.reason == "sent by launcher" and match.ended.pid is not None
+
+
+def _is_taken(match: Match) -> bool:
+    """Return whether SLURM ends a job that it may queue again. Until it ends it may go on for its time of grace: its
+    steps tell no new try, only a launcher that is started, or a log that goes on so much later."""
+    return match.ended is not None and match.ended.launcher == "slurmstepd"
+
+
+def _time(lines: Iterable[bytes]) -> float | None:
+    """The time of the first of these lines that has one."""
+    each = (split(readable(raw[:200]))[0].time for raw in lines)
+    return next((time for time in each if time is not None), None)

@@ -1,0 +1,310 @@
+"""How a log ends: with the steps of a job that works, with its end, or in the middle of starting up."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from distdoctor.logs.attribution import readable, split, within
+from distdoctor.logs.tracebacks import BACK, HEAD
+from distdoctor.model.facts.logs import Who
+
+TAIL = 32 << 10
+"""Bytes of the end that are looked at."""
+LAST = 300
+"""Lines of it: what is written after the last step, as the summaries of a run, is long."""
+CUT = 600
+"""Characters of a line that are looked at."""
+PROGRESS = re.compile(
+    r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
+    r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
+    r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
+    re.I,
+)
+_OVER = re.compile(
+    r"\btrain_runtime\b|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){1,2}:? 0\b|\bexits successfully\b"
+    r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)|^\(1\) Normal termination \(return value 0\)"
+    r"|^Successfully completed\.$"
+    r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
+    r"|(?:finished|completed) successfully|succeeded)\b"
+    r"|\bfit\W{1,3}stopped: \W?max_(?:epochs|steps|time)=|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
+    r"(?:complete[d]?|finished|done)\b(?!.{0,20}\bepoch)",
+    re.I,
+)
+"""The job is done, and no part of it, wherever in the tail it stands."""
+_KNOWN = re.compile(r"\(SUCCEEDED\)|^=+ .{0,200}\d passed\b|\btraining SUCCESS\b")
+"""Who says so knows how all of it went: a launcher, a harness of tests. The script around a job says all the same that
+it is done, and so does the scheduler that has run the script; what one rank says, another may not have reached."""
+_DONE = re.compile(
+    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
+    r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
+    r"|^=+ (?:\d{1,7} (?:passed|skipped|deselected|xfailed|xpassed|warnings?),? )+in \d[\w.:() ]{1,40}=+$"
+    r"|^(?:all )?(?:done|finished|success)(?: in [\d.]{1,12} ?\w{1,8})?[.!]?$"
+    r"|\b(?:finished|completed) (?:the )?training\b(?!.{0,20}(?:\bepoch|\d))"
+    r"|\bsaved? (?:the )?final (?:model|checkpoint)|\bdestroy(?:ed|ing)? (?:the )?process group"
+    r"|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
+    re.I,
+)
+"""The job is done."""
+_BADLY = re.compile(
+    r"\b(?:exit|return)?[ _-]?(?:code|status|rc)\b\W{0,3}-?[1-9]|\bexit(?:ed)?(?: with)?\W{0,3}[1-9]"
+    r"|\b(?:state|status|result|outcome)\W{1,3}(?:fail(?:ed|ure)|error|killed|aborted|cancell?ed)\b"
+    r"|\bwith (?:an? |some |[1-9]\d{0,6} )?(?:errors?|failures?|exceptions?)\b|\bunsuccessful"
+    r"|\((?:failed|killed|aborted)\b"
+    r"|\b[1-9]\d{0,6} (?:failed|failures?|errors?)\b|\b(?-i:FAILED|FAILURE|ABORTED|KILLED)\b",
+    re.I,
+)
+"""That it has not ended well stands in the same line."""
+_PART = re.compile(
+    r"\bevaluation\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
+    r"|\bsaved? (?:the )?(?:model|checkpoint)|\bBest (?:accuracy|model|val)",
+    re.I,
+)
+"""A part of it is."""
+_TESTED = re.compile(rb"^Ran \d{1,7} tests? in [\d.]{1,12}s\s{1,4}OK(?: \(.{1,80}\))?\s*\Z", re.M)
+"""The last words of unittest, where all was as it should be."""
+CLOSE = 15
+"""Lines of the end in which less clear words count."""
+_BAR = re.compile(r"\b\d+/\d+(?= \[)")
+"""How far a bar is; one that is drawn again as it was, as when it is closed, shows no step."""
+_SUMMARY = re.compile(r"wandb: ")
+"""How a line begins that tells again, after the run, how its steps went."""
+RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
+"""How a line begins that a program's logger wrote, after its time."""
+_ERROR = re.compile(r"(?:\[?[\w.]{1,60}\]?[ :|-]{0,4})?\[?(?:ERROR|FATAL|CRITICAL)\b")
+"""The same of one that takes it for a failure."""
+_STARTING = re.compile(
+    r"\binit(?:ializ\w*|ialis\w*)? (?:torch[. ])?(?:distributed|process group|parallel)|\binit_process_group\b"
+    r"|rendezvous|store[_ ]based[_ ]barrier|\bMEMBER: \d+/\d+|Init START"
+    r"|NCCL INFO (?:Bootstrap|NET/|NCCL version|Using network|cudaDriver|comm 0x\w+ rank \d+ n[rR]anks)"
+    r"|starting (?:local )?(?:workers|worker group)|waiting for .{0,40}(?:workers?|nodes?|ranks?|clients?|peers?)"
+    r"|distributed (?:init|environment)|setting (?:up|OMP_NUM_THREADS)|Using \S{1,200} as PyTorch extensions root"
+    r"|spawn\w* process|entering (?:the )?barrier|Channel \d+(?:/\d+)? ?:",
+    re.I,
+)
+
+
+_WORDS = {
+    kind: tuple(word.encode() for word in words.split("|"))
+    for kind, words in {
+        "progress": "it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|/s|per_s|per s|%|grad|throughput",
+        "end": "exit|complete|finished|done|succe|stopped:|train_runtime|return value 0",
+        "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
+        "|channel",
+        "record": "info|warn|error|critical|debug",
+        "error": "error|fatal|critical",
+    }.items()
+}
+"""Of each expression that is looked for in many lines the words of which one stands in what it finds."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """See :class:`distdoctor.model.facts.logs.LogSource`; lines are counted from the first of the tail, from 0."""
+
+    last: str = ""
+    progress: int | None = None
+    finished: int | None = None
+    record: int | None = None
+    over: int | None = None
+    known: int | None = None
+    starting: bool = False
+    done: bool = False
+
+
+def judge_ending(tail: bytes) -> Ending:
+    """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
+    last, steps, drawn, seen = "", list[int](), "", 0
+    part = ahead = record = first = None
+    errors: list[tuple[int, str]] = []
+    tested = _TESTED.search(tail)
+    done = known = tail.count(b"\n", 0, tested.start()) if tested else None
+    low = tail.lower()
+    open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
+    for number, piece in _pieces(tail):
+        close = seen < CLOSE
+        hints = open_ones if close else _hints(piece, open_ones)
+        text = split(readable(piece))[1].strip() if hints or close else ""
+        if len(text or piece.strip()) <= 2:
+            continue
+        seen += 1
+        if seen > LAST or not (open_ones or close):
+            break
+        last = last or text
+        if "progress" in hints and PROGRESS.search(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
+            bar = _BAR.search(text)
+            if bar is None or text[: bar.end()] != drawn:
+                steps.append(number)
+            drawn = text[: bar.end()] if bar else ""
+        if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
+            done = number if done is None else done
+            first = first if steps else number
+            known = number if known is None and _KNOWN.search(text) else known
+        if part is None and close and _PART.search(text):
+            part = number
+        if "starting" in hints and _STARTING.search(text):
+            ahead = number
+        if "error" in hints and not steps and _ERROR.match(text):
+            errors.append((number, text))
+        if "record" in hints and RECORD.match(text):
+            record = number
+        for kind, found in (
+            ("progress", len(steps) > 1),
+            ("end", bool(steps) and done),
+            ("starting", ahead),
+            ("record", record),
+            ("error", bool(steps)),
+        ):
+            if found not in (None, False):
+                open_ones.pop(kind, None)
+    finished = max((one for one in (done, part) if one is not None), default=None)
+    starting = ahead is not None and finished is None and (not steps or ahead > steps[0])
+    over = done is not None and all(one is None or one <= done for one in (steps[0] if steps else None, ahead))
+    failed = next((text for number, text in reversed(errors) if known is None and number < (first or 0)), "")
+    return Ending(
+        (failed or last)[:300],
+        steps[1] if len(steps) > 1 else None,
+        finished,
+        record,
+        first,
+        known,
+        starting,
+        over and not failed,
+    )
+
+
+def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of ``tail``, the last one first, with their numbers; of one that was written over its last states."""
+    lines = tail.split(b"\n")
+    for number in range(len(lines) - 1, -1, -1):
+        for piece in reversed(lines[number][-4 * CUT :].split(b"\r")[-3:]):
+            yield number, piece[:CUT]
+
+
+def _hints(piece: bytes, kinds: Mapping[str, Sequence[bytes]]) -> list[str]:
+    """What a line may say by the words in it: most have none, and an expression costs far more than a word."""
+    low = piece.lower()
+    return [kind for kind, words in kinds.items() if any(word in low for word in words)]
+
+
+# Who made steps between two known lines of a log: what had been said before was survived.
+
+
+STEPS = 3
+"""Different lines with steps that somebody who works has written at least."""
+MANY = 10
+"""So many are more than others make until they notice that a rank has ended."""
+LOOKED_AT = 8 << 10
+"""Bytes before a known line in which they are looked for."""
+KEPT = 16
+"""Such pieces of one log that are kept, the last ones."""
+
+
+class Alive:
+    """The pieces of one log before its known lines."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
+
+    def before(self, line: int, piece: bytes) -> None:
+        """``piece`` stands before the known line ``line``."""
+        if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
+            self._pieces.append((line, piece[-LOOKED_AT:]))
+
+    def told(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
+        """See :class:`distdoctor.model.facts.logs.LogSource`; ``file`` is whom all of the log is from, ``least`` how
+        many steps count."""
+        found: dict[tuple[object, ...], int] = {}
+        for line, piece in self._pieces:
+            steps: dict[tuple[object, ...], set[str]] = {}
+            for raw in piece.replace(b"\r", b"\n").splitlines():
+                who, text = split(readable(raw[:400]))
+                if PROGRESS.search(text):
+                    steps.setdefault(speaker(within(who, file)), set()).add(text)
+            found.update({who: line for who, texts in steps.items() if len(texts) >= least})
+        return tuple(found.items())
+
+
+def speaker(who: Who) -> tuple[object, ...]:
+    """Whom ``who`` tells, but for what changes."""
+    return who.rank, who.local_rank, who.host, who.task
+
+
+# What a process wrote before it died, and what of it stands below its last word.
+#
+# Python writes errors at once, and what a program prints into a file or a pipe only 8 KiB at a time. It writes the
+# rest
+# before the traceback of a script (flush_io() in Python/pythonrun.c), but after that of a module that ``python -m``
+# runs
+# (pymain_run_module() in Modules/main.c) and after that of a child of multiprocessing (_bootstrap() in its
+# process.py).
+# Such steps do not show that the error was survived. torchrun starts Python unbuffered.
+
+
+MOST = 32 << 10
+"""Bytes that may stand below: two buffers of Python's, of the two ranks that are written into one log."""
+ABOVE = 200
+"""Bytes before a traceback in which Python says that it is of a thread."""
+_OUTERMOST = re.compile(
+    rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
+)
+"""The frame in which a traceback begins that nobody in the program caught."""
+_CHILD = re.compile(rb"\bProcess [A-Za-z]\w{0,40}-\d{1,6}(?::\d{1,6})*:\s*\n[^\n]{0,120}\Z")
+"""How multiprocessing announces what ended a process of its (_bootstrap() in its process.py)."""
+_LAUNCHER = b"torch/distributed/run.py"
+_AT_ONCE = re.compile(
+    r"^\[?(?:rank\d{1,6}\]:)?\[?[WIEF][01]\d[0-3]\d \d\d:|Warning: |\bNCCL (?:version \d|INFO Bootstrap)"
+    r"|\d%\s?[|▏▎▍▌▋▊▉█━]|Traceback \(most recent"
+)
+"""What is written at once, by a process that lives: of glog, of Python's warnings, of NCCL that starts, of a bar."""
+_NUMBER = re.compile(r"(?<![\d.])\d{1,12}(?![\d.])")
+_AT_THE_END = re.compile(r"destroy_process_group\(\)|leaked |TCPStore\.cpp|Broken pipe")
+"""The same of one that ends."""
+
+
+def is_uncaught(context: bytes, at: int) -> bool:
+    """Whether nobody has caught the exception whose own line begins at ``at``, and what its process had printed may
+    come below it."""
+    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
+    begin = context.find(b"\n", head) + 1
+    return head >= 0 and _OUTERMOST.match(context, begin) is not None and context.find(_LAUNCHER, begin, at) < 0
+
+
+def is_of_thread(context: bytes, at: int) -> bool:
+    """Whether the exception whose own line begins at ``at`` has ended a thread: its process goes on with what it has,
+    as batches that were fetched ahead, and may end for the want of more."""
+    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
+    return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
+
+
+def is_of_child(context: bytes, at: int) -> bool:
+    """Whether the exception whose own line begins at ``at`` has ended a process that multiprocessing started."""
+    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
+    return head >= 0 and _CHILD.search(context, max(head - ABOVE, 0), head) is not None
+
+
+def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
+    """Whether what stands below the last exception of a log was written before it: nothing of it is written at once,
+    and its steps are not those that stand above it, as of a job that was started again."""
+    if not below or sum(map(len, below)) > MOST:
+        return False
+    for raw in below:
+        whole = readable(raw[:400])
+        if (_AT_ONCE.search(whole) or RECORD.match(split(whole)[1])) and not _AT_THE_END.search(whole):
+            return False
+    speaker, after = first_step(below)
+    _, before = first_step(reversed(above), speaker)
+    return not before or after > before
+
+
+def first_step(lines: Iterable[bytes], speaker: Who | None = None) -> tuple[Who, tuple[int, ...]]:
+    """Of the first of these lines that shows a step, by ``speaker`` where one is given, who says it, and its whole
+    numbers."""
+    for raw in lines:
+        who, text = split(readable(raw[:400]))
+        who = replace(who, pid=None, time=None)
+        if speaker in (None, who) and PROGRESS.search(text):
+            return who, tuple(int(number) for number in _NUMBER.findall(text))
+    return Who(), ()

@@ -1,0 +1,1 @@
+"""Files of any format and compression, read as lines within a budget."""

@@ -1,0 +1,1 @@
+"""Flags, environment and scheduler turned into a Plan."""

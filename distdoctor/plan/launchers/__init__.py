@@ -1,0 +1,1 @@
+"""Launchers, recognised by the variables that they set."""

@@ -1,0 +1,200 @@
+"""Open MPI's mpirun: OMPI_COMM_WORLD_* (mpirun(1), ENVIRONMENT VARIABLES); the rest measured with 4.1.
+
+OMPI_COMM_WORLD_NODE_RANK is the rank on the node, not the number of the node. Which node rank 0 is on, no variable
+says; 4.x tells the address of mpirun itself, whose host is the first unless a host file leaves it out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from distdoctor.model import launch_variables
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import MASTER_ADDR, RANK, STANDALONE, WORLD_SIZE
+from distdoctor.model.launch_variables import HOROVOD, MVAPICH, OPENMPI
+from distdoctor.plan.launchers import base, schedulers
+from distdoctor.plan.launchers.base import Found, Launched, Numbered
+from distdoctor.plan.syntax import number_of
+
+OPENMPI_NAME = "Open MPI"
+OPENMPI_RANKS = Numbered(*OPENMPI, "mpirun -x {}={}")
+_MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
+
+
+def detect_openmpi(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several."""
+    if not OPENMPI_RANKS.one_of_several(env):
+        return None
+    found = OPENMPI_RANKS.placed(env)
+    if "master_addr" in found:
+        return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
+    if nodes := number_of(env.get(_NODES)):
+        found["nnodes"] = Found(nodes, _NODES)
+    if master := _first(env):
+        found["master_addr"] = master
+    return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
+
+
+def _first(env: Mapping[str, str]) -> Found | None:
+    """The first node of the job that mpirun was started in, wherever it was typed, as in a shell of salloc; else its
+    own address (4.x)."""
+    if first := base.job_first_node(env):
+        return first
+    address = re.match(r"[^;]*;tcp://([0-9.]+)", env.get(_MPIRUN, ""))
+    return Found(address[1], _MPIRUN) if address else None
+
+
+# hydra, the mpiexec of MPICH and Intel MPI: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (measured, 4.0.2).
+#
+# `srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. Which node rank 0 is on, none of them
+# says; the proxy that starts a node's ranks is told the host of mpiexec (--control-port), which is the first unless a
+# host file leaves it out.
+
+
+HYDRA_NAME, PMI_NAME = "hydra", "PMI"
+HYDRA_RANKS = Numbered(*launch_variables.HYDRA, "mpiexec -genv {} {}")
+CRAY = Numbered(*launch_variables.CRAY, "mpiexec --env {}={}")
+"""Cray's PALS, whose mpiexec sets these two beside them."""
+PALS = Numbered(*launch_variables.PALS, CRAY.with_variable)
+"""The same where it starts what uses no PMI, or PMIx."""
+FLUX = Numbered(*launch_variables.FLUX, "flux run --env={}={}")
+"""How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7)). PMI_* are not
+there with ``-o pmi=none``."""
+
+_FLUX_NODES = "FLUX_JOB_NNODES"
+ANCESTORS = 5
+"""Shells and wrappers between the proxy and this process, at most."""
+
+
+def detect_hydra(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several that mpiexec started."""
+    return _told(env, HYDRA_NAME, HYDRA_RANKS) if HYDRA_RANKS.local_rank in env else None
+
+
+def detect_pmi(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several that another launcher with PMI started."""
+    if FLUX.local_rank in env:
+        return _told(env, "Flux", FLUX)
+    if CRAY.local_rank in env:
+        return _told(env, "Cray PALS", CRAY)
+    return _told(env, "Cray PALS", PALS) if PALS.size in env else _told(env, PMI_NAME, HYDRA_RANKS)
+
+
+def _told(env: Mapping[str, str], launcher: str, ranks: Numbered) -> Launched | None:
+    if not ranks.one_of_several(env):
+        return None
+    found = ranks.placed(env)
+    nodes = number_of(env.get(_FLUX_NODES)) if ranks is FLUX else None
+    if nodes:
+        found["nnodes"] = Found(nodes, _FLUX_NODES)
+    if nodes == 1:
+        found["master_addr"] = Found("127.0.0.1", _FLUX_NODES)
+    if "master_addr" not in found and (first := _mpiexec(os.getppid()) or base.job_first_node(env)):
+        found["master_addr"] = first
+    return ranks.launched(launcher, found)
+
+
+def _mpiexec(pid: int) -> Found | None:
+    """The host of mpiexec, as the proxy among this process's ancestors was told it."""
+    told = hydra_control_port(pid).rpartition(":")[0]
+    return Found(told, "hydra's --control-port") if told else None
+
+
+def hydra_control_port(pid: int | None = None) -> str:
+    """HOST:PORT of mpiexec, as the proxy among the ancestors (from ``pid``, this process's parent) was given it; empty
+    where none was."""
+    pid = os.getppid() if pid is None else pid
+    for _ in range(ANCESTORS):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+        except OSError:
+            return ""
+        told = dict(itertools.pairwise(words)).get("--control-port", "")
+        if ":" in told and Path(words[0]).name.startswith("hydra"):
+            return told
+        pid = int(parent[1]) if parent else 0
+    return ""
+
+
+# MVAPICH2's mpirun_rsh: MV2_COMM_WORLD_*, the variables that accelerate and DeepSpeed read of it
+# (accelerate/utils/environment.py).
+
+
+MVAPICH_NAME = "MVAPICH2"
+MVAPICH_RANKS = Numbered(*MVAPICH, "mpirun_rsh ... {}={}")
+
+
+def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several."""
+    if not MVAPICH_RANKS.one_of_several(env):
+        return None
+    found = MVAPICH_RANKS.placed(env)
+    if "master_addr" not in found and (first := base.job_first_node(env)):
+        found["master_addr"] = first
+    return MVAPICH_RANKS.launched(MVAPICH_NAME, found)
+
+
+# horovodrun over gloo: HOROVOD_* (horovod/common/gloo/gloo_context.cc); over mpirun the ranks have OMPI_* as well.
+#
+# The host that horovodrun was started on is told, which is the first unless a host file leaves it out.
+
+
+HOROVOD_NAME = "Horovod"
+HOROVOD_RANKS = Numbered(*HOROVOD, "{}={} horovodrun")
+_DRIVER = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+
+
+def detect_horovod(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several."""
+    if not HOROVOD_RANKS.one_of_several(env):
+        return None
+    found = HOROVOD_RANKS.placed(env)
+    if "master_addr" not in found and (driver := env.get(_DRIVER)):
+        found["master_addr"] = Found(driver, _DRIVER)
+    return HOROVOD_RANKS.launched(HOROVOD_NAME, found)
+
+
+def without_horovod(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables but for its own."""
+    return {name: value for name, value in env.items() if not name.startswith("HOROVOD_")}
+
+
+# Launchers that number the processes they start, and tell none of them how many there are.
+#
+# PMIx: PMIX_RANK, which prterun sets (PRRTE); the size is asked of its server. aprun (ALPS): ALPS_APP_PE. Flux: the
+# shell
+# of ``flux alloc`` and the script of ``flux batch``, in which the variables of a task are unset (flux-
+# environment(7)).
+
+
+_NUMBERS = {"PMIX_RANK": "prterun, or another launcher with PMIx,", "ALPS_APP_PE": "aprun"}
+_RANKS = (OPENMPI_RANKS, MVAPICH_RANKS, HOROVOD_RANKS, schedulers.LSF_RANKS, HYDRA_RANKS, FLUX, PALS)
+_SIZES = (*(ranks.size for ranks in _RANKS), schedulers.SLURM_NTASKS)
+"""Whoever has one of these has started one process, or is told of elsewhere."""
+_FLUX = "FLUX_URI"
+
+
+def refuse_numbered(env: Mapping[str, str]) -> None:
+    """Raises UsageError in a process that has a number, and nothing that says how many there are."""
+    number = next((name for name in _NUMBERS if env.get(name, "").isdecimal()), None)
+    if number is None or RANK.variables[0] in env or any(name in env for name in _SIZES):
+        return
+    needed = f"{RANK.variables[0]}, {WORLD_SIZE.variables[0]} and {MASTER_ADDR.variables[0]}"
+    raise UsageError(
+        f"{_NUMBERS[number]} started this as number {env[number]} ({number}), and does not tell its processes how many "
+        f"there are: give each {needed}, or start it with mpirun, or add {STANDALONE.flag} for this machine alone"
+    )
+
+
+def shell_note(env: Mapping[str, str]) -> str:
+    """What is to be said in a shell or a script of a Flux instance, which may have any number of nodes."""
+    if _FLUX not in env or FLUX.rank in env:
+        return ""
+    return (
+        "this shell is in a Flux instance: this machine alone was checked; its nodes: `flux run -N M distdoctor check`"
+    )

@@ -1,0 +1,252 @@
+"""Where node 0 is to be: address, port and kind of rendezvous, in the order in which torchrun takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from importlib.util import find_spec
+
+from distdoctor.model.addresses import is_ipv6, parse_address
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import (
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NODE_RANK,
+    RDZV_BACKEND,
+    RDZV_CONF,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    STANDALONE,
+)
+from distdoctor.model.plan import RDZV_BACKENDS
+from distdoctor.plan.launchers.base import Launched
+from distdoctor.plan.syntax import address_problem, split_endpoint, whole_number
+from distdoctor.plan.values import Flags, Values
+
+DEFAULT_C10D_PORT = 29400
+_OWN_PLACE_SINCE = (2, 13)
+_OF_MEETING = (MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_ID, NODE_RANK)
+_NUMBERS = (MASTER_PORT, NODE_RANK)
+_TRUE, _FALSE = ("1", "true", "t", "yes", "y"), ("0", "false", "f", "no", "n")
+
+
+def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str | None, int | None]:
+    """The master's address and port. ``alone``: nobody else has to know the port, so that it may be 0 for any.
+    ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
+    values = replace(values, flags=_with_init_method(values.flags))
+    flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _told_to_ranks(values)) else 1
+    endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
+    if pet and meets_in_file(values):
+        return None, None
+    if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
+        return _endpoint(values, source, endpoint, lowest)
+    if pet and alone and rdzv_backend(values) == "c10d":
+        values.sources["master_port"] = "default of c10d"
+        return None, DEFAULT_C10D_PORT
+    if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
+        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
+    # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
+    address, source = values.given(MASTER_ADDR, pet=pet, plain=not (pet and alone))
+    if address is not None:
+        if pet and not alone and rdzv_backend(values) == "c10d":
+            instead = f"name node 0 with {RDZV_ENDPOINT.flag} {address}:PORT, or take the static rendezvous"
+            if flags.rdzv_backend:
+                raise UsageError(f"torchrun reads no {source} with {RDZV_BACKEND.flag} c10d: {instead}")
+            # A variable may be left over: what the other nodes have is needed to tell.
+            values.bad(RDZV_BACKEND.pet, "c10d", f"makes torchrun read no {source}: {instead}")
+        values.sources["master_addr"] = source
+        if source not in MASTER_ADDR.variables:
+            address = _as_torchrun(values, source, address)
+        address = values.address(source, address)
+    port: int | None = None
+    if flags.master_port is not None:
+        port = flags.master_port
+        values.sources["master_port"] = MASTER_PORT.flag
+    else:
+        # torchrun reads no MASTER_PORT: where its own flags name the master, one that is left in the shell is none.
+        plain = () if pet and source not in MASTER_ADDR.variables else MASTER_PORT.variables
+        for name in (*((MASTER_PORT.pet,) if pet else ()), *plain):
+            if name in env:
+                port = values.number("master_port", name, low=lowest, high=65535)
+                break
+    if port == 0:
+        values.sources["master_port"] = "any free port"
+    return address, port
+
+
+def takes_own_place(values: Values, *, alone: bool) -> bool:
+    """Whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is given:
+    where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
+    told = values.given(RDZV_ENDPOINT)[0] or values.given(MASTER_PORT)[0] is not None or values.flags.init_method
+    backend = values.env.get(RDZV_BACKEND.pet) if values.flags.rdzv_backend is None else values.flags.rdzv_backend
+    if not alone or told or backend not in (None, "static"):
+        return False
+    from importlib.metadata import PackageNotFoundError, version  # here: start-up is light
+
+    try:
+        major, minor, *_ = map(int, re.findall(r"\d+", version("torch")))
+    except (PackageNotFoundError, ValueError):
+        return False
+    return (major, minor) >= _OWN_PLACE_SINCE
+
+
+def in_own_place(values: Values) -> Values:
+    """The same without all that says where else the node would meet others, which torchrun sets itself where one node
+    meets itself (torch/distributed/run.py, ``run``): but for texts that its parser does not take for a number."""
+    ours = Flags(rdzv_backend="c10d")
+    kept = {one.name: getattr(ours, one.name) for one in (*_OF_MEETING, RDZV_BACKEND)}
+    dropped = {
+        one.pet for one in _OF_MEETING if one not in _NUMBERS or whole_number(values.env.get(one.pet, "")) is not None
+    }
+    return replace(
+        values,
+        flags=replace(values.flags, **kept),
+        env={name: text for name, text in values.env.items() if name not in dropped},
+    )
+
+
+def _told_to_ranks(values: Values) -> bool:
+    """Whether torchrun hands its ranks the port as it was given, so that 0 leads them nowhere, as with the static
+    rendezvous (torch 2.13: they wait until their time is over)."""
+    alone = values.flags.standalone or values.env.get(STANDALONE.pet) == "1"
+    return values.flags.init_method is None and not alone and rdzv_backend(values) == "static"
+
+
+def found_master(
+    values: Values, launched: Launched, address: str | None, port: int | None
+) -> tuple[str | None, int | None]:
+    """The same with what the launcher says, where nothing else was given. Raises UsageError where it cannot know."""
+    named = (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables)
+    if address is None and not any(problem.variable in named for problem in values.problems):
+        told = launched.found.get("master_addr")
+        if told is not None:
+            address, values.sources["master_addr"] = str(told.value), told.source
+        elif launched.rank0_unknown:
+            raise UsageError(launched.rank0_unknown)
+    if port is None and (found := launched.found.get("master_port")):
+        port, values.sources["master_port"] = int(found.value), found.source
+    return address, port
+
+
+def rdzv_backend(values: Values) -> str:
+    """The kind of rendezvous. Raises UsageError for a flag that names none."""
+    name, source = values.given(RDZV_BACKEND)
+    if name is None:
+        return "static"
+    values.sources["rdzv_backend"] = source
+    if name not in RDZV_BACKENDS and name not in _others():
+        why = f"is no rendezvous backend that torchrun knows here ({', '.join(RDZV_BACKENDS)})"
+        if all(problem.variable != source for problem in values.problems):
+            values.bad(source, name, why)
+    return name
+
+
+def is_there(backend: str) -> bool:
+    """Whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
+    if backend in ("static", "c10d"):
+        return True
+    return find_spec("etcd") is not None if backend in RDZV_BACKENDS else backend in _others()
+
+
+def _others() -> Collection[str]:
+    """Those that are installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points)."""
+    from importlib.metadata import entry_points  # here: start-up is light
+
+    return entry_points(group="torchrun.handlers").names
+
+
+def is_host(values: Values) -> bool | None:
+    """What ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None: nothing."""
+    value, source = _setting(values, "is_host")
+    if value is None:
+        return None
+    values.sources["is_host"] = source
+    return True if value in _TRUE else False if value in _FALSE else None
+
+
+def join_timeout(values: Values) -> int | None:
+    """The seconds that ``join_timeout`` gives in the settings of the c10d rendezvous; None: none, or no number."""
+    seconds = whole_number(_setting(values, "join_timeout")[0] or "") if rdzv_backend(values) == "c10d" else None
+    return seconds if seconds is not None and 0 < seconds < 10**9 else None
+
+
+def meets_in_file(values: Values) -> bool:
+    """Whether torchrun's agents meet in a file, of which the endpoint is the path (c10d_rendezvous_backend.py,
+    create_backend)."""
+    return rdzv_backend(values) == "c10d" and _setting(values, "store_type")[0] == "file"
+
+
+def _setting(values: Values, name: str) -> tuple[str | None, str]:
+    """What the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they are in."""
+    text, source = values.given(RDZV_CONF)
+    parts = (part.partition("=") for part in (text or "").split(","))
+    return next((value.strip().lower() for key, _, value in parts if key.strip() == name), None), source
+
+
+def _as_torchrun(values: Values, source: str, text: str) -> str:
+    """What it makes of an address and the port behind it (rendezvous/utils.py, parse_rendezvous_endpoint)."""
+    text = text.lstrip()
+    if text.startswith("[") and text.endswith("]") and is_ipv6(text[1:-1]):
+        text = text[1:-1]  # as run.py's help asks for; without brackets it works as well
+    _refuse_zone(values, source, text)
+    return text
+
+
+def _refuse_zone(values: Values, source: str, address: str) -> None:
+    if "%" in address and is_ipv6(address) and values.flags.init_method is None:
+        values.bad(source, address, "has a zone, which torchrun takes for no address: name one of another scope")
+
+
+def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
+    """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
+    text = text.strip()  # as torchrun does, static or not (parse_rendezvous_endpoint)
+    address, port = split_endpoint(text)
+    before, _, behind = text.rpartition(":")
+    with_port = is_ipv6(before) and re.fullmatch(r"\d{4,5}", behind) is not None  # what torchrun takes for the port
+    if with_port:
+        address, port = before, int(behind)
+    values.sources["master_addr"] = values.sources["master_port"] = source
+    _refuse_zone(values, source, address)
+    if re.search(r":0*\d{6,}$", text):
+        values.bad(source, text, "has a port of more than five digits")
+    named = re.fullmatch(r"([^:/\[\]]+):([^:/\[\]]*)", text)
+    if named and not named[2].isdecimal() and address_problem(named[1])[0] is None:
+        # "The port number of the rendezvous endpoint ... must be an integer"
+        values.bad(source, text, "has no port behind its colon (HOST:PORT)")
+        return values.address(source, named[1]), None
+    if parse_address(address) is not None and ":" in address and not (with_port or text.startswith("[")):
+        # rendezvous/utils.py takes what stands behind the last colon for the port.
+        values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
+        return None, None
+    if port is not None and not lowest <= port <= 65535:
+        values.bad(source, text, f"{port} is not a port that all ranks know: 1 to 65535")
+        port = None
+    elif port is None and rdzv_backend(values) == "c10d":
+        port, values.sources["master_port"] = DEFAULT_C10D_PORT, "default of c10d"
+    elif port is None and rdzv_backend(values) == "static" and address_problem(address)[0] is None:
+        # static_tcp_rendezvous.py: "Port is absent in endpoint"
+        values.bad(source, text, "names no port, and the static rendezvous needs one (HOST:PORT)")
+    if port == 0:
+        values.sources["master_port"] = "any free port"
+    return values.address(source, address), port
+
+
+def _with_init_method(flags: Flags) -> Flags:
+    """The flags, with the master that a ``tcp://`` init method names. Raises UsageError for one that is none."""
+    method = flags.init_method
+    if method is None or method.startswith("env://"):
+        return flags
+    if method.startswith("file:///") and len(method) > len("file:///"):
+        return flags
+    tcp = re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/\[\]]+):(\d+)(?:[/?].*)?", method)
+    if tcp is None:
+        bare = re.fullmatch(r"tcp://([^\[\]/?]+):(\d+)((?:[/?].*)?)", method)
+        ipv6 = bare is not None and parse_address(bare[1]) is not None
+        more = f": an IPv6 address stands in brackets, tcp://[{bare[1]}]:{bare[2]}{bare[3]}" if bare and ipv6 else ""
+        raise UsageError(f"{INIT_METHOD.flag} {method!r} is not env://, tcp://HOST:PORT or file:///PATH{more}")
+    if flags.master_addr is not None or flags.rdzv_endpoint is not None:
+        others = f"{MASTER_ADDR.flag} and {RDZV_ENDPOINT.flag}"
+        raise UsageError(f"{INIT_METHOD.flag} tcp:// names the master itself: leave {others} out")
+    return replace(flags, master_addr=tcp[1].strip("[]"), master_port=int(tcp[2]))

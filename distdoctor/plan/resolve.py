@@ -1,0 +1,240 @@
+"""From a command line and an environment to the plan: who started this process, and which of its sources count.
+
+Resolved once, from torchrun's flags, then its PET_* variables, then the variables a launcher sets for each rank, then
+torchrun's defaults (``torch/distributed/run.py`` and ``argparse_util.py`` say which). A variable that is missing or
+makes no sense becomes a :class:`PlanProblem`, which is a fact for the checks; a flag that makes none is a
+:class:`UsageError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import (
+    BACKEND,
+    INIT_METHOD,
+    MASTER_ADDR,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    WORLD_SIZE,
+)
+from distdoctor.model.plan import BACKENDS, Plan
+from distdoctor.plan.launchers import (
+    ancestry,
+    base,
+    frameworks,
+    mpi,
+    platforms,
+    schedulers,
+)
+from distdoctor.plan.launchers.base import Launched
+from distdoctor.plan.per_node import once_on_each_node, plan_of_node
+from distdoctor.plan.per_rank import plan_of_rank
+from distdoctor.plan.syntax import number_of
+from distdoctor.plan.values import Flags, Values
+
+LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
+    frameworks.detect_deepspeed,
+    frameworks.nearest_ray,
+    schedulers.detect_lsf,
+    mpi.detect_openmpi,
+    mpi.detect_hydra,
+    mpi.detect_mvapich,
+    mpi.detect_horovod,
+    schedulers.detect_slurm,
+    mpi.detect_pmi,
+    schedulers.detect_pbs,
+    schedulers.in_slurm_prolog,
+    frameworks.detect_ray,
+    platforms.volcano,
+    platforms.volcano_hosts,
+    platforms.pytorch_job,
+    platforms.counted_with_ranks,
+    platforms.dlrover,
+    platforms.detect_node_platform,
+    frameworks.detect_submitit,
+)
+"""In this order: what is started on each node by another launcher, and sets variables that nothing else does, is
+nearer, as are the workers of Ray's own daemon; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has
+SLURM_PROCID 0, and `srun --mpi=pmi2` sets PMI_RANK."""
+OF_EACH_NODE = (frameworks.DEEPSPEED_NAME, mpi.HOROVOD_NAME)
+"""Those of them that, as torchrun, take one node for the whole job unless they are told of others."""
+REFUSALS = (
+    schedulers.refuse_outside_slurm_step,
+    schedulers.refuse_outside_pbs,
+    schedulers.refuse_outside_lsf,
+    schedulers.refuse_outside_sge,
+    schedulers.refuse_outside_oar,
+    schedulers.refuse_outside_pjm,
+    frameworks.refuse_accelerate_without_ranks,
+    platforms.refuse_volcano,
+    platforms.refuse_jobset,
+    platforms.refuse_mpi_job,
+    ancestry.refuse_lost_variables,
+    mpi.refuse_numbered,
+)
+AROUND = (
+    schedulers.refuse_outside_slurm_step,
+    schedulers.refuse_outside_pbs,
+    schedulers.refuse_outside_lsf,
+    schedulers.refuse_outside_sge,
+    schedulers.refuse_outside_oar,
+    schedulers.refuse_outside_pjm,
+    platforms.refuse_volcano,
+    platforms.refuse_mpi_job,
+)
+"""Those of the refusals that say of a job, whoever starts torchrun in it, that it has several nodes."""
+NOTES = (
+    ancestry.step_note,
+    mpi.shell_note,
+    platforms.index_note,
+    base.unread_note,
+    platforms.platform_number_note,
+    frameworks.ray_note,
+)
+"""What is said of a machine that is checked alone, and may be one of several."""
+
+
+def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int], count_cpus: Callable[[], int]) -> Plan:
+    """The plan for these flags and variables.
+
+    ``count_gpus`` and ``count_cpus`` give this node's visible devices and processors and are only called where the
+    plan depends on them. Raises UsageError for flags that make no plan.
+    """
+    told = _in_init_method(flags)
+    env = {**env, **told}
+    values = Values(flags, env)
+    backend = _backend(values)
+    launched = launched_as(flags, env)
+    if launched is not None and not launched.per_node:
+        plan = plan_of_rank(values, launched, backend)
+    else:
+        plan = plan_of_node(values, backend, count_gpus, count_cpus, launched)
+    if launched is None and plan.nnodes == 1 and not flags.standalone:
+        notes = (note(env) for note in NOTES)
+        plan = replace(plan, note=next(filter(None, notes), ""))
+    if launched is None and (unread := _unread_master(plan, flags, values.sources)):
+        plan = replace(plan, note=unread)
+    if launched is not None and plan.one_node:
+        agent = launched.launcher if launched.launcher in OF_EACH_NODE else frameworks.agent_of_one_node(env)
+        if agent:
+            plan = replace(plan, **_around(env, agent))
+        elif plan.world_size == 1 or launched.spawned:
+            plan = replace(plan, beside=_more_ranks(env, launched))
+    sources = {name: INIT_METHOD.flag if source in told else source for name, source in values.sources.items()}
+    return replace(plan, sources=sources, problems=tuple(values.problems))
+
+
+def _in_init_method(flags: Flags) -> dict[str, str]:
+    """The rank and the number of ranks that an init method has behind its ``?``, as variables: torch reads them there
+    before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
+    method = flags.init_method or ""
+    query = dict(pair.partition("=")[::2] for pair in method.partition("?")[2].split("&"))
+    told = {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
+    if len(told) == 1 and not method.startswith("env://"):
+        raise UsageError(
+            f"{INIT_METHOD.flag} {method!r} has one of rank and world_size behind its ?: torch wants both there, or "
+            "neither"
+        )
+    return told
+
+
+def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
+    """What is to be said where several nodes were told of node 0 by a variable of the ranks alone: a script that starts
+    them itself reads it, and torchrun's agents (torch/distributed/run.py) would each wait at 127.0.0.1."""
+    name = MASTER_ADDR.variables[0]
+    unread = plan.started == "node" and (plan.nnodes or 0) > 1 and sources.get("master_addr") == name
+    if not unread or plan.note or flags.init_method is not None:
+        return ""
+    return f"torchrun reads no {name}: give it {MASTER_ADDR.flag} {plan.master_addr} where it starts the ranks"
+
+
+def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """``beside`` and ``together`` of a plan: what started several such agents, each of which takes itself for the whole
+    job, and torchrun's flags for one job of all of them, where ``agent`` is torchrun."""
+    outside = mpi.without_horovod(frameworks.without_deepspeed(frameworks.without_agent(env)))
+    try:
+        found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or platforms.by_script(outside)
+        for refuse in AROUND:
+            refuse(outside)
+    except UsageError as err:
+        return {"beside": str(err).partition(", and")[0]}
+    count = number_of(outside.get(NNODES.pet))
+    if found is None and (number := number_of(outside.get(NODE_RANK.variables[0]))):
+        return {"beside": f"{NODE_RANK.variables[0]} is {number}"}
+    if found is None:
+        return {"beside": f"{NNODES.pet} is {count}"} if count and count > 1 else {}
+    fields = {NNODES.flag: "nnodes", NODE_RANK.flag: "node_rank", MASTER_ADDR.flag: "master_addr"}
+    together = {flag: str(found.found[name].value) for flag, name in fields.items() if name in found.found}
+    if here := next((outside[name] for name in found.variables.get("node_rank", ()) if name in outside), None):
+        together[NODE_RANK.flag] = here
+    if together.get(NNODES.flag) == "1" or agent != frameworks.TORCHRUN:
+        together = {}
+    return {"beside": f"{found.launcher} started it as one of several", "together": together}
+
+
+def _more_ranks(env: Mapping[str, str], launched: Launched) -> str:
+    """``beside`` for a rank whose variables, set by whomever, say that it is the only one."""
+    if launched.launcher == base.LAUNCHER:
+        return str(_around(env, "").get("beside", ""))
+    names = launched.variables.get(WORLD_SIZE.name, ())
+    return next((f"{name} is {env[name]}" for name in names if (number_of(env.get(name)) or 0) > 1), "")
+
+
+def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
+    """The launcher that started this process as one of several; None: it was started once, for its node.
+
+    What says how many nodes or ranks there are to be says that this is to start them, flags before all; of launchers,
+    the one nearest to the process counts. Raises UsageError where a launcher's job has several nodes, and this is not
+    started on all of them.
+    """
+    by_flag = bool(flags.nnodes or flags.nproc_per_node or flags.node_rank is not None)
+    # Their ranks inherit the variables by which a pod starts torchrun on its node, and these say nothing of them.
+    if (
+        not by_flag
+        and not flags.standalone
+        and (agent := frameworks.detect_torchrun(env) or frameworks.detect_deepspeed(env))
+    ):
+        return agent
+    by_node = by_flag or any(env.get(setting.pet) for setting in (NNODES, NPROC_PER_NODE, NODE_RANK))
+    if flags.standalone or flags.nnodes == "1":
+        return None
+    for detect in LAUNCHERS:
+        if launched := detect(env):
+            return once_on_each_node(launched, env) if by_node else frameworks.spawned_below(launched, env) or launched
+    if by_node:
+        return schedulers.in_slurm_batch(env)
+    ranked = any(name in env for name in RANK.variables)
+    for refuse in REFUSALS:
+        refuse(env)
+    if script := platforms.by_script(env):
+        return script
+    if (flags.master_addr or flags.rdzv_endpoint) and not ranked:
+        return None
+    return None if platforms.only_node(env) else base.detect_environment(env)
+
+
+def _backend(values: Values) -> str:
+    text = values.flags.backend
+    if text is None:
+        values.sources["backend"] = "default"
+        return "auto"
+    values.sources["backend"] = BACKEND.flag
+    text = text.strip().lower()
+    parts = text.split(",")
+    pattern = r"(?:(?:cpu|cuda|xpu|hpu|npu):)?(?:" + "|".join(BACKENDS) + ")"
+    if text != "auto" and (
+        not all(re.fullmatch(pattern, part) for part in parts)
+        or (len(parts) > 1 and not all(":" in part for part in parts))
+    ):
+        raise UsageError(
+            f"{BACKEND.flag} {values.flags.backend!r} is not auto, a backend ({', '.join(BACKENDS)}) or one per device "
+            "such as cpu:gloo,cuda:nccl"
+        )
+    return text

@@ -1,0 +1,119 @@
+"""The flags and variables of a launch while they are read: where each value came from, and what makes no sense."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import LOCAL_RANK, NPROC_PER_NODE, Setting
+from distdoctor.model.plan import PlanProblem
+from distdoctor.plan.launchers.base import Found
+from distdoctor.plan.syntax import address_problem, unquoted, whole_number
+
+_LOCAL = (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
+"""Of these torch reads the first alone, where it picks a device (distributed_c10d.py, get_node_local_rank;
+device_mesh.py)."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What was given. A flag that makes no sense is a UsageError, a variable that makes none a problem of the plan."""
+
+    flags: Flags
+    env: Mapping[str, str]
+    sources: dict[str, str] = field(default_factory=dict)
+    problems: list[PlanProblem] = field(default_factory=list)
+
+    def given(self, setting: Setting, *, pet: bool = True, plain: bool = False) -> tuple[str | None, str]:
+        """What was given for a setting, and by what: its flag, else (``pet``) torchrun's variable for that, which
+        counts as not set where it is empty, else (``plain``) a variable of the ranks."""
+        text: str | None = getattr(self.flags, setting.name)
+        if text is not None:
+            return text, setting.flag
+        if pet and (text := self.env.get(setting.pet)):
+            return text, setting.pet
+        for name in setting.variables if plain else ():
+            if name in self.env:
+                return self.env[name], name
+        return None, ""
+
+    def number(self, name: str, variable: str, low: int, high: int = 10_000_000) -> int | None:
+        """The variable's value for a field of the plan; None after noting the problem where it is no such number."""
+        text = self.env.get(variable)
+        if text is None:
+            return None
+        value = whole_number(text)
+        if value is not None:
+            if low <= value <= high:
+                self.sources[name] = variable
+                return value
+            self.problem(variable, f"must be {low} to {high}" if high < 10_000_000 else f"must be {low} or more")
+        elif re.fullmatch(r"[+-]?\d{1,18}", meant := unquoted(text)) and low <= int(meant) <= high:
+            self.problem(variable, "has quotes in it", meant)
+        else:
+            self.problem(variable, "is empty" if not text.strip() else "is not a whole number")
+        return None
+
+    def first_number(self, name: str, variables: tuple[str, ...], low: int) -> int | None:
+        """The first of the variables that has a value for a field of the plan."""
+        for variable in variables:
+            value = self.number(name, variable, low)
+            if value is not None:
+                return value
+        return None
+
+    def number_found(self, name: str, variables: tuple[str, ...], found: Mapping[str, Found], low: int) -> int | None:
+        """The same, else what the launcher says in no variable of its own."""
+        value = self.first_number(name, variables, low)
+        if value is None and name in found:
+            value, self.sources[name] = int(found[name].value), found[name].source
+        return value
+
+    def address(self, source: str, text: str) -> str | None:
+        """The host that was given, or meant; None where that cannot be told. Raises UsageError."""
+        why, meant = address_problem(text)
+        if why is None:
+            return text
+        if source.startswith("--"):
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise UsageError(f"{source} {text!r}: {why}{hint}")
+        self.problems.append(PlanProblem(source, text, why, meant))
+        return meant
+
+    def problem(self, variable: str, why: str, meant: str | None = None, *, unset: bool = False) -> None:
+        """Note what is wrong with a variable."""
+        local = variable in _LOCAL
+        self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset, local))
+
+    def bad(self, source: str, text: str, why: str, *, unset: bool = False) -> None:
+        """Note what is wrong with what a flag or variable says. Raises UsageError for a flag."""
+        if source.startswith("--"):
+            raise UsageError(f"{source} {text!r}: {why.removeprefix('is ')}")
+        meant = unquoted(text)
+        well = meant if meant.isdecimal() and meant != text else None
+        self.problems.append(PlanProblem(source, text, why, well, unset))
+
+
+# The flags of the command line that make the plan, before they are read.
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The launch flags as given on the command line; None: not given."""
+
+    nnodes: str | None = None
+    nproc_per_node: str | None = None
+    node_rank: int | None = None
+    master_addr: str | None = None
+    master_port: int | None = None
+    rdzv_endpoint: str | None = None
+    rdzv_backend: str | None = None
+    rdzv_id: str | None = None
+    rdzv_conf: str | None = None
+    local_addr: str | None = None
+    standalone: bool = False
+    local_rank: int | None = None
+    init_method: str | None = None
+    backend: str | None = None

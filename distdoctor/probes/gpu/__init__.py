@@ -1,0 +1,1 @@
+"""GPUs, their driver and the files of NCCL."""

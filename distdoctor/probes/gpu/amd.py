@@ -1,0 +1,196 @@
+"""AMD's GPUs on this host, as the kernel's driver (amdkfd) shows them, and whether this user may use them.
+
+ROCm finds them in /sys/class/kfd/kfd/topology, where a node with SIMDs is a GPU (those that a cgroup keeps from the job
+cannot be read), and opens /dev/kfd and the /dev/dri/renderD* of each: both belong to the groups render or video. What
+amd-smi and rocm-smi tell of a device's memory they read from files of amdgpu, as here: mem_info_vram_total and _used,
+and ras/umc_err_count, whose ``ue`` counts errors that were not corrected (ROCm/amdsmi, src/amd_smi/amd_smi_utils.cc;
+the kernel's documentation, gpu/amdgpu/ras.rst).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from distdoctor.model.facts import AmdFacts, Device, DriverFile
+from distdoctor.model.text import clean, encodable
+from distdoctor.probes.gpu.driver import output
+from distdoctor.probes.host import proc
+
+TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"
+KFD = "dev/kfd"
+MOST = 128
+"""Nodes of the topology that are looked at."""
+
+
+def probe(root: Path = Path("/")) -> AmdFacts | None:
+    """What is there; None where the kernel shows no such GPU. No device is opened."""
+    files, count, cards = [KFD], 0, list[Device]()
+    nodes = (root / TOPOLOGY).glob("*/properties")
+    for properties in sorted(nodes, key=lambda path: (len(path.parent.name), path.parent.name))[:MOST]:
+        text = proc.text(properties)
+        if not _amd_number("simd_count ", text):
+            continue
+        count += 1
+        if minor := _amd_number("drm_render_minor ", text):
+            files.append(f"dev/dri/renderD{minor}")
+            if not _closed(root / files[-1]):
+                cards.append(_card(root / f"sys/class/drm/renderD{minor}/device", count - 1))
+    if not count:
+        return None
+    unusable = tuple(DriverFile(f"/{path}", why) for path in files if (why := _closed(root / path)))
+    return AmdFacts(count, unusable, tuple(cards))
+
+
+def _card(folder: Path, index: int) -> Device:
+    return Device(
+        index,
+        bus_id=folder.resolve().name if folder.exists() else "",
+        memory=_amd_number("", proc.text(folder / "mem_info_vram_total")),
+        memory_used=_amd_number("", proc.text(folder / "mem_info_vram_used")),
+        ecc_uncorrected=_amd_number("ue: ", proc.text(folder / "ras/umc_err_count")),
+    )
+
+
+def _amd_number(name: str, text: str) -> int | None:
+    found = re.search(rf"^{name}(\d{{1,18}})$", text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _closed(path: Path) -> str:
+    """The errno's name where this user cannot use it; empty where it can."""
+    if not path.exists():
+        return "ENOENT"
+    return "" if os.access(path, os.R_OK | os.W_OK) else "EACCES"
+
+
+# What AMD's own commands add to what the kernel shows of its GPUs: amd-smi, or else rocm-smi, where one is here.
+#
+# ``amd-smi static --json`` and ``metric --json`` give an object for each GPU, up to ROCm 6.4 in a list, since then
+# below
+# ``gpu_data``; a number is ``{"value": 16, "unit": "GT/s"}`` or bare, and ``N/A`` what the GPU does not tell. ``rocm-
+# smi
+# --json`` gives ``card0`` and so on, and ``system`` (AMD SMI CLI tool usage; ROCm/rocm_smi_lib, python_smi_tools).
+
+
+STATIC, METRIC = ("amd-smi", "static", "--json"), ("amd-smi", "metric", "--json")
+OLDER = (
+    *("rocm-smi", "--showproductname", "--showbus", "--showmeminfo", "vram"),
+    *("--showdriverversion", "--json"),
+)
+HOT = ("prochot", "socket_thermal", "vr_thermal", "hbm_thermal")
+"""Of ``throttle``: what is of heat. ``ppt`` is the power limit, which a busy GPU is at."""
+GENERATIONS = {2: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}
+"""Of PCIe, by whole GT/s for each lane."""
+SHOWN = 80
+
+
+async def amd_smi_values(facts: AmdFacts) -> AmdFacts:
+    """With what they say of the cards that the kernel shows, each known by its place on the bus."""
+    if not facts.cards:
+        return facts
+    if shutil.which(STATIC[0]):
+        static, metric = [_objects(said) for said, _ in await asyncio.gather(output([*STATIC]), output([*METRIC]))]
+        known = {_at(one): _of_both(one, next(_same(one, metric), {})) for one in static}
+        versions = [_words(one, "driver", "version") or _words(one, "driver", "driver_version") for one in static]
+        return _with(facts, "amd-smi", known, versions)
+    if shutil.which(OLDER[0]):
+        said, _ = await output([*OLDER])
+        cards, system = _older(said)
+        return _with(facts, "rocm-smi", cards, [system])
+    return facts
+
+
+def _with(facts: AmdFacts, source: Any, known: dict[str, dict[str, Any]], versions: list[str]) -> AmdFacts:
+    if not known:
+        return facts
+    cards = tuple(replace(card, **known.get(card.bus_id.lower() or "?", {})) for card in facts.cards)
+    return replace(facts, source=source, module=next(filter(None, versions), ""), cards=cards)
+
+
+def _of_both(static: Any, metric: Any) -> dict[str, Any]:
+    """The fields of Device that they have an answer to."""
+    throttle = _below(metric, "throttle")
+    hot = any(str(_below(throttle, f"{name}_violation_status")).upper() == "ACTIVE" for name in HOT)
+    found: dict[str, Any] = {
+        "name": _words(static, "asic", "market_name"),
+        "power_limit": _amd_smi_number(static, "limit", "socket_power")
+        or _amd_smi_number(static, "limit", "ppt0", "socket_power_limit"),
+        "ecc_uncorrected": _amd_smi_number(metric, "ecc", "total_uncorrectable_count"),
+        "slowed": ("hardware-thermal",) if hot else (),
+        "pcie_width": _amd_smi_number(metric, "pcie", "width"),
+        "pcie_width_max": _amd_smi_number(static, "bus", "max_pcie_width"),
+        "pcie_generation": GENERATIONS.get(_amd_smi_number(metric, "pcie", "speed") or 0),
+        "pcie_generation_max": GENERATIONS.get(_amd_smi_number(static, "bus", "max_pcie_speed") or 0),
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", ())}
+
+
+def _older(text: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """Of rocm-smi: the cards' fields by their place on the bus, and the driver's version."""
+    cards: dict[str, dict[str, Any]] = {}
+    found = _loaded(text)
+    for name, card in found.items() if isinstance(found, dict) else ():
+        if name.startswith("card") and isinstance(card, dict):
+            said = {key.lower(): value for key, value in card.items()}  # "Card series" was "Card Series" at times
+            fields = {"name": _fit(said.get("card series", "")), "memory": _whole(said.get("vram total memory (b)"))}
+            fields["memory_used"] = _whole(said.get("vram total used memory (b)"))
+            known = {key: value for key, value in fields.items() if value not in (None, "", "N/A")}
+            cards[_fit(said.get("pci bus", "")).lower()] = known
+    return cards, _words(found, "system", "Driver version")
+
+
+def _objects(text: str) -> list[Any]:
+    found = _loaded(text)
+    listed = found.get("gpu_data") if isinstance(found, dict) else found
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def _loaded(text: str) -> Any:
+    """What is JSON in it: amd-smi may print a warning before."""
+    begins = re.search(r"^[\[{]", text, re.MULTILINE)
+    try:
+        return json.loads(text[begins.start() :]) if begins else None
+    except ValueError:
+        return None
+
+
+def _same(static: Any, metric: list[Any]) -> Iterator[Any]:
+    return (one for one in metric if one.get("gpu") == static.get("gpu"))
+
+
+def _at(static: Any) -> str:
+    return _words(static, "bus", "bdf").lower()
+
+
+def _below(found: Any, *path: str) -> Any:
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _words(found: Any, *path: str) -> str:
+    said = _below(found, *path)
+    return _fit(said) if isinstance(said, str) and said != "N/A" else ""
+
+
+def _amd_smi_number(found: Any, *path: str) -> int | None:
+    value = _below(found, *path)
+    return _whole(value.get("value") if isinstance(value, dict) else value)
+
+
+def _whole(value: Any) -> int | None:
+    """Also of a text, as rocm-smi writes numbers."""
+    digits = re.match(r"\d{1,18}", str(value))
+    return int(digits[0]) if digits else None
+
+
+def _fit(text: Any) -> str:
+    return clean(encodable(str(text).strip()))[:SHOWN]

@@ -1,0 +1,1 @@
+"""Limits, identity, files and processes of this host."""

@@ -1,0 +1,168 @@
+"""Who this process is, and the launch variables it was given."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import glob
+import os
+import platform
+import pwd
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from distdoctor import __version__
+from distdoctor.knowledge.settings import ALLOWED, LIBRARY_PATHS
+from distdoctor.model.facts import Account, Identity
+from distdoctor.model.facts.host import (
+    HOSTS_FILE,
+    KERNEL_SETTINGS,
+    NAME_SOURCES,
+    NET_ADMIN,
+    PROGRAMS,
+    SYS_ADMIN,
+)
+from distdoctor.probes.host import proc
+
+LONGEST = 500
+LONGEST_PATH = 4_000
+"""Characters; a fix sets the list of folders anew, without one of them."""
+
+
+def variables(env: Mapping[str, str], more: Collection[str] = ()) -> dict[str, str]:
+    """The variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH.
+
+    ``more``: further names, which the checks of a site declare.
+    """
+    longest = dict.fromkeys(LIBRARY_PATHS, LONGEST_PATH)
+    return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED or name in more}
+
+
+def identity() -> Identity:
+    """This process on this host. What torch is here is filled in once it is imported."""
+    return Identity(
+        hostname=socket.gethostname(),
+        boot_id=proc.text("/proc/sys/kernel/random/boot_id"),
+        netns=_link("/proc/self/ns/net"),
+        pid=os.getpid(),
+        distdoctor=__version__,
+        python=platform.python_version(),
+        user=_user(),
+        executable=sys.executable or "",
+        kernel=os.uname().release,
+        libc=_libc(),
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not be in /etc/passwd
+        return str(os.getuid())
+
+
+def _libc() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):  # another C library has no such name
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+# The user that this runs as: its entry, its home, what systemd-logind does when its last session ends, and what even
+# root may not do here.
+
+
+NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Python's getpass.getuser(): the first of these that is not empty, else the user database."""
+SETTINGS = (
+    "/usr/lib/systemd/logind.conf",
+    "/etc/systemd/logind.conf",
+    "/usr/lib/systemd/logind.conf.d/*.conf",
+    "/run/systemd/logind.conf.d/*.conf",
+    "/etc/systemd/logind.conf.d/*.conf",
+)
+"""logind.conf(5): a later one overrides."""
+KEY = "RemoveIPC"
+CAPABILITIES = {NET_ADMIN: 12, SYS_ADMIN: 21}
+"""Their bits (linux/capability.h)."""
+PLACES = {HOSTS_FILE: "etc/hosts", NAME_SOURCES: "etc/nsswitch.conf", KERNEL_SETTINGS: "proc/sys/net"}
+SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Not in every user's PATH, but in root's."""
+
+
+def probe_account(env: Mapping[str, str], root: Path = Path("/")) -> Account:
+    """``root``: where the files of the host lie."""
+    uid, home = os.getuid(), env.get("HOME")
+    try:
+        entry = pwd.getpwuid(uid)
+        name, of_entry = entry.pw_name, entry.pw_dir
+    except KeyError:
+        name = of_entry = ""
+    return Account(
+        uid,
+        known=bool(name),
+        named=next((variable for variable in NAMES if env.get(variable)), ""),
+        home=home,
+        home_error=_error(home) if home else "",
+        home_of_entry=of_entry,
+        remove_ipc=_remove_ipc(root),
+        lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
+        in_session=f"/user-{uid}.slice/" in proc.text(root / "proc/self/cgroup"),
+        systemd=(root / "run/systemd/system").is_dir(),
+        withheld=_withheld(root),
+        missing_programs=_missing(env.get("PATH", os.defpath)),
+    )
+
+
+def _withheld(root: Path) -> tuple[str, ...]:
+    told = re.search(r"^CapBnd:\s*([0-9a-f]+)$", proc.text(root / "proc/self/status"), re.MULTILINE)
+    bounds = int(told[1], 16) if told else -1
+    lacking = (name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1)
+    return *lacking, *(name for name, place in PLACES.items() if _read_only(root / place))
+
+
+def _read_only(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _missing(path: str) -> tuple[str, ...]:
+    return tuple(name for name in PROGRAMS if not shutil.which(name, path=f"{path}:{SYSTEM_FOLDERS}"))
+
+
+def _error(folder: str) -> str:
+    try:
+        os.stat(folder)
+    except OSError as err:
+        return errno.errorcode.get(err.errno or 0, "")
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "EACCES"
+
+
+def _remove_ipc(root: Path) -> bool | None:
+    """What is set, else what the file that came with it names as its default in a comment (``#RemoveIPC=no``)."""
+    if not (root / "run/systemd/users").is_dir():  # logind keeps it as long as it runs
+        return None
+    default, told = "", ""
+    for pattern in SETTINGS:
+        for path in sorted(glob.glob(str(root / pattern.lstrip("/")))):
+            for line in proc.text(path).splitlines():
+                key, _, value = line.strip().partition("=")
+                if key.strip() == KEY:
+                    told = value.strip()
+                elif key.lstrip("# ").strip() == KEY:
+                    default = value.strip()
+    value = told or default
+    return value.lower() in ("yes", "true", "on", "1") if value else None

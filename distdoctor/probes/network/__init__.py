@@ -1,0 +1,1 @@
+"""Interfaces, routes, names, ports and firewall of this host."""

@@ -1,0 +1,243 @@
+"""The packet filter of this host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Literal
+
+from distdoctor.knowledge.firewall.iptables import (
+    iptables_marks,
+    iptables_passes,
+    iptables_proxied,
+    iptables_shut,
+    parse_iptables,
+)
+from distdoctor.knowledge.firewall.nftables import nft_marks, nft_passes, nft_proxied, nft_shut, opaque, parse_nft_json
+from distdoctor.knowledge.firewall.packet import Packet, open_ranges, open_sources, untracks
+from distdoctor.knowledge.firewall.packet_filter import with_few_rules
+from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort
+
+READ_SECONDS = 3.0
+NFT = ("nft", "-j", "list", "ruleset")
+_COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
+"""Numbers that are none of the rules' own."""
+_DENIED = re.compile("Operation not permitted|Permission denied")
+"""Of a root without CAP_NET_ADMIN, as in a container. Where there are no tables of its own, iptables-legacy-save does
+not say it: it prints nothing, and ends well."""
+_WITHOUT_TARGET = re.compile(r"\b(?:DNAT|REDIRECT|SNAT)$")
+_PORT = re.compile(r"\b\d{4,5}\b")
+MOST_PORTS = 8
+"""Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
+LONGEST = 100_000
+"""Characters of a ruleset beyond which it is not asked for each source and port by itself."""
+ASKING_SECONDS = 0.5
+"""Of a processor, after which the asking is given up: who is let in is not known, then."""
+IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
+
+
+Marking = Callable[[int], tuple[PacketMark, ...]]
+"""What one ruleset marks of packets to and from a port."""
+Shutting = Callable[[int], Iterable[ShutPort]]
+"""What shuts a port, of one ruleset."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One ruleset, and what is asked of it."""
+
+    text: str
+    shutting: Shutting
+    passes: Callable[[int, Packet], bool]
+    """Whether it lets a packet of a version of IP through for certain."""
+
+
+UNREAD = Read("", lambda port: (), lambda version, packet: False)
+"""Rules of which nothing is known."""
+
+
+def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | None = None) -> Firewall:
+    """The chains of this host that can block packets on their way in or out, where this user may read them, those that
+    shut ``port``, what is open where they shut ports of ``picked``, the range that the kernel picks from, and the marks
+    of what goes to or comes from ``port`` and those of ``picked``. ``interface``: the only one by which others are
+    reached, where it is."""
+    if os.geteuid() != 0:
+        return Firewall(False, "only root may read the firewall's rules")
+    chains: list[FirewallChain] = []
+    read: list[Read] = []
+    marks: list[PacketMark] = []
+    proxied: list[str] = []
+    try:
+        ruleset, saved_by = _said(*NFT), {tool: _said(f"{tool}-legacy-save") for tool in IPTABLES}
+    except PermissionError:
+        return Firewall(False, "root may not read the firewall's rules without CAP_NET_ADMIN, as in a container")
+    if ruleset is not None:
+        try:
+            chains += _with_targets(parse_nft_json(ruleset))
+            proxied += nft_proxied(ruleset)
+            read += _of_nft(ruleset)
+            marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
+        except ValueError:
+            pass
+    for tool, saved in saved_by.items():
+        if saved is not None:
+            try:
+                chains += parse_iptables(saved, tool)
+                proxied += iptables_proxied(saved)
+                read.append(_of_iptables(saved, tool))
+                marks += _marks(partial(iptables_marks, saved, tool, interface=interface), port, picked, saved)
+            except ValueError:
+                pass
+    ports = {port, *picked, sum(picked) // 2} if picked is not None else {port}
+    chains = [with_few_rules(chain, ports) for chain in chains]
+    if not read:
+        return Firewall(False, "neither nft nor iptables can be run here")
+
+    def shutting(number: int) -> tuple[ShutPort, ...]:
+        return tuple(one for ruleset in read for one in ruleset.shutting(number))
+
+    def shuts(number: int) -> bool:
+        return any(one.version == 4 for one in shutting(number))
+
+    try:
+        open_ports: tuple[tuple[int, int], ...] = ()
+        if picked is not None and any(map(shuts, (picked[0], sum(picked) // 2, picked[1]))):
+            open_ports = open_ranges(" ".join(ruleset.text for ruleset in read), shuts)
+        shut = shutting(port)
+    except ValueError:
+        return Firewall(True, chains=tuple(chains), proxied=tuple(proxied))
+    try:
+        free = tuple(_passages(read, port, picked, interface)) if chains and ruleset is not None else ()
+    except ValueError:
+        free = ()
+    return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free, tuple(proxied))
+
+
+def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
+    """What all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot be told."""
+    text = " ".join(ruleset.text for ruleset in read)
+    if len(text) > LONGEST or untracks(text, port, picked):
+        return
+    named = {number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)}
+    inside = [number for number in named if picked is not None and picked[0] <= number <= picked[1]]
+    wanted: list[tuple[int | None, set[int]]] = [(port, {port})]
+    if picked is not None and len(inside) <= MOST_PORTS:
+        wanted.append((None, {*picked, *inside}))
+    ways: tuple[Literal["in", "out"], ...] = ("in", "out")
+    until = time.thread_time() + ASKING_SECONDS
+    for way, version, (told, numbers) in product(ways, (4, 6), wanted):
+        made = partial(_made, read, until, way, version, numbers, interface)
+        yield from (Passage(way, *ends, port=told) for ends in open_sources(text, version, made))
+
+
+def _made(
+    read: list[Read],
+    until: float,
+    way: Literal["in", "out"],
+    version: int,
+    ports: set[int],
+    interface: str | None,
+    other: str,
+) -> bool:
+    """Whether connections of that way with the ``other`` address are let through: what asks for them, what answers.
+    Raises ValueError where this thread has had so much of a processor (``until``) that it should ask no more."""
+    if time.thread_time() > until:
+        raise ValueError("too many rules")
+    back: Literal["in", "out"] = "out" if way == "in" else "in"
+    packets = [
+        Packet(port, direction, reply, other, interface)
+        for port in ports
+        for direction, reply in ((way, False), (back, True))
+    ]
+    return all(ruleset.passes(version, packet) for packet in packets for ruleset in read)
+
+
+def _with_targets(chains: Iterable[FirewallChain]) -> Iterator[FirewallChain]:
+    """The chains with what iptables-nft-save tells of those of iptables-nft that send packets elsewhere: nft does not
+    tell where to."""
+    saved: dict[str, tuple[FirewallChain, ...]] = {}
+    for chain in chains:
+        tool: Literal["iptables", "ip6tables"] = "ip6tables" if chain.family == "ip6" else "iptables"
+        if chain.table == "nat" and any(map(_WITHOUT_TARGET.search, chain.blocking_rules)):
+            if tool not in saved:
+                with suppress(ValueError, PermissionError):  # nft has told of the chains all the same
+                    saved[tool] = parse_iptables(_said(f"{tool}-nft-save", "-t", "nat") or "", tool)
+            told = next((one.blocking_rules for one in saved.get(tool, ()) if one.name == chain.name), ())
+            yield replace(chain, blocking_rules=told or chain.blocking_rules)
+        else:
+            yield chain
+
+
+def _of_nft(ruleset: str) -> Iterator[Read]:
+    """Of tables in which iptables' modules are at work nft does not tell what they match; iptables-nft does."""
+    text = _COUNTS.sub("", ruleset)
+    other = (("ip", "filter"), ("ip6", "filter")) if opaque(ruleset) else ()
+    yield Read(
+        text,
+        lambda port: nft_shut(ruleset, port, but=other),
+        lambda version, packet: nft_passes(ruleset, version, packet, but=other),
+    )
+    for tool in IPTABLES if other else ():
+        saved = _said(f"{tool}-nft-save", "-t", "filter")
+        yield UNREAD if saved is None else _of_iptables(saved, tool)
+
+
+def _marks(of: Marking, port: int, picked: tuple[int, int] | None, text: str) -> tuple[PacketMark, ...]:
+    """What is marked of packets to and from ``port``; and to and from the first and the last of ``picked``, where it is
+    the same of these and of one in their middle: then it is of all."""
+    if picked is None or len(text) > LONGEST:
+        return of(port)
+    first, middle, last = map(of, (picked[0], sum(picked) // 2, picked[1]))
+    alike = {*map(_kind, first)} & {*map(_kind, middle)} & {*map(_kind, last)}
+    return (*of(port), *(one for one in (*first, *last) if _kind(one) in alike))
+
+
+def _kind(one: PacketMark) -> tuple[str, int, int]:
+    return one.side, one.version, one.mark
+
+
+def _nft_marks(ruleset: str, interface: str | None) -> Marking:
+    if not opaque(ruleset):
+        return partial(nft_marks, ruleset, interface=interface)
+    told = [(tool, _said(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
+    saved = [(tool, text) for tool, text in told if text is not None]
+    return lambda port: tuple(one for tool, text in saved for one in iptables_marks(text, tool, port, interface))
+
+
+def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
+    version = 4 if tool == "iptables" else 6
+    return Read(
+        _COUNTS.sub("", saved),
+        lambda port: iptables_shut(saved, tool, port),
+        lambda asked, packet: asked != version or iptables_passes(saved, packet),
+    )
+
+
+def _said(*command: str) -> str | None:
+    """What a command prints; None where it is not there, fails, or takes too long. Raises PermissionError where it may
+    not read the rules: what another tool finds then is not all there is."""
+    path = shutil.which(command[0])
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, *command[1:]],
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            check=False,
+            timeout=READ_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode and _DENIED.search(done.stderr):
+        raise PermissionError(done.stderr)
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,174 @@
+"""Ports of this host: who holds one, which can be bound, and the packet filter in front of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.facts import Contact, PortHolder
+from distdoctor.probes.network.tcp import connect, open_socket
+
+_OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
+"""The states of a connection that a process has open; one that is only being closed has none any more."""
+HOLDERS = 20
+"""How many processes are named at most."""
+
+
+def holders(port: int) -> tuple[PortHolder, ...]:
+    """The processes that listen on TCP ``port`` here; where none does, those that have it as their own end of a
+    connection, which keeps a listener away, too. Without root, another user's process shows with pid None; none shows
+    where no file is left to look with."""
+    listeners, connections = [], []
+    try:
+        seen = psutil.net_connections(kind="tcp")
+    except OSError:
+        return ()
+    for one in seen:
+        if not one.laddr or one.laddr.port != port:
+            continue
+        if one.status == psutil.CONN_LISTEN:
+            listeners.append(replace(_holder(one.laddr.ip, one.pid), hosts_store=_hosts_store(one.pid)))
+        elif one.raddr and one.status in _OF_A_PROCESS:
+            peer = endpoint(one.raddr.ip, one.raddr.port)
+            connections.append(replace(_holder(one.laddr.ip, one.pid), peer=peer))
+    return tuple(dict.fromkeys(listeners or connections))[:HOLDERS]
+
+
+def _holder(address: str, pid: int | None) -> PortHolder:
+    if pid is None:
+        return PortHolder(address)
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            return PortHolder(address, process.pid, process.name(), process.username())
+    except psutil.Error:
+        return PortHolder(address, pid)
+
+
+def refused_bind(port: int) -> int:
+    """The errno with which the kernel keeps a TCPStore from ``port`` of every address, 0 where it can have it.
+
+    Bound as torch does (dual-stack, else IPv4; with SO_REUSEADDR, so that connections that are closing do not count),
+    and not listened on: nobody who connects meanwhile sees it.
+    """
+    number = 0
+    for family in (socket.AF_INET6, socket.AF_INET):
+        try:
+            with socket.socket(family) as probe_socket:
+                if family == socket.AF_INET6:
+                    probe_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe_socket.bind(("", port))
+            return 0
+        except OSError as err:
+            number = err.errno or 0
+    return number
+
+
+def _hosts_store(pid: int | None) -> bool:
+    """Whether a thread of the process serves a TCPStore: since 2.6 torch names it (TCPStoreBackend.cpp)."""
+    names = [] if pid is None else Path(f"/proc/{pid}/task").glob("*/comm")
+    with contextlib.suppress(OSError):
+        return any(one.read_bytes().startswith(b"pt_tcpstore") for one in names)
+    return False
+
+
+def free_port(above: int) -> int | None:
+    """The first port above ``above`` on which a listener can be bound on every address, or None within 100."""
+    for port in range(above + 1, min(above + 101, 65536)):
+        try:
+            with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as probe_socket:
+                if probe_socket.family == socket.AF_INET6:
+                    probe_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe_socket.bind(("", port))
+                probe_socket.listen(1)
+            return port
+        except OSError:
+            continue
+    return None
+
+
+# Whether this host gets to a port of its own: its ranks meet each other so, by the loopback interface.
+
+
+SECONDS = 1.0
+"""Nothing is lost on this way: what is not there at once was dropped."""
+
+
+async def own_port_reached(address: str | None) -> Contact | None:
+    """How a connection to a port of this host at ``address`` ends, which is one of its own, else 127.0.0.1; None where
+    nothing can listen there."""
+    at = address or "127.0.0.1"
+    if "%" in at:  # a link-local one, which gloo does not take
+        return None
+    with suppress(OSError), socket.socket(socket.AF_INET6 if ":" in at else socket.AF_INET) as listening:
+        listening.bind((at, 0))
+        listening.listen(1)
+        return await connect(at, listening.getsockname()[1], SECONDS)
+    return None
+
+
+# Whether something accepts connections in the place of another host: on every port, also where nobody listens.
+
+
+UNSERVED = (1, 9, 11)
+"""tcpmux, discard, systat: what nobody has served for decades."""
+
+
+async def intercepted(address: str, proc: str = "/proc/net") -> tuple[tuple[int, ...], bool]:
+    """(UNSERVED where all of them accept connections, else nothing; whether a socket of this host accepted them).
+
+    A redirect on the way out, as that of a service mesh's sidecar, is in this host: the socket that accepted has this
+    side's address and port for its peer. Of one at the other host, or on the way, nothing is seen from here.
+    """
+    tried = await asyncio.gather(*(open_socket(address, port, SECONDS) for port in UNSERVED))
+    opened = [one for _, one in tried if one is not None]
+    try:
+        if len(opened) < len(UNSERVED):
+            return (), False
+        peers = _peers(proc)
+        return UNSERVED, all(_end(one) in peers for one in opened)
+    finally:
+        for one in opened:
+            one.close()
+
+
+def _end(opened: socket.socket) -> tuple[str, int]:
+    try:
+        name = opened.getsockname()
+    except OSError:
+        return "", 0
+    return str(name[0]), int(name[1])
+
+
+def _peers(proc: str) -> set[tuple[str, int]]:
+    """The other ends of all TCP connections that have one here."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            rows = Path(proc, table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            address, _, port = row.split()[2].partition(":")
+            found.add((_text(address), int(port, 16)))
+    return found
+
+
+def _text(number: str) -> str:
+    """``0B004D0A`` (words in the host's byte order) as ``10.77.0.11``; an IPv4 address mapped to IPv6 as that."""
+    words = [int(number[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(number), 8)]
+    packed = b"".join(words)
+    if len(packed) == 4:
+        return socket.inet_ntop(socket.AF_INET, packed)
+    text = socket.inet_ntop(socket.AF_INET6, packed)
+    return text.removeprefix("::ffff:")

@@ -1,0 +1,1 @@
+"""The same command run on many hosts."""

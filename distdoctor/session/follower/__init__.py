@@ -1,0 +1,1 @@
+"""The side of every other process of a check."""

@@ -1,0 +1,361 @@
+"""The follower: climbs the stages that node 0 opens, in every process, and brings back node 0's report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Literal
+
+from distdoctor.model.addresses import is_loopback
+from distdoctor.model.facts import BadFacts, NodeFacts
+from distdoctor.model.report import Report
+from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL, Stage
+from distdoctor.probes.network import routing
+from distdoctor.probes.network.neighbours import answered, unanswered
+from distdoctor.ranks.calls import LATE_SECONDS
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.follower.outbox import OwnPost, Post, StorePost, TooLate, Untrusted
+from distdoctor.session.leader.inbox import Inbox
+from distdoctor.session.leader.leader import Leader, MakeReport
+from distdoctor.session.leader.roll_call import planned
+from distdoctor.session.protocol.confirm import Unconfirmed, confirm, proven
+from distdoctor.session.protocol.messages import Command, Event, Keys
+from distdoctor.session.protocol.trust import Orders
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous.join import JoinedStore
+from distdoctor.session.stages.local import Ended, look_again, look_for_files
+from distdoctor.session.stages.mesh import MeshStage
+from distdoctor.session.stages.ranks import RankStages
+from distdoctor.store.client import StoreClient, StoreError, StoreGone, StoreSilent
+
+
+class Follower:
+    """Follows the leader's commands until the report is there."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        zygote: Zygote,
+        store: JoinedStore,
+        post: Post,
+        transcript: Callable[[], bytes] | None = None,
+    ) -> None:
+        """``transcript``: on node 0, what its listener confirms."""
+        self._recorder, self._zygote, self._store, self._post = recorder, zygote, store, post
+        self._transcript = transcript
+        self._ranks: RankStages | None = None
+        self._mesh: MeshStage | None = None
+        self._due: float | None = None
+        """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
+        self._together: dict[str, int] = {}
+        """Stage -> how many processes ran it together."""
+        self.begun_without: int | None = None
+        """How many processes take part in what node 0 opens, as long as this one took part in nothing; else None."""
+
+    async def enrol(self) -> None:
+        """Let node 0 know that this process is on its way, before it can say hello. What goes wrong here goes wrong in
+        ``follow`` again."""
+        with suppress(StoreError, Untrusted):
+            await self._post.enrol()
+
+    async def follow(self) -> Report | None:
+        """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
+
+        Raises StoreGone where the store goes away, Untrusted where others write into it, Unconfirmed, TooLate.
+        """
+        await self._post.enrol()
+        number, token = self._post.number, self._store.marker.token
+        self._mesh = mesh = MeshStage(self._recorder, token, number)
+        address = self._recorder.facts.plan.master_addr or self._store.address
+        self._ranks = ranks = RankStages(
+            self._recorder, self._zygote, address, self._store.port, self._post.keys, number, self.tell
+        )
+        port = None
+        if self._recorder.leads_node or self._transcript is not None:
+            port = await mesh.listen(self._transcript)
+        await self.tell(Event("hello", self._recorder.facts, mesh_port=port))
+        stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.climb}
+        trials = {TRIAL: ranks.trial, SEARCH: ranks.search}
+        orders = self._orders()
+        work: asyncio.Task[None] | None = None
+        try:
+            async for command in self._post.commands():
+                try:
+                    orders.admit(command)
+                except BadFacts as err:
+                    raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
+                if self._transcript is not None and work is None:
+                    if silent := unanswered():
+                        self._recorder.update_network(hardware_addresses=answered(), unanswered=silent)
+                    self._recorder.update_network(ipsec=routing.ipsec_policies())
+                self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
+                if command.op == "abort":
+                    ranks.abort.set()
+                elif command.op == "skip":
+                    self._recorder.skip(command.stage, command.reason, command.blocked_by)
+                elif command.op == "stage" and str(number) not in command.ranks:
+                    if work is None:
+                        self.begun_without = len(command.ranks)
+                    self._recorder.skip(command.stage, "the others had begun without this node")
+                elif command.op == "stage":
+                    self._together[command.stage] = len(command.ranks)
+                    if work is not None:
+                        await work
+                    ranks.abort = asyncio.Event()
+                    stage = BY_NAME[command.stage]
+                    work = asyncio.create_task(
+                        self._climb(command, stages[stage]) if stage in stages else self._try(command, trials[stage])
+                    )
+                else:
+                    self._due = None
+                    if work is not None:
+                        work.cancel()  # what is not over by now is not in the report
+                        await asyncio.wait([work])
+                    return await self._report(command)
+        finally:
+            if work is not None and not work.done():
+                work.cancel()
+        return None
+
+    async def tell(self, event: Event) -> None:
+        """One message to the leader, with the facts as they are now where it brings facts."""
+        self._note_forged()
+        await self._post.send(replace(event, facts=self._recorder.facts) if event.facts is not None else event)
+
+    async def unled(self) -> float:
+        """For how many seconds node 0 has given no order, beyond the time of those that it gave, while its store
+        answers; 0.0 where it has. Raises StoreError.
+        """
+        if self._due is None or await self._post.ordered():
+            return 0.0
+        return max(0.0, time.monotonic() - self._due)
+
+    @property
+    def enrolled(self) -> bool:
+        """Whether this process has a number, under which it may tell something."""
+        return self._ranks is not None
+
+    def close(self) -> None:
+        """Let go of the listener and the ranks."""
+        if self._mesh is not None:
+            self._mesh.close()
+        if self._ranks is not None:
+            self._ranks.close()
+
+    def _note_forged(self) -> None:
+        if isinstance(self._post, StorePost):
+            self._recorder.note_forged(*(f"{place} {why}" for place, why in self._post.forged.items()))
+
+    def _orders(self) -> Orders:
+        facts, options = self._recorder.facts, self._recorder.options
+        one_host = is_loopback(self._store.address) or bool(facts.network and facts.network.master_is_own)
+        return Orders(self._post.number, len(facts.ranks), planned(options), one_host=one_host)
+
+    async def _climb(self, command: Command, climb: Callable[[Command], Awaitable[Ended]]) -> None:
+        """One stage, and how it ended here."""
+        most = command.seconds + LATE_SECONDS
+        status, _ = await asyncio.gather(
+            self._recorder.run_stage(command.stage, climb(command), most),
+            _where_possible(look_for_files(self._recorder, command.marks)),
+        )
+        if status not in ("ok", "skipped"):
+            await _where_possible(look_again(self._recorder))
+        await self._tell_result(command, status in ("ok", "skipped"), "")
+
+    async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
+        """What is no rung of the ladder: whether it passed here, else why not."""
+        observer, what = self._recorder.observer, BY_NAME[command.stage].spoken
+        observer.waits(what, command.seconds)
+        passed, error = await trial(command)
+        observer.waited(what)
+        await self._tell_result(command, passed, error)
+
+    async def _tell_result(self, command: Command, ok: bool, error: str) -> None:
+        try:
+            await self.tell(Event("result", self._recorder.facts, command.stage, command.attempt, ok, error))
+        except StoreGone:
+            return  # the loop that reads commands sees it, too
+
+    async def _report(self, command: Command) -> Report:
+        """Node 0's report, once it is sure whose it is. Raises Untrusted, Unconfirmed and TooLate."""
+        report = await self._post.report(command)
+        self._recorder.update_meeting(verdict=report.verdict)
+        self._note_forged()
+        if not isinstance(self._post, StorePost) or self._store.seal.keyed:
+            return report
+        answer = "no-answer"
+        if command.port is not None:
+            told = self._post.transcript.digest()
+            answer = await confirm(self._store.address, command.port, self._store.marker.token, told)
+        if answer == "denied":
+            raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
+        if answer == "no-answer":
+            raise Unconfirmed(report, proven(self._recorder, self._together))
+        return report
+
+
+async def _where_possible(look: Awaitable[None]) -> None:
+    """A look beside a stage. Where no thread or process is left for it, node 0 is told all the same how that ended."""
+    with suppress(OSError, RuntimeError):
+        await look
+
+
+# The meeting: what a process does among the others, from the store that it has joined to leaving it together.
+
+
+PARTING_SECONDS = 2.0
+"""How long a node waits for node 0's store to close, so that the port is free when its command returns."""
+
+ANEW_SECONDS = 1.0
+"""For another connection to a store that went away."""
+
+
+class Meeting:
+    """One process's part: all follow, and that of node 0 leads, too, and tells itself nothing through the store."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        zygote: Zygote,
+        store: JoinedStore,
+        make_report: MakeReport,
+    ) -> None:
+        options, run = recorder.options, store.marker.run
+        self._recorder, self._store, self._keys = recorder, store, Keys(run)
+        self._inbox: Inbox | None = None
+        self._leader: Leader | None = None
+        if store.leads:
+            self._inbox = inbox = Inbox(store.client, run, store.seal, planned(options))
+            self._leader = Leader(recorder, inbox, make_report)
+            self._follower = Follower(recorder, zygote, store, OwnPost(inbox), inbox.transcript.digest)
+        else:
+            self._follower = Follower(recorder, zygote, store, StorePost(store.client, run, store.seal))
+        self._untrusted = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process opens the stages for all."""
+        return self._leader is not None
+
+    @property
+    def published(self) -> bool:
+        """Whether this process has given the others a report."""
+        return self._leader is not None and self._leader.published
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the meeting came to its end for this process, with a report that all have."""
+        seen = self._recorder.facts.meeting
+        return bool(seen and seen.joined and not seen.host_lost and not self._untrusted)
+
+    def own_facts(self) -> NodeFacts:
+        """This process's facts; on node 0 with the leader's record in them."""
+        return (self._leader.own_facts() if self._leader is not None else None) or self._recorder.facts
+
+    async def announce(self) -> None:
+        """Let node 0 know that this process is on its way: importing torch may take it longer than all the others."""
+        if not self.leads:
+            await self._follower.enrol()
+
+    async def hold(self) -> Report | None:
+        """Climb with the others. Node 0's report, None where there is none for this process; the facts then say why.
+
+        Raises Unconfirmed for a report of which it is not known whether it is node 0's.
+        """
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            following = asyncio.ensure_future(self._follower.follow())
+            tasks = [following, *([asyncio.ensure_future(self._leader.run())] if self._leader is not None else [])]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+            report = following.result() if following in done else None
+            self._recorder.update_meeting(host_lost=report is None)
+            return report
+        except StoreError:
+            if self._store.host is not None:
+                self._store.host.note_files()
+            now = "gone" if self.leads else await self._store_now()
+            if now == "gone" and self._came_too_many:  # the others have come to their end
+                self._recorder.update_meeting(joined=False, late=self._follower.begun_without)
+                return None
+            self._recorder.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
+            if now == "gone" and not self._follower.enrolled:  # node 0 knew of nobody here whom it could wait for
+                self._recorder.update_meeting(joined=False, ended=True)
+        except TooLate as err:
+            self._recorder.update_meeting(joined=False, late=err.met)
+        except Untrusted as err:
+            self._untrusted = True
+            await self._tell_of(err)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return None
+
+    @property
+    def _came_too_many(self) -> bool:
+        """Whether as many nodes as were planned had begun without this one."""
+        plan, met = self._recorder.facts.plan, self._follower.begun_without
+        return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
+
+    async def _store_now(self) -> Literal["there", "silent", "gone"]:
+        """Whether the store that went away is where it was: then it was the connection that went, or its process is
+        stopped."""
+        try:
+            client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
+        except StoreError:
+            return "gone"
+        try:
+            return "there" if await client.has(self._keys.members) else "gone"  # a key of this run
+        except StoreSilent:
+            return "silent"
+        except StoreError:
+            return "gone"
+        finally:
+            client.close()
+
+    async def break_off(self) -> Report | None:
+        """Interrupted or out of time: let the others know. Node 0's report of all that it knows, where this is node 0.
+
+        Raises StoreError and OSError.
+        """
+        if self._leader is not None and self._inbox is not None and self._inbox.participants:
+            seen = self._recorder.facts.meeting
+            await self._leader.publish(interrupted=True, left=seen.left if seen else "")
+            return self._inbox.report
+        if self._follower.enrolled:
+            self._recorder.update_meeting(unled=round(await self._follower.unled(), 1))
+            await self._follower.tell(Event("left", self._recorder.facts))
+        return None
+
+    async def part(self) -> None:
+        """Leave together with the others, once this process has printed."""
+        client = self._store.client
+        try:
+            await client.add(self._keys.bye, 1)
+            if self._leader is not None:
+                await self._leader.farewell()
+            elif not self._recorder.facts.plan.agent_store:
+                await client.closed(PARTING_SECONDS)
+            else:
+                end = time.monotonic() + PARTING_SECONDS
+                while time.monotonic() < end and not await client.has(self._keys.done):
+                    await asyncio.sleep(0.02)
+        except StoreError:
+            pass
+
+    def close(self) -> None:
+        """Let go of ranks, listener and store."""
+        self._follower.close()
+        self._store.client.close()
+
+    async def _tell_of(self, err: Untrusted) -> None:
+        """Others write into this run's store: node 0 is to know, if it can still be told."""
+        self._recorder.note_forged(str(err))
+        try:
+            await self._follower.tell(Event("left", self._recorder.facts))
+        except StoreError:
+            pass

@@ -1,0 +1,212 @@
+"""The leader: node 0's other half. It calls the roll, opens the stages for all, judges, and publishes the report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.knowledge.torchrun import announcing_node
+from distdoctor.mesh.link import LIMITED_SECONDS
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import Report
+from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
+from distdoctor.session.interruption import pending_failures
+from distdoctor.session.leader.inbox import OWN, Inbox, Participant
+from distdoctor.session.leader.roll_call import Foreseen, RollCall
+from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks
+from distdoctor.session.leader.trials import search, try_fixes
+from distdoctor.session.protocol.messages import Command
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.stages.mesh import limited_addresses, targets
+
+MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
+"""Of the judged cluster; whether the run is unfinished; what would be found if waiting had ended."""
+
+
+class Leader:
+    """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
+
+    def __init__(self, recorder: Recorder, inbox: Inbox, make_report: MakeReport) -> None:
+        options = recorder.options
+        self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
+        self._foreseen = Foreseen(options)
+        self._roll = RollCall(recorder, inbox, self.cluster, self._foreseen)
+        self._trials: list[Trial] = []
+        self._groups: list[SmallerGroup] = []
+        self._skipped: list[StageFacts] = []
+        self._climbed = ALONE[-1]
+        self._timed_out = False
+        self._left = ""
+        self.published = False
+
+    async def run(self) -> None:
+        """From the roll call to the published report."""
+        await self._roll.call()
+        opener = StageOpener(self._inbox, time.monotonic() + self._options.timeout)
+        if not self._foreseen.conflicts(self.cluster()):
+            await self._climb(opener)
+        await self._roll.hear_surplus()
+        await self.publish()
+
+    async def publish(self, interrupted: bool = False, left: str = "") -> None:
+        """Judge all facts and let everyone have the report. ``left``: the signal that interrupted node 0 itself."""
+        if self.published:
+            return
+        self.published, self._left = True, left
+        if interrupted and not left:
+            self._roll.break_off()
+        await self._inbox.poll()
+        await self._inbox.verify()
+        cluster = self.cluster()
+        judgement = judge(cluster, self._options.checks, self._options.ignore)
+        waits = bool(left) and not self._roll.ended
+        pending = pending_failures(cluster.slices, self._options, judgement) if waits else ()
+        report = self._make_report(cluster, judgement, interrupted or self._timed_out, pending)
+        await self._inbox.publish(report)
+
+    async def farewell(self, seconds: float = 2.0) -> None:
+        """Wait until everyone has printed; then let them go."""
+        end = time.monotonic() + seconds
+        there = len(self._inbox.present)
+        while time.monotonic() < end and await self._inbox.number(self._inbox.keys.bye) < there:
+            await asyncio.sleep(0.01)
+        await self._inbox.client.set(self._inbox.keys.done, b"1")
+        await self._inbox.client.has(self._inbox.keys.done)
+
+    def cluster(self) -> Cluster:
+        """All facts so far, with the leader's own record of the meeting in those of node 0."""
+        own = self._inbox.own.facts.meeting if self._inbox.own else None
+        everyone = self._inbox.participants.values()
+        record = MeetingFacts(
+            joined=True,
+            ours=True,
+            hosted=True,
+            waited=round(self._roll.waited, 2),
+            wait_limit=self._options.wait,
+            ended=self._roll.ended,
+            cut_short=self._roll.cut_short,
+            arrived=tuple(one.facts.key for one in self._roll.arrived()),
+            expected=self._roll.expected,
+            counts="ranks" if self._plan.started == "rank" else "nodes",
+            lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
+            left=self._left,
+            token="agreed" if self._inbox.seal.keyed else "",
+            callers=tuple(dict.fromkeys(filter(None, self._inbox.callers))),
+            forged=(*(own.forged if own else ()), *self._inbox.notes),
+            verdict=self._inbox.report.verdict if self._inbox.report else "",
+        )
+        present = [
+            replace(
+                self._with_skipped(one),
+                meeting=record,
+                trials=tuple(self._trials),
+                groups=(*self._groups, *one.facts.groups),
+            )
+            if one is self._inbox.own
+            else self._with_skipped(one)
+            for one in everyone
+        ]
+        return build([*present, *self._inbox.astray.values()])
+
+    def _with_skipped(self, one: Participant) -> NodeFacts:
+        """Its facts with the stages left out since it wrote last: it has no reason to write for them."""
+        facts = one.facts
+        if one.stalled is not None:
+            before = (entry for entry in facts.stages if entry.stage != one.stalled.stage)
+            return replace(facts, stages=(*before, one.stalled))
+        if one.left or one.lost:
+            return facts
+        known = {entry.stage for entry in facts.stages}
+        return replace(facts, stages=(*facts.stages, *(entry for entry in self._skipped if entry.stage not in known)))
+
+    def own_facts(self) -> NodeFacts | None:
+        """Node 0's facts, with the leader's record in them."""
+        own = self._inbox.own
+        if own is None:
+            return None
+        return next((facts for facts in self.cluster().slices if facts.key == own.facts.key), None)
+
+    # -- the stages -------------------------------------------------------------------------------------------
+
+    async def _climb(self, opener: StageOpener) -> None:
+        inbox = self._inbox
+        numbering = assign_ranks(
+            [one for one in inbox.present if one.number in self._roll.in_time], self._plan, inbox.own
+        )
+        failed: list[str] = []
+        for stage in opened_up_to(self._options.until):
+            if not opener.time_left:
+                self._timed_out = True
+                await self._skip(stage, f"no time left: --timeout {self._options.timeout:g}")
+                continue
+            reason = self._lacking(stage)
+            needs = next((name for name in failed if name in stands_on(stage)), None)
+            if reason is None and needs is not None:
+                reason = f"needs {needs}"
+            if reason is not None:
+                await self._skip(stage, reason, needs)
+                continue
+            passed = await self._open(stage, opener, numbering)
+            if not passed and (not stage.links or self._foreseen.fails(self.cluster(), stage.name)):
+                failed.append(stage.name)
+            self._climbed = stage.name
+            if stage.searched and not passed:
+                self._groups = await search(self.cluster(), self._inbox, opener, numbering)
+            if stage.tries_fixes and self._options.try_fixes and opener.time_left:
+                cluster = self.cluster()
+                judgement = judge(cluster, self._options.checks, self._options.ignore)
+                self._trials = await try_fixes(judgement, cluster, inbox, opener, numbering)
+
+    async def _open(self, stage: Stage, opener: StageOpener, numbering: Numbering) -> bool:
+        """Whether it went well everywhere."""
+        seconds = stage.seconds or 0.0
+        if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
+            seconds = stage.doomed_seconds
+        seconds += SECONDS_PER_RANK * numbering.world
+        everyone = self._inbox.participants.values()
+        if "GPU" in stage.skips_without:  # each rank's process begins CUDA anew
+            seconds += max((one.cuda_start for one in everyone), default=0.0)
+        if stage == STORE:
+            return await opener.open(stage, numbering, seconds, marks=self._marks())
+        limited = limited_addresses(everyone) if stage in (MESH, GLOO) else ()
+        if limited:
+            seconds += LIMITED_SECONDS
+        if not stage.links:
+            return await opener.open(stage, numbering, seconds, limited=limited)
+        nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
+        meant = announcing_node(self.cluster())
+        name = meant.system.announced.name if meant and meant.system.announced else ""
+        whose = next((one.number for one in everyone if meant and one.facts.key == meant.facts.key), None)
+        links = tuple(targets(everyone, nccl=nccl))
+        return await opener.open(
+            stage, numbering, seconds, targets=links, limited=limited, lead=OWN, announced=name, announcer=whose
+        )
+
+    def _marks(self) -> dict[str, str]:
+        """The folders in which this node left a file for the others, and the file's name."""
+        host = self._inbox.own.facts.host if self._inbox.own else None
+        return {one.path: one.mark for one in (host.shared if host else None) or () if one.mark}
+
+    async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
+        """Leave ``stage`` out on all nodes."""
+        self._skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
+        await self._inbox.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
+
+    def _lacking(self, stage: Stage) -> str | None:
+        """What the job lacks that ``stage`` is left out without."""
+        everyone = self._inbox.participants.values()
+        if "other nodes" in stage.skips_without and len(build([one.facts for one in everyone]).nodes) == 1:
+            return "one node: there are no links"
+        if "GPU" in stage.skips_without:
+            without = next((one.facts for one in everyone if not one.gpus), None)
+            if without is not None:
+                gpu = without.ranks[0].gpu if without.ranks else None
+                return f"no GPU: {gpu.reason if gpu else 'not looked at'}"
+        if "plan" in stage.skips_without and stage.backend not in self._plan.backends(gpus=True):
+            return f"--backend {self._plan.backend} does not use it"
+        return None

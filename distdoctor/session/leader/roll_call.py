@@ -1,0 +1,190 @@
+"""The roll: node 0 waits until all have come who are to come, or until waiting is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.engine import judge
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.findings import Finding
+from distdoctor.model.launch_settings import VARIABLE
+from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
+from distdoctor.session.leader.inbox import Inbox, Participant
+from distdoctor.session.options import Options
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous.progress import (
+    TELL_AGAIN_SECONDS,
+    judge_facts,
+    news_at,
+    tell_so_far,
+    waiting_since,
+)
+
+CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
+"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
+is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
+
+
+CALLED = {
+    "missing": f"called without the token that {VARIABLE} sets here",
+    "different": f"called with another token than that of {VARIABLE} here",
+    "unexpected": f"called with a token, and none is set here ({VARIABLE})",
+}
+
+
+class RollCall:
+    """Who came, and who was expected."""
+
+    def __init__(self, recorder: Recorder, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: Foreseen) -> None:
+        self._options, self._observer, self._inbox = recorder.options, recorder.observer, inbox
+        self._cluster, self._foreseen, self._started = cluster, foreseen, recorder.started
+        self._waiting_since = waiting_since(recorder.started, recorder.launched)
+        self._told = False
+        self._named = 0
+        """How many of those that were not let in have been named."""
+        self._missing: tuple[Finding, ...] = ()
+        self.ended = False
+        self.cut_short = False
+        self.waited = 0.0
+        self.expected = 0
+        self.in_time: set[int] = set()
+
+    async def call(self) -> None:
+        """Until all are here, waiting is over, or the plans contradict each other."""
+        plan = self._options.plan
+        deadline, conflict, told = self._options.waits_until(self._started), None, 0.0
+        self.expected = planned(self._options)
+        what = "ranks" if plan.started == "rank" else "nodes"
+        again = 0.0
+        news = news_at(self._waiting_since, time.monotonic())
+        while True:
+            changed = await self._inbox.poll()
+            now = time.monotonic()
+            self.waited = now - self._started
+            if changed and conflict is None and self._conflicts():
+                conflict = now
+            if conflict is not None and now - conflict > self._stays_open(conflict):
+                self.cut_short = not self._all_here()
+                break
+            if conflict is None and self._all_here():
+                break
+            if now > deadline:
+                break
+            if now > news and (changed or now > again):
+                again = now + TELL_AGAIN_SECONDS
+                self._tell_so_far(deadline - now, changed)
+            if (changed or now - told > 1.0) and self.expected > 1:
+                told = now
+                names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
+                self._observer.waiting(names, self.expected, what, deadline - now)
+                await self._inbox.read_callers(plan)
+                self._name_callers()
+            await asyncio.sleep(0.02)
+        if not self._all_here():
+            await self._inbox.read_astray()
+            await self._inbox.read_callers(plan)
+        self.ended = True
+        self.in_time = set(self._inbox.participants)
+
+    def break_off(self) -> None:
+        """Interrupted: who is missing stays told where it was."""
+        self.ended = self.ended or self._told
+
+    def arrived(self) -> list[Participant]:
+        """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
+        everyone = list(self._inbox.participants.values())
+        if not self.in_time or len(self.in_time) >= self.expected:
+            return everyone
+        return [m for m in everyone if m.number in self.in_time]
+
+    async def hear_surplus(self) -> None:
+        """Where all were here who are to come, whoever else is on the way is heard, within LATE_SECONDS."""
+        end = time.monotonic() + LATE_SECONDS
+        while self._all_here() and time.monotonic() < end and await self._inbox.unheard():
+            await asyncio.sleep(0.02)
+            await self._inbox.poll()
+
+    def _name_callers(self) -> None:
+        """Say of each caller that was not let in, once, who it is and why."""
+        for caller in self._inbox.callers[self._named :]:
+            if caller is not None:
+                self._observer.note(f"so far: {caller.host} ({caller.address}) {CALLED[caller.token]}")
+        self._named = len(self._inbox.callers)
+
+    def _all_here(self) -> bool:
+        if self._inbox.own is None:
+            return False
+        if self._options.plan.started == "rank":
+            ranks = {m.facts.plan.rank for m in self._inbox.participants.values()}
+            return len(ranks - {None}) >= self.expected
+        return len(self._inbox.participants) >= self.expected
+
+    def _conflicts(self) -> bool:
+        """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
+        return bool(self._inbox.participants) and self._foreseen.conflicts(self._cluster())
+
+    def _stays_open(self, conflict: float) -> float:
+        """For how many seconds from then on."""
+        return (
+            CONFLICT_SECONDS if self._all_here() else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._started))
+        )
+
+    def _tell_so_far(self, left: float, changed: bool) -> None:
+        """Who would be missing if waiting ended now. It is judged again where somebody came."""
+        first, self._told = not self._told, True
+        if self.expected == 1 or left < 1.0:
+            return
+        if changed or first:
+            self.ended = True
+            self._missing = judge_facts(self._cluster().slices, self._options)
+            self.ended = False
+        tell_so_far(self._observer, self._missing, left, self._options.wait)
+
+
+def planned(options: Options) -> int:
+    """How many processes are to meet."""
+    plan = options.plan
+    return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1
+
+
+# What is known already to make the job fail: asked between the stages, so that no time is lost on what cannot work.
+
+
+class Foreseen:
+    """Asks only the checks that the question needs; what was known to fail stays known."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._doomed = False
+        self._asked_alone = False
+
+    def conflicts(self, cluster: Cluster) -> bool:
+        """Whether the plans contradict each other: the job would fail whoever else comes."""
+        return self.fails(cluster, ENVIRONMENT.name)
+
+    def fails(self, cluster: Cluster, stage: str) -> bool:
+        """Whether something of that stage makes the job fail; of one that tries the links also what other checks that
+        look at these make of them."""
+        links = BY_NAME[stage].links
+        return self._fails(cluster, lambda check: check.stage == stage or (links and stage in check.looks_at))
+
+    def doomed(self, cluster: Cluster, after: str) -> bool:
+        """Whether anything makes the job fail, now that the stage ``after`` was climbed.
+
+        What each node sees alone is asked when the nodes have met, and again once the links are known, which say more
+        of the same: nothing else changes it.
+        """
+        again = not self._asked_alone or BY_NAME[after].links
+        self._asked_alone = True
+        if not self._doomed:
+            self._doomed = self._fails(cluster, lambda check: again or check.stage not in ALONE)
+        return self._doomed
+
+    def _fails(self, cluster: Cluster, wanted: Callable[[Check], bool]) -> bool:
+        return any(self._found(cluster, [check]) for check in self._options.checks if wanted(check))
+
+    def _found(self, cluster: Cluster, checks: Sequence[Check]) -> bool:
+        return any(finding.severity == "fail" for finding in judge(cluster, checks, self._options.ignore).findings)

@@ -1,0 +1,1 @@
+"""Messages between the processes of a check, sealed and confirmed."""

@@ -1,0 +1,152 @@
+"""Asking node 0 itself whether the commands that were read in the store are its own.
+
+Where the run has no token, whoever can write into the store can write commands and a report there. Node 0's listener is
+asked at the address at which this process found the store, so that the answer comes from node 0's host, whatever
+stands in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.causes import linked
+from distdoctor.judge.engine import in_order
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC
+from distdoctor.model.findings import SEVERITIES, Finding
+from distdoctor.model.launch_settings import VARIABLE
+from distdoctor.model.report import Report
+from distdoctor.model.stages import GPU, LADDER, position
+from distdoctor.probes.network.tcp import open_socket
+from distdoctor.session.leader.inbox import OWN
+from distdoctor.session.leader.roll_call import planned
+from distdoctor.session.recorder import Recorder
+
+ANSWER_SECONDS = 1.0
+TRIES = 2
+DIGEST_BYTES = 32
+
+Confirmation = Literal["confirmed", "denied", "no-answer"]
+
+
+UNCONFIRMED = (
+    "node 0's report is not confirmed: its listener cannot be reached from here, and others can write into the store. "
+    f"Its findings are listed by name only; read them on node 0, or set the same {VARIABLE} on every node."
+)
+OWN_PROOF = (
+    "node 0's report is not confirmed: its listener cannot be reached from here. The verdict is this node's own: every "
+    "stage passed here, with all nodes in it. To see node 0's report here too, set the same "
+    f"{VARIABLE} on every node."
+)
+
+
+class Unconfirmed(Exception):
+    """A report of which it is not known whether it is node 0's."""
+
+    def __init__(self, report: Report, proven: bool) -> None:
+        super().__init__(UNCONFIRMED)
+        self.report, self.proven = report, proven
+
+
+def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check], proven: bool) -> Report:
+    """Return this process's own report, with what an unconfirmed one names, in no words but this process's own.
+
+    Where a firewall is what is wrong, node 0 cannot be asked, and its findings are needed on every node; where somebody
+    else wrote them, no text of theirs is shown and nothing of theirs is advised. A pass rests on this process's own
+    evidence alone: ``proven`` where every stage passed here with all nodes in it.
+    """
+    good = ("pass", "warn")
+    if proven and own.verdict in good and told.verdict in good:
+        verdict = "warn" if "warn" in (own.verdict, told.verdict) else "pass"
+        return _merged(own, told, checks, verdict, OWN_PROOF)
+    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
+    return _merged(own, told, checks, verdict, UNCONFIRMED)
+
+
+def _merged(own: Report, told: Report, checks: Sequence[Check], verdict: str, note: str) -> Report:
+    known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
+    named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
+    # What this process saw may be what follows of what node 0 knows the cause of: both stay, each in its place.
+    causes = {one.id: one.because_of for one in linked([*own.findings, *named], known)}
+    seen = (replace(one, because_of=one.because_of or causes[one.id]) for one in own.findings)
+    return replace(
+        own,
+        verdict=verdict,  # type: ignore[arg-type]
+        findings=tuple(in_order([*seen, *named])),
+        notes=(*own.notes, note),
+    )
+
+
+def _named(finding: Finding, check: Check) -> Finding:
+    return Finding(
+        summary=f"Node 0 is said to have found: {check.title}",
+        title=check.title,
+        nodes=finding.nodes,
+        links=finding.links,
+        blame=finding.blame,
+        severity=finding.severity if finding.severity in SEVERITIES else check.severity,
+        check=check.id,
+        id=finding.id,
+        because_of=finding.because_of,
+        incomplete=check.incomplete,
+    )
+
+
+def proven(recorder: Recorder, together: Mapping[str, int]) -> bool:
+    """Return whether this process's own stages show that the job works.
+
+    Every stage up to --until passed here, or is none of this process's, and ``together`` says of each that node 0 opens
+    that all planned processes took part (stage -> how many did). What others wrote into the store has no part in that,
+    unless they played those processes themselves.
+    """
+    options, facts = recorder.options, recorder.facts
+    gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
+    ended = {stage.stage: stage.status for stage in facts.stages}
+    for stage in LADDER[: position(options.until) + 1]:
+        needless = (
+            (stage.climbs == "node" and not recorder.leads_node)
+            or ("other nodes" in stage.skips_without and options.plan.one_node)
+            or ("GPU" in stage.skips_without and stage.backend not in options.plan.backends(gpus=gpus))
+            or (stage == GPU and not gpus)
+        )
+        if needless and ended.get(stage.name) == "skipped":
+            continue
+        if ended.get(stage.name) != "ok" or (stage.opened and together.get(stage.name, 0) < planned(options)):
+            return False
+    return True
+
+
+async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:
+    """What node 0 says of the commands that ``transcript`` stands for."""
+    for _ in range(TRIES):
+        _, opened = await open_socket(address, port, ANSWER_SECONDS)
+        if opened is None:
+            continue
+        try:
+            told = await asyncio.wait_for(_ask(opened, token), ANSWER_SECONDS)
+        except (asyncio.TimeoutError, OSError):
+            continue
+        finally:
+            opened.close()
+        if told is not None:
+            return "confirmed" if told == transcript else "denied"
+    return "no-answer"
+
+
+async def _ask(opened: socket.socket, token: str) -> bytes | None:
+    """The digest that node 0's listener gives; None where something else answers."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(opened, MAGIC + bytes.fromhex(token) + ASK.pack(b"R", 0))
+    received = b""
+    while len(received) < HELLO.size + DIGEST_BYTES:
+        part = await loop.sock_recv(opened, 256)
+        if not part:
+            return None
+        received += part
+    if HELLO.unpack(received[: HELLO.size])[0] != OWN:
+        return None
+    return received[HELLO.size :]

@@ -1,0 +1,336 @@
+"""The rendezvous: how a process gets into the store on MASTER_PORT, or learns why it cannot.
+
+Node 0 opens the store first and refuses nobody. What waiting may cure (nothing listens yet, a silent host, a name
+without an address) is tried again until ``--wait`` ends and told as "so far"; what it cannot cure ends the meeting at
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from distdoctor.mesh.listener import TOKEN_BYTES
+from distdoctor.model.facts import Answer, BadFacts, Caller, Contact, NetworkFacts, encode
+from distdoctor.model.plan import Plan
+from distdoctor.model.stages import NETWORK
+from distdoctor.probes.network.ports import intercepted
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.protocol.messages import Keys, Marker, OtherProtocol, read_marker
+from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal, Sealed
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous.master import (
+    PROBLEM_SECONDS,
+    MasterContact,
+    MasterLookup,
+    StoreElsewhere,
+    no_such_master,
+)
+from distdoctor.session.rendezvous.progress import Teller
+from distdoctor.session.rendezvous.store_host import StoreHost
+from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.identify import identify
+
+RETRY_SECONDS = 0.3
+POD = "KUBERNETES_SERVICE_HOST"
+"""Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
+
+
+@dataclass
+class JoinedStore:
+    """A store that this process has got into, and the run that it found there."""
+
+    client: StoreClient
+    marker: Marker
+    seal: Seal
+    address: str
+    """The address of the store as this process reached it."""
+    port: int
+    host: StoreHost | None
+    """What hosts the store, where it is this process's own."""
+    leads: bool
+    """This process opens the stages for all."""
+
+
+class Rendezvous:
+    """One process's way into the meeting."""
+
+    def __init__(self, recorder: Recorder, zygote: Zygote | None, lookup: MasterLookup) -> None:
+        self.recorder, self.lookup = recorder, lookup
+        self.started = recorder.started
+        self.seal = Seal(recorder.options.token)
+        self.hosting = StoreHost(recorder, zygote, self.seal)
+        self.astray_since: float | None = None
+        self.teller = Teller(recorder, zygote)
+        self.contact = MasterContact(recorder, self.teller)
+        self.elsewhere = StoreElsewhere(recorder, self.seal)
+        self.markers = MarkerFinder(recorder, self.seal, self.hosting)
+
+    async def join(self) -> JoinedStore | None:
+        """A store, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
+        deadline = self.recorder.options.waits_until(self.started)
+        telling = asyncio.ensure_future(self.teller.tell_in_time(deadline))
+        try:
+            return await self._join(deadline)
+        finally:
+            telling.cancel()
+
+    async def _join(self, deadline: float) -> JoinedStore | None:
+        refused: float | None = None
+        while True:
+            store = await self._attempt(deadline)
+            now = time.monotonic()
+            self.recorder.update_meeting(waited=round(now - self.started, 2), joined=store is not None)
+            if store is not None:
+                await self.elsewhere.withdraw()
+                if refused is not None and store.host is None:
+                    self.recorder.put_down(
+                        NETWORK.name, now - refused
+                    )  # until node 0 had started: no time of the stage's
+                return store
+            contact = self.network.contact
+            if refused is None and contact is not None and contact.outcome == "refused":
+                refused = now
+                self.recorder.update_network(refused_before=True)
+            if self._alone:
+                await self.elsewhere.look(contact)
+            if self._hopeless() or now >= deadline:
+                break
+            self.teller.tell(deadline - now)
+            await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
+        self.recorder.update_meeting(ended=True)
+        self.hosting.note_holders(bool(self.network.master_is_own) and (self.plan.opens_store or self._may_host()))
+        await self.hosting.note_visitors()
+        self.hosting.close()
+        return None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, with the port that the store was given."""
+        return self.hosting.plan
+
+    @property
+    def network(self) -> NetworkFacts:
+        """The network facts so far."""
+        return self.recorder.facts.network or NetworkFacts()
+
+    @property
+    def _alone(self) -> bool:
+        """Whether this process is to join a store that another one opens: on another host, or on this one, where its
+        own rank says that it is not the first."""
+        plan = self.plan
+        if plan.started == "rank" and plan.rank:  # tasks of one node, too, may each have a port of their own
+            return not plan.agent_store
+        own = not plan.node_rank and self.network.master_is_own is not False
+        return not (own or plan.opens_store or plan.agent_store or plan.one_node)
+
+    # -- one attempt ------------------------------------------------------------------------------------------
+
+    async def _attempt(self, deadline: float) -> JoinedStore | None:
+        if self.plan.master_addr is None:
+            return None
+        if not (self.network.master and self.network.master.addresses):
+            await self.lookup.resolve()
+            if self.network.master and self.network.master.addresses:
+                self.recorder.update_network(resolved_after=round(time.monotonic() - self.started, 2))
+            elif self._nameless():
+                return None
+        self.hosting.let_the_dead_go()
+        if self.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
+            return None
+        await self.hosting.mark()
+        if not (self.network.master and self.network.master.addresses):
+            return None
+        contact = await self.contact.make(self.network.master.addresses, deadline)
+        if contact.outcome != "open":
+            alone = self._may_host() and self.hosting.child is None and contact.outcome == "refused"
+            if alone and await self.hosting.host():
+                return await self._attempt(deadline)
+            return None
+        return await self._sit_down(contact)
+
+    def _may_host(self) -> bool:
+        """If nobody else did before."""
+        return self.plan.may_open_store(self.network.master_is_own)
+
+    async def _sit_down(self, contact: Contact) -> JoinedStore | None:
+        marker = await self.markers.find(contact)
+        if marker is None:
+            if self.markers.refused(authentic=True) and self._beside_another():
+                self.hosting.note_other_run()
+            return None
+        own = self.hosting.marker
+        if own is None and self.plan.one_node and self._beside_another():
+            self.hosting.note_other_run()
+            return None
+        if own is not None and marker.run != own.run:
+            self.hosting.close()  # MASTER_ADDR is another host's, where another node 0 hosts: join it, be found
+            own = None
+        try:
+            client = await StoreClient.connect(contact.address, contact.port)
+        except StoreError:
+            return None
+        leads = own is not None
+        host = self.hosting if self.hosting.child is not None else None
+        self.recorder.update_meeting(hosted=leads, ours=True, token="agreed" if self.seal.keyed else "")
+        if self.seal.keyed:
+            marker = replace(marker, token=self.seal.derived(f"mesh {marker.run}", TOKEN_BYTES))
+        return JoinedStore(client, marker, self.seal, contact.address, contact.port, host, leads)
+
+    def _beside_another(self) -> bool:
+        """Whether a mark on the port that is not this process's own is of another run: this is node 0 by its own plan,
+        and the port is that of its own address. Of several nodes it joins all the same, so that two node 0s are found.
+        """
+        return self.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
+
+    # -- judging meanwhile ------------------------------------------------------------------------------------
+
+    def _hopeless(self) -> bool:
+        """Whether waiting cannot cure what keeps this process out."""
+        seen, plan = self.network, self.plan
+        if plan.master_addr is None:
+            return True
+        if self.recorder.facts.identity.torch_error and (self.plan.opens_store or self._may_host()):
+            return True
+        if seen.bind is not None and not seen.bind.ok:
+            return True
+        if seen.answer is not None and seen.answer.kind == "foreign":
+            return True
+        if self.markers.refused() or (self.markers.unmarked and not plan.agent_store):
+            return True
+        if plan.broken and time.monotonic() - self.started > PROBLEM_SECONDS and not self._node0_may_be_late():
+            return True
+        if self._nameless():
+            return True
+        contact, control = seen.contact, seen.control
+        if contact is not None and contact.outcome == "rejected":
+            return True
+        if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
+            return control.answered
+        return self._astray()
+
+    def _node0_may_be_late(self) -> bool:
+        """Whether node 0 may still import torch, as this process does: what is wrong of all together is worth that."""
+        return not self.recorder.facts.identity.torch_error and self.teller.node0_may_be_late()
+
+    def _nameless(self) -> bool:
+        return no_such_master(self.recorder.facts, time.monotonic() - self.started, in_pod=POD in os.environ)
+
+    def _astray(self) -> bool:
+        """Node 0 hosts the store, but MASTER_ADDR does not lead to it."""
+        if self.hosting.child is None or self.network.master_is_own is not False:
+            return False
+        self.astray_since = self.astray_since or time.monotonic()
+        return time.monotonic() - self.astray_since > 2.0
+
+
+# Finding the doctor's mark in the store that answers: whether it is this run's, and which run it is.
+
+
+MARKER_SECONDS = 3.0
+"""How long a store may lack the doctor's marker before it counts as somebody else's."""
+
+
+class MarkerFinder:
+    """Reads markers, and notes what else it found in their place."""
+
+    def __init__(self, recorder: Recorder, seal: Seal, hosting: StoreHost) -> None:
+        self._recorder, self._seal, self._hosting = recorder, seal, hosting
+        self.unmarked = False
+        """A store was there, and no marker in it that is to be followed."""
+
+    async def find(self, contact: Contact) -> Marker | None:
+        """The marker of the store at ``contact``: this process's own where it is its own store, else what is there."""
+        own = self._hosting.marker
+        if own is not None:
+            altered = await self._hosting.altered()
+            if altered:
+                self._recorder.note_forged("marker is not any more what node 0 wrote")
+            if altered or self._hosting.network.master_is_own:
+                self._recorder.update_network(answer=Answer("distdoctor"))
+                return own
+        return await self._read(contact)
+
+    async def _read(self, contact: Contact) -> Marker | None:
+        """The marker of the store at ``contact``; None where there is none (yet) or something else answers."""
+        client = None
+        try:
+            answer = await identify(contact.address, contact.port)
+            if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
+                self._recorder.update_network(answer=answer)
+                if answer is not None and answer.kind in ("silent", "closed"):
+                    ports, here = await intercepted(contact.address)
+                    self._recorder.update_network(intercepted=ports, intercepted_here=here)
+                self._recorder.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
+                return None
+            client = await StoreClient.connect(contact.address, contact.port)
+            if self._hosting.plan.agent_store and self._hosting.plan.rank == 0:
+                marker = self._hosting.marker = self._hosting.new_marker()
+                await client.set(Keys.marker(self._hosting.plan), self._hosting.sealed(marker))
+                await client.has(Keys.marker(self._hosting.plan))
+                self._recorder.update_network(answer=Answer("distdoctor", answer.generation))
+                return marker
+            value = await self._wait(client)
+        except StoreError:
+            return None
+        finally:
+            if client is not None:
+                client.close()
+        if value is None:
+            self.unmarked = True
+            self._recorder.update_network(answer=Answer("distdoctor", answer.generation) if self.refused() else answer)
+            self._recorder.update_meeting(ours=False)
+            return None
+        self._recorder.update_network(answer=Answer("distdoctor", answer.generation))
+        return value
+
+    async def _wait(self, client: StoreClient) -> Marker | None:
+        end = time.monotonic() + MARKER_SECONDS
+        key = Keys.marker(self._hosting.plan)
+        while True:
+            try:
+                value = await client.get(key)
+                if value is not None:
+                    return read_marker(self._seal.open(key, value))
+            except Sealed:
+                await self._turned_away(client, "missing")
+                return None
+            except NotSealed:
+                await self._turned_away(client, "unexpected")
+                return None
+            except NotAuthentic:
+                await self._turned_away(client, "different")
+                return None
+            except OtherProtocol as err:
+                self._recorder.update_meeting(speaks=str(err))
+                return None
+            except (BadFacts, Oversize) as err:
+                self._recorder.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
+                return None
+            if time.monotonic() >= end:
+                return None
+            await asyncio.sleep(0.05)
+
+    async def _turned_away(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
+        """Record that this process may not join, and leave node 0 a note of who called: it knows of nobody else."""
+        self._recorder.update_meeting(token=token)
+        plan = self._hosting.plan
+        if plan.opens_store:
+            return  # node 0 of another run, which only shares the port
+        caller = Caller(self._recorder.facts.identity.hostname, client.own_address, token)
+        key = Keys.caller(plan, await client.add(Keys.callers(plan), 1))
+        await client.set(key, encode(caller))
+        await client.has(key)  # an answer: the set before it has arrived
+
+    def refused(self, authentic: bool = False) -> bool:
+        """Whether there is a doctor's mark that is not to be followed. ``authentic``: which only another run can have
+        written, with another token or another distdoctor.
+        """
+        meeting = self._recorder.facts.meeting
+        if meeting is None:
+            return False
+        other = meeting.token in ("missing", "unexpected", "different") or bool(meeting.speaks)
+        return other or bool(meeting.forged and not authentic)

@@ -1,0 +1,438 @@
+"""Looking MASTER_ADDR up: its addresses, the way there, the address this node is reached at, and its name backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+
+from distdoctor.knowledge.network import contact_text, is_bridge
+from distdoctor.model.addresses import in_network, parse_address, reaches_no_other
+from distdoctor.model.facts import (
+    AddressChoice,
+    BadFacts,
+    Contact,
+    Elsewhere,
+    NodeFacts,
+    OtherWay,
+    Resolution,
+    Route,
+    encode,
+)
+from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
+from distdoctor.model.launch_variables import PBS_JOB, SLURM_JOB
+from distdoctor.plan.notice import Notice, notice_of
+from distdoctor.probes.network import interfaces, names, routing
+from distdoctor.probes.network.names import hosts_lines
+from distdoctor.probes.network.neighbours import answered, neighbour, unanswered
+from distdoctor.probes.network.tcp import CONNECT_SECONDS, connect
+from distdoctor.probes.resolver import ASKER
+from distdoctor.session.leader.notice import read_notice
+from distdoctor.session.protocol.messages import Keys, Marker, read_marker
+from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous.progress import Teller
+from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.identify import identify
+
+SLOW_SECONDS = 1.0
+"""A look-up that is answered takes milliseconds."""
+
+
+class MasterLookup:
+    """The look-ups of one process. They may be begun before they are needed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._early: dict[str, asyncio.Future[Resolution]] = {}
+        """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
+
+    def begin(self) -> None:
+        """Begin now what is needed later: a name server that does not answer costs seconds each time."""
+        name = self._recorder.options.plan.master_addr
+        if name is None:
+            return
+        master = asyncio.ensure_future(names.resolve_store(name))
+
+        async def backwards() -> Resolution:
+            found = await asyncio.shield(master)
+            return await names.reverse(found.addresses[0]) if found.addresses else found
+
+        self._early = {"master": master, "reverse": asyncio.ensure_future(backwards())}
+
+    async def resolve(self) -> None:
+        """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
+        facts, note = self._recorder.facts, self._recorder.update_network
+        plan, ours = facts.plan, facts.host.interfaces if facts.host else ()
+        if plan.master_addr is None:
+            note(primary=interfaces.reachable_address(ours))
+            return
+        master = await (self._early.pop("master", None) or names.resolve_store(plan.master_addr))
+        if not master.addresses:
+            note(
+                master=master,
+                master_is_own=None,
+                primary=interfaces.reachable_address(ours),
+                master_lines=names.hosts_lines(lambda fields: plan.master_addr in fields[1:]),
+            )
+            return
+        own = any(interfaces.owned(address, ours) for address in master.addresses)
+        target = master.addresses[0]
+        way, primary = reached_at(facts, target, own)
+        note(
+            master=master,
+            master_is_own=own,
+            route=way,
+            primary=primary,
+            master_name=None if own else (names.name_in_hosts(target) or _unless_numeric(plan.master_addr)),
+        )
+
+    async def resolve_backwards(self) -> None:
+        """Note the reverse look-up of the master's address, which each store client makes."""
+        network = self._recorder.facts.network
+        master = network.master if network else None
+        if master is not None and master.addresses:
+            early = self._early.pop("reverse", None)
+            found = await early if early is not None else None
+            address = master.addresses[0]
+            self._recorder.update_network(
+                reverse=found if found and found.name == address else await names.reverse(address)
+            )
+
+
+def reached_at(facts: NodeFacts, target: str, own: bool) -> tuple[Route, AddressChoice | None]:
+    """The route to this address of the master, and the address by which this node is reached from there."""
+    ours = facts.host.interfaces if facts.host else ()
+    way = interfaces.route(target, facts.plan.master_port, ours)
+    interface = next((i.name for i in ours if target in i.addresses), None) if own else None
+    # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
+    # of a link-local address has another name there.
+    if reaches_no_other(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
+        return way, interfaces.reachable_address(ours)
+    if own:
+        return way, AddressChoice(target, interface, "MASTER_ADDR")
+    return way, AddressChoice(way.source, way.interface, "route")
+
+
+def _is_link_local(address: str) -> bool:
+    parsed = parse_address(address)
+    return parsed is not None and parsed.version == 6 and parsed.is_link_local
+
+
+def names_cost_seconds(facts: NodeFacts) -> bool:
+    """Whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to answer.
+
+    Each rank would wait as long again: its store client for the name of the store's address, which is for its log
+    lines only, and gloo for the address of the own name.
+    """
+    host, network = facts.host, facts.network
+    forward = (host.own_name if host else None, network.master if network else None)
+    looks = [look for look in (*forward, network.reverse if network else None) if look is not None]
+    late = [look for look in forward if look and look.addresses and look.seconds > SLOW_SECONDS]
+    # Found by a second question, which gave each name server one second.
+    return any(look.seconds > SLOW_SECONDS for look in looks) and all(look.timed_out for look in late)
+
+
+def _unless_numeric(name: str) -> str | None:
+    return None if parse_address(name) else name
+
+
+# Connecting to MASTER_PORT: which of the master's addresses answers, and where none does, whether the host is up.
+
+
+CONTROL_CONNECT_SECONDS = 2.0
+LAST_SECONDS = 1.5
+"""What an attempt is given at least, however little is left of ``--wait``: a SYN and its first repetition."""
+MOST_WAYS = 4
+SILENT_AFTER = 0.5
+"""Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
+
+
+def control_ports(port: int) -> tuple[int, int]:
+    """The ports of a silent host that are tried beside ``port``: that of ssh, and one where nobody should listen."""
+    return 22, port + 1 if port < 65535 else port - 1
+
+
+class MasterContact:
+    """Makes contact, and notes what came of it."""
+
+    def __init__(self, recorder: Recorder, teller: Teller) -> None:
+        self._recorder, self._teller = recorder, teller
+
+    async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
+        """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first).
+
+        ``deadline`` (of the monotonic clock): an attempt that is made anew is cut short by it. What the one before it
+        came to then counts still, where that had all its time.
+        """
+        tried: list[Contact] = []
+        other_ways: tuple[OtherWay, ...] = ()
+        for address in sorted(addresses, key=lambda a: ":" not in a):
+            self._teller.trying = address, time.monotonic()
+            before, seconds = self._slow_before(address), CONNECT_SECONDS
+            if before is not None:
+                seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
+            attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port, seconds))
+            done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
+            control = asyncio.ensure_future(self._control(address)) if not done else None
+            ways = asyncio.ensure_future(self._other_ways(address)) if not done else None
+            contact = await attempt
+            if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
+                contact = before
+            self._teller.trying = None
+            tried.append(contact)
+            if contact.outcome in ("no-answer", "rejected"):
+                self._recorder.update_network(control=await (control or self._control(address)))
+            elif control is not None:
+                control.cancel()
+            if contact.outcome in ("no-answer", "unreachable"):
+                other_ways = await (ways or self._other_ways(address))
+            elif ways is not None:
+                ways.cancel()
+            if contact.outcome == "open":
+                break
+        self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        network = self._recorder.facts.network
+        if tried[-1].outcome == "open" and tried[1:] and network is not None and network.master_is_own is False:
+            # Not the first address, by which the way there was looked up: the one that works leads elsewhere.
+            way, primary = reached_at(self._recorder.facts, tried[-1].address, own=False)
+            self._recorder.update_network(route=way, primary=primary)
+        if tried[-1].outcome != "open":
+            self._recorder.update_network(
+                hardware_addresses=answered(), unanswered=unanswered(), ipsec=routing.ipsec_policies()
+            )
+        if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
+            self._recorder.update_network(other_ways=other_ways)
+        self._look_next_door(tried[-1])
+        return tried[-1]
+
+    def _slow_before(self, address: str) -> Contact | None:
+        """What the attempt before this one came to at this address, if that takes its time."""
+        before = self._recorder.facts.network.contact if self._recorder.facts.network else None
+        slow = before is not None and before.address == address and before.outcome in ("no-answer", "unreachable")
+        return before if slow else None
+
+    def _look_next_door(self, contact: Contact) -> None:
+        """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""
+        network, plan = self._recorder.facts.network, self._recorder.facts.plan
+        if contact.outcome not in ("no-answer", "unreachable"):
+            self._recorder.update_network(neighbour=None)
+            return
+        before = network.neighbour if network else None
+        found = neighbour(contact.address, network.routes if network else None)
+        if found is not None and before is not None and not found.state and before.address == found.address:
+            found = before  # it is being asked again: what it said last counts until it is known
+        self._recorder.update_network(neighbour=found)
+        if found is not None and found.state == "silent" and not (network and network.master_lines):
+            self._recorder.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
+
+    async def _other_ways(self, address: str) -> tuple[OtherWay, ...]:
+        """What becomes of it by each other interface that has the address in its own network, too."""
+        facts = self._recorder.facts
+        network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
+        route = network.route.interface if network is not None and network.route is not None else None
+        others = [
+            one.name
+            for one in interfaces
+            if one.up
+            and not one.loopback
+            and one.name != route
+            and any(map(in_network, one.addresses, one.prefix_lengths, (address,) * len(one.addresses)))
+        ]
+        if route is None or not others:
+            return ()
+        port = facts.plan.master_port
+        ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_WAYS])
+        return tuple(map(OtherWay, others, await asyncio.gather(*ways)))
+
+    async def _control(self, address: str) -> Contact:
+        """The same host on other ports: any answer of its own there says that the host is up."""
+        ports = control_ports(self._recorder.facts.plan.master_port)
+        others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
+        alive = [c for c in others if c.answered]
+        return (alive or list(others))[0]
+
+
+# Looking for the store of this run on another port of the master's host, where nothing listens on MASTER_PORT.
+#
+# A handful of ports is asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
+# scheduler's rule, and the one that node 0 of the same launch names in its notice. One that is another port's store
+# and
+# this run's is told of, and tells node 0 whom it waits for in vain; it is not joined.
+
+
+USUAL = (29500, 29400, 12355, 23456)
+"""torch's and torchrun's, that of --rdzv-endpoint, and those of PyTorch's tutorials."""
+REFUSED_SECONDS = 2.0
+"""How long MASTER_PORT has refused before others are asked: node 0 may be about to start."""
+AGAIN_SECONDS = 2.0
+SCAN_SECONDS = 1.0
+MOST = 10
+
+
+def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
+    """The ports to ask, without ``port`` itself."""
+    found = [environ.get(name, "") for name in MASTER_PORT.all_variables]
+    endpoint = environ.get(RDZV_ENDPOINT.pet or "", "")
+    found.append(endpoint.rpartition(":")[2])
+    numbers = [int(text) for text in found if text.isdigit() and len(text) < 6]
+    job = re.match(r"\d+", environ.get(SLURM_JOB, "") or environ.get(PBS_JOB, ""))
+    if job is not None:
+        # 10000 or 15000 (Lightning) and the last four digits of the job's number.
+        numbers += [10000 + int(job[0][-4:]), 15000 + int(job[0][-4:])]
+    return tuple(dict.fromkeys(n for n in (*numbers, *USUAL, port + 1, port - 1) if 0 < n < 65536 and n != port))[:MOST]
+
+
+class StoreElsewhere:
+    """Asks, at most every few seconds, until it has found one."""
+
+    def __init__(self, recorder: Recorder, seal: Seal) -> None:
+        self._recorder, self._seal = recorder, seal
+        self._refused: float | None = None
+        self._asked = 0.0
+        self._notice: Notice | None = notice_of(os.environ)
+        self._told: tuple[Contact, str] | None = None
+        """The store that was told, and under which key."""
+
+    async def look(self, contact: Contact | None) -> None:
+        """After an attempt on MASTER_PORT that ended as ``contact`` says."""
+        now = time.monotonic()
+        if contact is None or contact.outcome != "refused":
+            self._refused = None
+            self._recorder.update_network(elsewhere=None)
+            return
+        self._refused = self._refused or now
+        if self._told or now - self._refused < REFUSED_SECONDS or now - self._asked < AGAIN_SECONDS:
+            return
+        self._asked = now
+        ports = port_candidates(self._recorder.options.plan.master_port, dict(os.environ))
+        places = [*await self._noticed(contact.address), *((contact.address, port) for port in ports)]
+        attempts = await asyncio.gather(*(connect(*place, SCAN_SECONDS) for place in places))
+        for attempt in attempts:
+            if attempt.outcome == "open" and await self._ask(attempt):
+                return
+
+    async def _noticed(self, address: str) -> list[tuple[str, int]]:
+        """Return the places that node 0 of this launch names: asked at ``address`` and at the launcher's first host."""
+        notice = self._notice
+        if notice is None:
+            return []
+        others = (await ASKER.ask("addresses", notice.first, SCAN_SECONDS)).found if notice.first else ()
+        hosts = list(dict.fromkeys((address, *others)))[:MOST]
+        ports = await asyncio.gather(*(read_notice(host, notice) for host in hosts))
+        return [(host, port) for host, port in zip(hosts, ports, strict=True) if port is not None]
+
+    async def _ask(self, contact: Contact) -> bool:
+        """Whether a store of this run is there; it is noted, and node 0 is told."""
+        client = None
+        try:
+            answer = await identify(contact.address, contact.port)
+            if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
+                return False
+            client = await StoreClient.connect(contact.address, contact.port)
+            key = "distdoctor/marker"
+            value = await client.get(key)
+            marker = read_marker(self._seal.open(key, value)) if value is not None else None
+            if marker is None or marker.plan is None or not await self._lacks_one(client, marker):
+                return False
+            found = Elsewhere(contact.address, contact.port, marker.host, marker.plan)
+            self._recorder.update_network(elsewhere=found)
+            self._told = contact, await self._tell(client, marker)
+            return True
+        except (StoreError, Oversize, BadFacts, NotSealed, NotAuthentic):
+            return False
+        finally:
+            if client is not None:
+                client.close()
+
+    async def _lacks_one(self, client: StoreClient, marker: Marker) -> bool:
+        """Whether it is for a job of as many nodes (ranks), not all of which have come."""
+        ours, theirs = self._recorder.options.plan, marker.plan
+        assert theirs is not None
+        ranks = theirs.started == "rank"
+        expected = theirs.world_size if ranks else theirs.nnodes
+        if theirs.started != ours.started or expected != (ours.world_size if ranks else ours.nnodes):
+            return False
+        came = await client.get(Keys(marker.run).members)
+        others = int(came) if came is not None and came.isdigit() and len(came) < 8 else 0
+        return expected is not None and 1 + others < expected
+
+    async def withdraw(self) -> None:
+        """Its own store came after all: what was told to the other one is taken back."""
+        self._recorder.update_network(elsewhere=None)
+        if self._told is None:
+            return
+        (contact, key), self._told = self._told, None
+        client = None
+        try:
+            client = await StoreClient.connect(contact.address, contact.port)
+            await client.set(key, b"")
+            await client.has(key)
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
+    async def _tell(self, client: StoreClient, marker: Marker) -> str:
+        keys = Keys(marker.run)
+        number = await client.add(keys.astray, 1)
+        key = keys.stray(number)
+        await client.set(key, self._seal.close(key, encode(self._recorder.facts)))
+        await client.has(key)  # an answer: the set before it has arrived
+        return key
+
+
+# Why a process did not get into the meeting, in a few words: the reason of its network stage. Pure.
+
+
+PROBLEM_SECONDS = 6.0
+"""How long a process whose own variables are wrong still tries to meet the others, who know better values."""
+UNANSWERED = ("temporary failure", "try again")
+"""What glibc and musl call EAI_AGAIN: not a word on whether there is such a name."""
+
+
+def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
+    """Whether a job of one node, after so many seconds, waits in vain for MASTER_ADDR to have an address: nobody is to
+    come who could give it one. A name server that gives no answer is asked again; and in a Kubernetes pod the record
+    may come after it.
+    """
+    master = facts.network.master if facts.network else None
+    if in_pod or not facts.plan.one_node or master is None or master.addresses:
+        return False
+    unanswered = master.timed_out or any(words in (master.error or "").lower() for words in UNANSWERED)
+    return not unanswered or seconds > PROBLEM_SECONDS
+
+
+def why_not_met(facts: NodeFacts) -> str:
+    """What the findings tell whole."""
+    seen, plan = facts.network, facts.plan
+    if seen is not None and seen.bind is not None and not seen.bind.ok:
+        number = seen.bind.errno
+        return f"cannot listen on port {seen.bind.port}: {os.strerror(number) if number else seen.bind.error}"
+    if seen is not None and seen.contact is not None:
+        return contact_words(seen.contact)
+    if plan.master_addr is None:
+        return "MASTER_ADDR is not set"
+    if seen is None or seen.master is None or not seen.master.addresses:
+        return "MASTER_ADDR has no address"
+    if lacks_torch(facts):
+        return "node 0 opens the store with torch, which cannot be imported"
+    return "node 0 was not reached"
+
+
+def lacks_torch(facts: NodeFacts) -> bool:
+    """Whether it is its own torch that this node would have opened the store with, and nothing of the network: the
+    name was looked up, nothing was tried, and torch cannot be imported."""
+    seen = facts.network
+    looked_up = seen is not None and seen.master is not None and bool(seen.master.addresses)
+    tried = seen is not None and (seen.contact is not None or (seen.bind is not None and not seen.bind.ok))
+    return bool(facts.identity.torch_error) and facts.plan.master_addr is not None and looked_up and not tried
+
+
+def contact_words(contact: Contact) -> str:
+    """How the last attempt to connect ended."""
+    if contact.outcome == "open":
+        return f"{contact.address}:{contact.port} answers, but not as the store of this job"
+    return contact_text(contact)

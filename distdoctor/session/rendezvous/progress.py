@@ -1,0 +1,216 @@
+"""What is told while waiting may still cure it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distdoctor.judge.engine import judge
+from distdoctor.model.addresses import endpoint, parse_address
+from distdoctor.model.cluster import build
+from distdoctor.model.errors import PlanError, UsageError
+from distdoctor.model.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
+from distdoctor.model.findings import Finding
+from distdoctor.model.launch_settings import (
+    BACKEND,
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    VARIABLE,
+)
+from distdoctor.model.observer import Observer
+from distdoctor.model.plan import Plan
+from distdoctor.plan.launchers import mpi
+from distdoctor.probes.network import interfaces
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.render.words import fold
+from distdoctor.session.options import Options
+from distdoctor.session.recorder import Recorder
+
+SO_FAR_AFTER = 3.5
+OWN_START_SECONDS = 1.0
+"""Of what the program took to start itself no more counts as waiting: who is slow himself waits for others who are."""
+SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
+"""How long a process is ready itself before it is news that another is not: that one may still import torch. It is a
+third of what it took itself, within these two."""
+PATIENT_SECONDS = 20.0
+"""After that it is news also for who still imports torch himself."""
+LAST_CHANCE = 2.0
+"""Seconds before waiting ends in which it is told in any case."""
+TELL_AGAIN_SECONDS = 1.0
+_NUMBER = r"\d+(?:\.\d+)?"
+UNANSWERED_SECONDS = 2.0
+"""How long an attempt to connect goes on before what it looks like may be told."""
+
+
+def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, ...]:
+    """The root causes of severity fail in these facts."""
+    found = judge(build(facts), options.checks, options.ignore).roots
+    return tuple(finding for finding in found if finding.severity == "fail")
+
+
+def waiting_since(started: float, launched: float) -> float:
+    """Since when a process has kept its user waiting, of the monotonic clock: from the command on (``launched``), and
+    not only from when its run began (``started``)."""
+    return max(launched, started - OWN_START_SECONDS)
+
+
+def news_at(waiting: float, ready: float) -> float:
+    """When it is news that somebody is missing, for who waits since ``waiting`` and was ready himself at ``ready``; all
+    of the monotonic clock."""
+    settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (ready - waiting) / 3))
+    return max(waiting + SO_FAR_AFTER, ready + settled)
+
+
+def tell_so_far(observer: Observer, findings: Sequence[Finding], left: float, limit: float) -> None:
+    """Tell what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
+    waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
+    for finding in findings:
+        text = so_far(finding)
+        key = f"{finding.check} {finding.nodes} {re.sub(_NUMBER, '0', text)}"  # seconds that pass are no news
+        observer.so_far(key, text, waited)
+
+
+def so_far(finding: Finding) -> str:
+    """The line on one finding, without the time."""
+    if not finding.incomplete:
+        return f"so far: {finding.check}: {finding.summary} Still waiting"
+    # As a finding it says that they never came, which is not known yet. What was seen last stands behind its evidence.
+    last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""
+    return f"so far: {finding.check}: still waiting for {fold(finding.nodes)}{f'; {last}' if last else ''}"
+
+
+class Teller:
+    """Tells what keeps one process out of the meeting."""
+
+    def __init__(self, recorder: Recorder, zygote: Zygote | None = None) -> None:
+        self.recorder, self.zygote = recorder, zygote
+        self.trying: tuple[str, float] | None = None
+        """The address that is being connected to, and since when."""
+        self._next = 0.0
+        """When it is told again, of the monotonic clock."""
+
+    def tell(self, left: float) -> None:
+        """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
+        recorder = self.recorder
+        now = time.monotonic()
+        if now < self._next or now < self._from() or left < 1.0:
+            return
+        if self.node0_may_be_late() and left > LAST_CHANCE:
+            return
+        facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
+        if (pending := self._unanswered()) is not None:
+            facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
+        self._next = now + TELL_AGAIN_SECONDS
+        findings = judge_facts([facts], recorder.options)
+        recorder.told_so_far |= bool(findings)
+        tell_so_far(recorder.observer, findings, left, recorder.options.wait)
+
+    async def tell_in_time(self, deadline: float) -> None:
+        """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
+        await asyncio.sleep(max(0.0, self._from() - time.monotonic()))
+        while True:
+            contact = self._contact() or self._unanswered()
+            if contact is not None and contact.outcome != "open":
+                self.tell(deadline - time.monotonic())
+            await asyncio.sleep(TELL_AGAIN_SECONDS)
+
+    def _from(self) -> float:
+        """When it may be told, of the monotonic clock."""
+        return waiting_since(self.recorder.started, self.recorder.launched) + SO_FAR_AFTER
+
+    def node0_may_be_late(self) -> bool:
+        """Whether nobody listens at the master's port yet, and node 0 may still be at what this process has just done:
+        it opens the port once it has imported torch."""
+        contact, now = self._contact(), time.monotonic()
+        if contact is None or contact.outcome != "refused" or self.zygote is None:
+            return False
+        waiting, ready = waiting_since(self.recorder.started, self.recorder.launched), self.zygote.imported
+        return now < waiting + PATIENT_SECONDS if ready is None else now < news_at(waiting, ready)
+
+    def _contact(self) -> Contact | None:
+        return self.recorder.facts.network.contact if self.recorder.facts.network else None
+
+    def _unanswered(self) -> Contact | None:
+        """The first attempt to connect, where it goes on for so long that it counts as one without an answer."""
+        if self._contact() is not None or self.trying is None:
+            return None
+        address, since = self.trying
+        seconds = round(time.monotonic() - since, 4)
+        if seconds < UNANSWERED_SECONDS or time.monotonic() - self.recorder.started < SO_FAR_AFTER:
+            return None
+        return Contact(address, self.recorder.facts.plan.master_port, "no-answer", seconds=seconds)
+
+
+# Node 0 of a run whose master nobody named: the address it takes, and the line for the other nodes.
+
+
+def with_master(options: Options) -> Options:
+    """Node 0 of a run whose master nobody named: pick the address that the others can reach."""
+    plan = options.plan
+    _insist_on_rank0(plan)
+    if not plan.announce:
+        return options
+    choice = interfaces.reachable_address(interfaces.interfaces())
+    if choice is None or choice.address is None:
+        raise UsageError("this host has no address that another host could reach; name one with " + MASTER_ADDR.flag)
+    sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
+    plan = replace(plan, master_addr=choice.address, sources=sources)
+    if plan.launcher:  # it starts the others, and tells them where node 0 is: nobody has to be told here
+        return replace(options, plan=replace(plan, announce=False))
+    return replace(options, plan=plan)
+
+
+def _insist_on_rank0(plan: Plan) -> None:
+    """Raises PlanError in a rank 0 that is not where its MPI launcher was started, which no variable can tell."""
+    launchers = {
+        mpi.OPENMPI_NAME: mpi.OPENMPI_RANKS,
+        mpi.HYDRA_NAME: mpi.HYDRA_RANKS,
+        mpi.MVAPICH_NAME: mpi.MVAPICH_RANKS,
+        mpi.HOROVOD_NAME: mpi.HOROVOD_RANKS,
+    }
+    address, source = plan.master_addr, plan.sources.get("master_addr", "")
+    named = source in MASTER_ADDR.all_variables or source.startswith("--")
+    if plan.launcher not in launchers or plan.rank != 0 or plan.nnodes == 1 or named or address is None:
+        return
+    host = socket.gethostname()
+    literal = parse_address(address) is not None
+    here = {held for one in interfaces.interfaces() for held in one.addresses} if literal else {host.partition(".")[0]}
+    if (address if literal else address.partition(".")[0]) not in here:
+        line = launchers[plan.launcher].with_host(host)
+        raise PlanError(
+            f"rank 0 is on {host}, and not on {address}, which {source} makes the first: `{line} ... distdoctor check`"
+        )
+
+
+def line_for_others(options: Options) -> str:
+    """Return the line to run on each of the other nodes, after the user's token where this run has one."""
+    plan = options.plan
+    words = [*options.command, NNODES.flag, str(plan.nnodes)]
+    if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):
+        words += [NPROC_PER_NODE.flag, str(plan.nproc_per_node)]
+    if plan.rdzv_backend == "c10d":  # torchrun reads no --master-addr then
+        words += [RDZV_ENDPOINT.flag, endpoint(str(plan.master_addr), plan.master_port)]
+    else:
+        words += [MASTER_ADDR.flag, str(plan.master_addr), MASTER_PORT.flag, str(plan.master_port)]
+    for setting, value, usual in (
+        (BACKEND, plan.backend, "auto"),
+        (RDZV_BACKEND, plan.rdzv_backend, "static"),
+        (RDZV_ID, plan.run_id, "none"),
+        (INIT_METHOD, plan.init_method, None),
+    ):
+        if value != usual:
+            words += [setting.flag, str(value)]
+    words += [word for path in options.shared for word in ("--shared", path)]
+    secret = f"{VARIABLE}={shlex.quote(options.token)} " if options.token else ""
+    return secret + shlex.join(words)

@@ -1,0 +1,282 @@
+"""Hosting the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts the doctor's mark into it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import secrets
+import time
+from dataclasses import replace
+from typing import Any
+
+from distdoctor import __version__
+from distdoctor.mesh.listener import TOKEN_BYTES
+from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
+from distdoctor.model.plan import DEFAULT_PORT
+from distdoctor.model.stages import NETWORK
+from distdoctor.plan.notice import notice_of
+from distdoctor.probes.host.proc import listening
+from distdoctor.probes.network import ports
+from distdoctor.ranks.supervisor import Child, Died, Zygote
+from distdoctor.session.leader.notice import post_notice
+from distdoctor.session.protocol.messages import Keys, Marker
+from distdoctor.session.protocol.trust import Seal
+from distdoctor.session.recorder import Recorder, wait_for_torch
+from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.identify import identify
+
+HOST_SECONDS = 15.0
+UNREACHED_SECONDS = 3.0
+"""The same where the loopback interface is down: a store connects to itself, and that will not do there."""
+SELF_CONNECT_SECONDS = 1.0
+LOOPBACK_SECONDS = 1.0
+CLOSING_SECONDS = 2.0
+"""How long the port of an earlier run may be closing."""
+SPARE_FILES = 2
+"""Descriptors that a server which has no more for connections may have free for a moment."""
+
+
+def files_left(child: Child) -> tuple[int, int] | None:
+    """How many descriptors this process has open and how many it may, where none is left; else None."""
+    try:
+        held = len(os.listdir(f"/proc/{child.pid}/fd"))
+        limit = resource.prlimit(child.pid or 0, resource.RLIMIT_NOFILE)[0]
+    except (OSError, ValueError):
+        return None
+    return (held, limit) if 0 < limit <= held + SPARE_FILES else None
+
+
+class StoreHost:
+    """The store of a node 0, where this process is one and the port can be had."""
+
+    def __init__(self, recorder: Recorder, zygote: Zygote | None, seal: Seal) -> None:
+        self.recorder, self.zygote, self.seal = recorder, zygote, seal
+        self.plan = recorder.options.plan
+        self.child: Child | None = None
+        self.marker: Marker | None = None
+        """What this process wrote into its store. It is never read back from there."""
+        self._notice: asyncio.Server | None = None
+        self._marked = False
+        """The store is known to hold it."""
+        self._port_taken_since: float | None = None
+        self._why_not: tuple[int, str, Answer | None] | None = None
+        """The last vain try: errno, its text, and what answers on the port."""
+
+    @property
+    def network(self) -> NetworkFacts:
+        """The network facts so far."""
+        return self.recorder.facts.network or NetworkFacts()
+
+    def note_files(self) -> None:
+        """Where the store has no descriptor left for who comes: how many it has."""
+        bind = self.network.bind
+        if self.child is not None and bind is not None and (files := files_left(self.child)) is not None:
+            self.recorder.update_network(bind=replace(bind, files=files))
+
+    def close(self) -> None:
+        """End the store, where there is one."""
+        self.note_files()
+        if self.child is not None:
+            self.child.kill()
+            self.child.close()
+        if self._notice is not None:
+            self._notice.close()
+        self.child = self.marker = self._notice = None
+        self._marked = False
+
+    def let_the_dead_go(self) -> None:
+        """Where the store's process has been killed: another is to be opened, as nobody has joined this one yet."""
+        if self.child is not None and self.child.exited.is_set():
+            self.close()
+
+    def new_marker(self) -> Marker:
+        """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
+        token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
+        host = self.recorder.facts.identity.hostname
+        return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.plan)
+
+    def sealed(self, marker: Marker) -> bytes:
+        """The mark as it is to be written."""
+        return self.seal.close(Keys.marker(self.plan), encode(marker))
+
+    async def altered(self) -> bool:
+        """Whether somebody else has written another mark into the store that this process hosts."""
+        if self.child is None or self.marker is None or not self._marked:
+            return False
+        try:
+            client = await self._own_client()
+        except StoreError:
+            return False
+        try:
+            value = await client.get(Keys.marker(self.plan))
+        except Oversize:
+            return True
+        except StoreError:
+            return False
+        finally:
+            client.close()
+        return value != self.sealed(self.marker)
+
+    async def note_visitors(self) -> None:
+        """How many found the way here by a MASTER_ADDR that does not lead this node itself to its own store."""
+        if self.child is None or self.marker is None or self.network.master_is_own is not False:
+            return
+        client = None
+        try:
+            client = await self._own_client()
+            self.recorder.update_meeting(visitors=await client.add(Keys(self.marker.run).members, 0))
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
+    def note_holders(self, mine: bool) -> None:
+        """Where something on the port kept this node from hosting the store: what that is, and which port is free."""
+        if self.network.bind is not None:
+            return
+        answer = self.network.answer
+        if self._why_not is None and mine and answer is not None and answer.kind in ("tcpstore", "foreign", "closed"):
+            self._why_not = (errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), answer)
+        if self._why_not is not None:
+            self._cannot_bind(*self._why_not)
+
+    def note_other_run(self) -> None:
+        """Another run of the check has the port of this node 0."""
+        self._cannot_bind(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), self.network.answer)
+
+    async def try_port(self) -> None:
+        """Where nobody is to host anything yet: whether node 0's port could be had, and else what has it."""
+        while number := ports.refused_bind(self.plan.master_port):
+            if not await self._cannot_host(number, os.strerror(number)) and self.network.bind is None:
+                await asyncio.sleep(CLOSING_SECONDS / 10)
+                continue
+            if self.network.bind is None and await self._of_another_run():
+                self.recorder.update_network(answer=Answer("distdoctor"))
+                self.note_other_run()
+            # An agent of the c10d rendezvous that finds a store on its own port joins that
+            # (c10d_rendezvous_backend.py, _create_tcp_store).
+            self.note_holders(self.plan.rdzv_backend == "static" or self.plan.is_host is True)
+            return
+
+    async def _of_another_run(self) -> bool:
+        """Whether the store on the port has the doctor's mark."""
+        client = None
+        try:
+            client = await self._own_client()
+            return await client.has(Keys.marker(self.plan))
+        except StoreError:
+            return False
+        finally:
+            if client is not None:
+                client.close()
+
+    async def host(self) -> bool:
+        """Whether the store is there, ours or, perhaps, that of another process of this same check."""
+        if self.zygote is None:
+            return False
+        torch = await wait_for_torch(self.recorder, self.zygote, NETWORK.name)
+        if torch.version is None:
+            return False
+        child = self.zygote.spawn("distdoctor:sto")
+        answer = await self._ask_to_host(child)
+        if answer["ok"]:
+            self.child = child
+            if self.plan.master_port != answer["port"]:
+                self.plan = replace(self.plan, master_port=answer["port"])
+                self.recorder.update(plan=self.plan)
+            after = round(time.time() - self.recorder.facts.started_at, 2)
+            self.recorder.update_network(bind=Bind(True, answer["port"], after=after))
+            self.marker, self._marked = self.new_marker(), False
+            await self.mark()
+            if (notice := notice_of(os.environ)) is not None:
+                self._notice = await post_notice(notice, self.plan.master_port)
+            return True
+        child.kill()
+        child.close()
+        return await self._cannot_host(answer["errno"], answer["error"])
+
+    async def _ask_to_host(self, child: Child) -> dict[str, Any]:
+        """The child's answer. A store whose constructor waits for a connection to itself listens all the same."""
+        port = self.plan.master_port
+        call = asyncio.ensure_future(child.call("store_host", port=port, timeout=30.0))
+        seconds = HOST_SECONDS if self._reaches_itself() else UNREACHED_SECONDS
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.wait([call], timeout=SELF_CONNECT_SECONDS)
+            if call.done():
+                break
+            if child.pid is not None and any(number == port for _, number in listening(child.pid)):
+                call.cancel()
+                return {"ok": True, "port": port}
+        if not call.done():
+            call.cancel()
+            return {"ok": False, "error": f"hosting a TCPStore did not return within {seconds:g} s", "errno": 0}
+        try:
+            return call.result()
+        except Died as err:
+            return {"ok": False, "error": str(err), "errno": 0}
+
+    def _reaches_itself(self) -> bool:
+        host = self.recorder.facts.host
+        found = [one.up for one in (host.interfaces if host else ()) if one.loopback]
+        return not found or any(found)
+
+    async def mark(self) -> None:
+        """Write the doctor's marker into the store that this process hosts; it is tried again where that is slow.
+
+        Where the store cannot be reached from here at all, the contact tells how.
+        """
+        if self.child is None or self.marker is None or self._marked:
+            return
+        client = None
+        try:
+            client = await self._own_client()
+            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
+            self._marked = await client.has(Keys.marker(self.plan))  # an answer: the set before it has arrived
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
+    async def _own_client(self) -> StoreClient:
+        """A client of the store that this process hosts: by its address, else over loopback."""
+        own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
+        for address in (*own, "127.0.0.1", "::1"):
+            try:
+                return await StoreClient.connect(address, self.plan.master_port, LOOPBACK_SECONDS)
+            except StoreError:
+                continue
+        raise StoreError("the store that this process hosts cannot be reached from here")
+
+    async def _cannot_host(self, number: int, error: str) -> bool:
+        """Note why; True where the port is held by another process of this same check, so that joining it is right."""
+        address = next(iter(self.network.master.addresses if self.network.master else ()), "127.0.0.1")
+        answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.plan.master_port)
+        if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
+            self.recorder.update_network(bind=None, answer=answer)
+            return True  # perhaps the doctor's own: the marker will tell
+        self._why_not = (number, error, answer)
+        now = time.monotonic()
+        self._port_taken_since = self._port_taken_since or now
+        if number == errno.EADDRINUSE and now - self._port_taken_since < CLOSING_SECONDS:
+            return False  # an earlier run's store may be closing just now
+        self._cannot_bind(number, error, answer)
+        return False
+
+    def _cannot_bind(self, number: int, error: str, answer: Answer | None) -> None:
+        port = self.plan.master_port
+        self.recorder.update_network(
+            bind=Bind(
+                ok=False,
+                port=port,
+                errno=number,
+                error=error,
+                holders=ports.holders(port),
+                answer=answer,
+                free_port=ports.free_port(port or DEFAULT_PORT - 1),
+            )
+        )

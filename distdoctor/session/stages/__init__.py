@@ -1,0 +1,1 @@
+"""The stages that a process runs by itself."""

@@ -1,0 +1,136 @@
+"""The mesh stage: one process of each node listens for the others, and measures its links to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from distdoctor.mesh.listener import Listener, Target, addresses_of
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.model.addresses import is_loopback, parse_address, reaches_no_other
+from distdoctor.probes.network import names, ports, routing
+from distdoctor.probes.network.neighbours import answered, filled_since, refused, unanswered
+from distdoctor.probes.network.tcp import connect
+from distdoctor.render.words import count
+from distdoctor.session.leader.inbox import Participant
+from distdoctor.session.protocol.messages import Command
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.stages.local import ANOTHER_PROCESS, Ended
+
+REPEATED = 2
+"""SYNs sent again to one address, by all ranks: a single one may be lost by chance."""
+CALLED = 2
+"""How many of the addresses of one name are tried."""
+
+
+SHUT = ("no-answer", "rejected", "refused")
+"""What a connection within this host, to a port that it listens on, ends with only where a packet filter is against it.
+"""
+
+
+class MeshStage:
+    """This process's part of it. ``number`` is this participant's, ``token`` what listeners ask for."""
+
+    def __init__(self, recorder: Recorder, token: str, number: int) -> None:
+        self._recorder, self._token, self._number = recorder, token, number
+        self._listener: Listener | None = None
+        self._not_listening = ""
+
+    async def listen(self, transcript: Callable[[], bytes] | None) -> int | None:
+        """The port this process listens on, None where it cannot. ``transcript``: on node 0, what it confirms."""
+        listener = Listener(self._token, self._number, transcript)
+        try:
+            port, self._listener = await listener.start(), listener
+        except OSError as err:  # no port or descriptor left: the limits in the facts say why
+            self._not_listening = f"cannot listen: {err.strerror or err}"
+            return None
+        return port
+
+    async def climb(self, command: Command) -> Ended:
+        """Measure the links to all of the command's targets."""
+        if self._not_listening:
+            return "error", self._not_listening
+        if self._listener is None:
+            return "skipped", ANOTHER_PROCESS
+        room = refused()
+        called, own = asyncio.ensure_future(self._call(command)), asyncio.ensure_future(self._call_itself())
+        facts = await Measurement(
+            self._token, self._number, command.targets, command.lead, frozenset(command.limited)
+        ).run()
+        await called
+        shut = await own
+        self._recorder.update(mesh=facts)
+        if facts.bad:
+            self._recorder.update_network(
+                hardware_addresses=answered(),
+                unanswered=unanswered(),
+                neighbour_table=filled_since(room),
+                ipsec=routing.ipsec_policies(),
+            )
+            return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
+        return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))
+
+    async def _call_itself(self) -> bool:
+        """Whether this host keeps its ranks, where it has several, from ports of its own."""
+        if (self._recorder.options.plan.nproc_per_node or 1) == 1:
+            return False
+        gloo = self._recorder.facts.host.gloo if self._recorder.facts.host is not None else None
+        contact = await ports.own_port_reached(gloo.address if gloo is not None else None)
+        self._recorder.update_network(own_port=contact)
+        return contact is not None and contact.outcome in SHUT
+
+    async def _call(self, command: Command) -> None:
+        """Look for the host of the ranks' store as they will: by its name, and any port of it."""
+        if not command.announced:
+            return
+        found = await names.resolve(command.announced)
+        self._recorder.update_network(rendezvous_name=found)
+        port = next((target.port for target in command.targets if target.member == command.announcer), None)
+        if port is None or command.announcer == self._number:
+            return
+        for address in [one for one in found.addresses if parse_address(one) and not reaches_no_other(one)][:CALLED]:
+            contact = await connect(address, port)
+            self._recorder.update_network(rendezvous_contact=contact)
+            if contact.outcome == "open":
+                return
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._listener is not None:
+            self._listener.close()
+
+
+def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
+    """Return the addresses at which a node lets in only so many new connections in a time.
+
+    Its own rules say so; or the ranks had to send SYNs to it again for the store, as where its rules cannot be read.
+    """
+    everyone = list(participants)
+    repeated = Counter[str]()
+    for late in (late for one in everyone if one.facts.network for late in one.facts.network.late_connections):
+        repeated[late.address] += late.repeated
+    found: dict[str, None] = {}
+    for one in everyone:
+        addresses = {address for _, address in addresses_of(one.facts, nccl=True)}
+        firewall = one.facts.network.firewall if one.facts.network is not None else None
+        chains = firewall.chains if firewall is not None else ()
+        slow = any(repeated[address] >= REPEATED for address in addresses)
+        if slow or any(chain.hook == "input" and chain.by_rate for chain in chains):
+            found |= dict.fromkeys(sorted(addresses))
+    return tuple(found)
+
+
+def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:
+    """Every node's addresses that its peers would use, each once; with ``nccl`` also what NCCL would."""
+    everyone = list(participants)
+    one_host = len({one.facts.identity.host for one in everyone}) == 1
+    for one in everyone:
+        if one.mesh_port is None:
+            continue
+        uses: dict[str, list[str]] = {}
+        for use, address in addresses_of(one.facts, nccl=nccl):
+            if not reaches_no_other(address) or (one_host and is_loopback(address)):
+                uses.setdefault(address, []).append(use)
+        for address, use_of in uses.items():
+            yield Target(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))

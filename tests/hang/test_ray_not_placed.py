@@ -1,0 +1,92 @@
+"""What is said of a job of Ray Train whose workers Ray has not placed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved, RayBundle, RayDemand, RayView
+from distdoctor.model.report import Report
+from tests.hang.job_cases import judged
+from tests.hang.live_facts import node
+
+FIT = (
+    Frame("wait", "ray/_private/worker.py", 3113),
+    Frame("fit", "ray/train/base_trainer.py", 707),
+    Frame("<module>", "train.py", 12, own=True),
+)
+GPUS = RayDemand((RayBundle({"CPU": 1.0, "GPU": 1.0}), RayBundle({"GPU": 1.0}, 3)), "PACK")
+
+
+def report(age: float = 90.0, **view: Any) -> Report:
+    """The report on a driver that waits in ``fit()``."""
+    told: dict[str, Any] = {
+        "status": True,
+        "demands": (GPUS,),
+        "resources": {"CPU": (0.0, 2.0)},
+        "nodes": 1,
+        "impossible": True,
+    } | view
+    main = JobThread(90, "python", "S", call="futex", frames=FIT)
+    driver = JobProcess(90, 1, "launcher", "python", "S", age=age, threads=(main,), moved=Moved(1.5))
+    ray = RayView("session_1", told.pop("driver", 90), **told)
+    return judged(node(driver, launcher="ray", master_addr="", master_port=None, world_size=None, nnodes=None, ray=ray))
+
+
+def test_the_cluster_has_no_such_resource() -> None:
+    told = report()
+    (finding,) = told.findings
+    assert (finding.check, finding.severity, told.verdict) == ("store/nodes-missing", "fail", "fail")
+    assert told.details["job"]["state"] == "hangs"
+    assert finding.summary == (
+        "The driver (pid 90, train.py:12) waits for Ray to place 4 workers with 1 GPU each; Ray's cluster has 0 GPUs."
+    )
+    assert "until it has 4 GPUs" in finding.fixes[0].text
+    assert "`ray status`, `ray list placement-groups`" in finding.fixes[0].text
+
+
+@pytest.mark.parametrize(
+    ("view", "severity", "said"),
+    [
+        ({"age": 4.0}, "warn", "Ray's cluster has 0 GPUs"),
+        ({"impossible": False}, "fail", "Ray's cluster has 0 GPUs"),
+        ({"impossible": False, "age": 30.0}, "warn", "Ray's cluster has 0 GPUs"),
+        ({"starting": ("gpu, 1 launching",)}, "warn", "Ray's cluster has 0 GPUs"),
+        ({"resources": {"GPU": (6.0, 8.0), "CPU": (1.0, 8.0)}, "impossible": False}, "warn", "2 of 8 GPUs free"),
+        ({"resources": {"GPU": (0.0, 8.0), "CPU": (0.0, 8.0)}, "nodes": 8}, "fail", "no single node of Ray's cluster"),
+        (
+            {"demands": (RayDemand((RayBundle({"CPU": 1.0}, 2),), "STRICT_SPREAD"),), "impossible": False},
+            "fail",
+            "each needs a node of its own, and Ray's cluster has 1",
+        ),
+        (
+            {"demands": (RayDemand((RayBundle({"CPU": 2.0}), RayBundle({"CPU": 1.0}, 3)), "PACK"),)},
+            "fail",
+            "4 workers with 1 CPU each; Ray's cluster has 2 CPUs",
+        ),
+        (
+            {"demands": (RayDemand((RayBundle({"GPU": 1.0}),)),)},
+            "fail",
+            "waits for Ray to place a task or actor with 1 GPU; ",
+        ),
+        ({"driver": None}, "fail", "The controller (pid 90, train.py:12)"),
+    ],
+)
+def test_what_ray_lacks_and_whether_it_may_come(view: dict[str, Any], severity: str, said: str) -> None:
+    (finding,) = report(**view).findings
+    assert (finding.severity, said in finding.summary) == (severity, True), finding.summary
+
+
+@pytest.mark.parametrize(
+    ("view", "note"),
+    [
+        ({}, "run `ray status` and `ray list actors"),
+        ({"status": False}, "whose status is on the head node"),
+        ({"workers": {0: "10.0.0.2", 1: "10.0.0.3"}}, "run distdoctor hang on 10.0.0.2, 10.0.0.3"),
+    ],
+)
+def test_a_driver_alone_that_waits_for_nothing_is_neither_well_nor_stuck(view: dict[str, Any], note: str) -> None:
+    told = report(demands=(), **view)
+    assert (told.findings, told.verdict) == ((), "incomplete")
+    assert any(note in line for line in told.notes)

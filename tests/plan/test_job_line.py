@@ -1,0 +1,117 @@
+"""The line that starts a job, read as its launcher reads it."""
+
+from __future__ import annotations
+
+import re
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import pytest
+
+from distdoctor.plan import torchrun
+from distdoctor.plan.job_command import JobLine, read_job_command
+
+ALONE = ("--nnodes=1", "--nproc-per-node=1")
+TWO = ("--nnodes=2", "--nproc-per-node=8", "--master-port=29600", "--master-addr=A", "--node-rank=1")
+ROWS: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
+    ("torchrun train.py --nnodes 9", {}, ALONE),
+    ("torchrun --nnodes 2 --nproc_per_node=8 --master_addr A --master-port 29600 --node_rank 1 train.py", {}, TWO),
+    ("/opt/x/bin/torchrun --nnodes=2 --nproc-per=8 --master-a A --master-p=29600 --node-r=1 -m pkg.train -m", {}, TWO),
+    ("python -u -m torch.distributed.run -r3 -t 3 --nnodes 2 --nproc-per-node 8 --master-addr A --master-port 29600 "
+     "--node-rank 1 -- train.py", {}, TWO),
+    ("numactl --cpunodebind 0 python3.11 -X faulthandler -um torch.distributed.launch --nproc-per-node 2 x.py",
+     {}, ("--nnodes=1", "--nproc-per-node=2")),
+    ("torchrun train.py", {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_MASTER_ADDR": "A", "PET_NODE_RANK": "1",
+                           "PET_MASTER_PORT": "29600"}, (*TWO[:2], *TWO[3:])),
+    # What torchrun takes where nothing is said: node rank 0 and its own machine.
+    ("torchrun --nnodes 2 train.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", "--node-rank=0")),
+    ("torchrun --nnodes 2 --rdzv-backend c10d --master-addr A --master-port 1234 train.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--master-port=1234",
+      "--rdzv-endpoint=localhost:29400")),
+    ("torchrun --nnodes 1:4 --nproc-per-node gpu --rdzv-backend c10d --rdzv_endpoint A:29400 --rdzv-id 7 --rdzv-conf "
+     "a=1 --max-restarts 3 train.py", {},
+     ("--nnodes=1:4", "--nproc-per-node=gpu", "--rdzv-backend=c10d", "--rdzv-endpoint=A:29400", "--rdzv-id=7")),
+    ("torchrun --standalone --nproc-per-node 4 train.py", {}, ("--nnodes=1", "--nproc-per-node=4", "--standalone")),
+    ("env OMP_NUM_THREADS=1 PET_NNODES=2 torchrun train.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", "--node-rank=0")),
+    ("accelerate launch --num_machines 2 --num-processes=16 --machine_rank 1 --main_process_ip A --main_process_port "
+     "29600 train.py --num_machines 9", {},
+     ("--nnodes=2", "--nproc-per-node=8", "--node-rank=1", "--master-addr=A", "--master-port=29600")),
+    ("python -m accelerate.commands.launch --multi_gpu --num_processes 4 train.py", {},
+     ("--nnodes=1", "--nproc-per-node=4")),
+    # c10d has the port of static; with port 0 each machine would take one of its own.
+    ("accelerate launch --num_machines 2 --num_processes 4 --main_process_ip A --rdzv_backend c10d x.py", {},
+     ("--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=A:29500")),
+    ("accelerate launch --num_machines 2 --num_processes 4 --main_process_ip A --main_process_port 0 x.py", {},
+     ("--nnodes=2", "--nproc-per-node=2", "--node-rank=0", "--master-addr=A", "--master-port=0")),
+    ("accelerate launch --num_processes 4 --main_process_port 0 x.py", {}, ("--nnodes=1", "--nproc-per-node=4")),
+    ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint /s/f --rdzv-conf store_type=file x.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=/s/f",
+      "--rdzv-conf=store_type=file")),
+    ("python train.py --nnodes 3", {}, ()),
+    ("bash train.sh", {}, ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "env", "flags"), ROWS, ids=[row[0][:60] for row in ROWS])
+def test_the_plan_of_a_line(line: str, env: dict[str, str], flags: tuple[str, ...]) -> None:
+    assert read_job_command(line.split(), {"HOME": "/nowhere", **env}).flags == flags
+
+
+def test_the_kind_and_what_the_line_sets() -> None:
+    assert read_job_command(["env", "A=b c", "python", "x.py"], {}) == JobLine("python", env={"A": "b c"})
+    assert read_job_command(["torchrun", "--log_dir", "/tmp/x", "x.py"], {}).log_dir == "/tmp/x"
+    assert read_job_command(["./train"], {}) == JobLine("other")
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "flags"),
+    [
+        ("srun -N2 --ntasks-per-node=1 -l --output x.%t torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d "
+         "--rdzv-endpoint A:1 t.py", ("srun", "-N2", "--ntasks-per-node=1"),
+         ("--nnodes=2", "--nproc-per-node=8", "--rdzv-backend=c10d", "--rdzv-endpoint=A:1")),
+        ("srun -lN 2 -n 16 --mem 10G --exclusive --kill-on-bad-exit=1 --export ALL --cpu-bind=none python t.py",
+         ("srun", "-N", "2", "-n", "16", "--mem", "10G", "--exclusive", "--export", "ALL", "--cpu-bind=none"), ()),
+        ("srun -- python t.py", ("srun",), ()),
+    ],
+)  # fmt: skip
+def test_the_options_of_srun(line: str, before: tuple[str, ...], flags: tuple[str, ...]) -> None:
+    found = read_job_command(line.split(), {})
+    assert (found.before, found.flags) == (before, flags)
+
+
+def test_accelerates_own_file(tmp_path: Path) -> None:
+    (tmp_path / "accelerate").mkdir()
+    settings = "compute_environment: LOCAL_MACHINE\nmachine_rank: 1 # mine\nmain_process_ip: 10.0.0.4\n"
+    file = tmp_path / "accelerate/default_config.yaml"
+    file.write_text(f"{settings}main_process_port: null\nnum_machines: 2\nnum_processes: 4\nfsdp_config:\n  num_x: 7\n")
+    told = ("--nnodes=2", "--nproc-per-node=2", "--node-rank=1", "--master-addr=10.0.0.4")
+    assert read_job_command(["accelerate", "launch", "x.py"], {"HF_HOME": str(tmp_path)}).flags == told
+    assert read_job_command(["accelerate", "launch", "--config_file", str(file), "x.py"], {}).flags == told
+    over = read_job_command(["accelerate", "launch", "--num_processes=8", "x.py"], {"HF_HOME": str(tmp_path)})
+    assert over.flags[1] == "--nproc-per-node=4"
+
+
+def test_what_cannot_be_checked_says_so() -> None:
+    with pytest.raises(ValueError, match="etcd"):
+        read_job_command(["torchrun", "--rdzv-backend", "etcd-v2", "x.py"], {})
+    with pytest.raises(ValueError, match="etcd"):
+        read_job_command(["accelerate", "launch", "--num_machines", "2", "--rdzv_backend", "etcd-v2", "x.py"], {})
+    with pytest.raises(ValueError, match="3 processes cannot be shared by 2"):
+        read_job_command(["accelerate", "launch", "--num_machines", "2", "--num_processes", "3", "x.py"], {})
+
+
+def test_every_option_of_this_torchrun_is_known() -> None:
+    spec = PathFinder.find_spec("torch")
+    assert spec is not None and spec.origin is not None
+    whole = (Path(spec.origin).parent / "distributed/run.py").read_text()
+    source = whole[whole.index("def get_args_parser") :]
+    calls = re.findall(r"parser\.add_argument\(\s*((?:\"-[^\"]+\",\s*)+)(.*?)\n    \)", source, re.S)
+    assert len(calls) > 25
+    for names, rest in calls:
+        long = next(name for name in re.findall(r'"(--[^"]+)"', names))
+        switch = "check_env" in rest
+        assert torchrun.torchrun_options([long, *([] if switch else ["value"]), "script"]) == {
+            long: "" if switch else "value"
+        }
