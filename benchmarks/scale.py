@@ -27,7 +27,7 @@ from distdoctor.model.observer import Silent
 from distdoctor.model.report import Report
 from distdoctor.model.stages import MESH
 from distdoctor.session.finish import ReportMaker
-from distdoctor.session.follower.outbox import OwnPost, Post, StorePost
+from distdoctor.session.follower.outbox import Outbox, OwnPost, StorePost
 from distdoctor.session.leader.inbox import Inbox
 from distdoctor.session.leader.leader import Leader
 from distdoctor.session.options import Options
@@ -95,7 +95,7 @@ def facts_of(number: int, count: int) -> NodeFacts:
     return replace(one, meeting=None, mesh=mesh, stages=tuple(s for s in one.stages if s.stage not in ("gloo", "nccl")))
 
 
-async def follow(post: Post, facts: NodeFacts) -> Report:
+async def follow(post: Outbox, facts: NodeFacts) -> Report:
     """One process: it says hello, finds that all is well, and reads the report."""
     await post.enrol()
     await post.send(Event("hello", replace(facts, mesh=None), mesh_port=40000))
@@ -119,7 +119,7 @@ async def meeting(count: int, port: int) -> Met:
     inbox = Inbox(own, RUN, Seal(None), count)
     leader = Leader(options, Silent(), inbox, ReportMaker(MESH.name).make, began)
     clients = [await Counting.to(port) for _ in everyone[1:]]
-    posts: list[Post] = [OwnPost(inbox), *(StorePost(client, RUN, Seal(None)) for client in clients)]
+    posts: list[Outbox] = [OwnPost(inbox), *(StorePost(client, RUN, Seal(None)) for client in clients)]
     following = [follow(post, facts) for post, facts in zip(posts, everyone, strict=True)]
     reports, _ = await asyncio.wait_for(asyncio.gather(asyncio.gather(*following), leader.run()), LIMIT)
     told = {(one.verdict, len([n for n in one.nodes if n.arrived])) for one in reports}

@@ -42,9 +42,9 @@ from distdoctor.check_api import (
     failed_ranks,
     names_of,
     nodes_of_failed,
-    rank_errors_said,
+    rank_errors_text,
     ranks_of_failed,
-    ranks_said,
+    ranks_text,
     ranks_to_blame,
     together,
 )
@@ -85,10 +85,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks = list(ranks_to_blame(failed_by_themselves(ended), whom))
     yield Finding.about(
         nodes,
-        f"{ranks_said(ranks, 'Some ranks')} on {names_of(nodes)} did not pass the barrier.",
+        f"{ranks_text(ranks, 'Some ranks')} on {names_of(nodes)} did not pass the barrier.",
         ranks=ranks,
         unsure=whom is not None and whom.blame == "one-of",
-        evidence=rank_errors_said(failed_by_themselves(ended)),
+        evidence=rank_errors_text(failed_by_themselves(ended)),
         fixes=[Fix.on(nodes, f"Look at these processes on {names_of(nodes)}: are they there, and running?")],
     )
 
@@ -99,7 +99,7 @@ def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
     how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
     found = Finding.about(
         names,
-        f"{ranks_said(ranks)} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
+        f"{ranks_text(ranks)} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
         ranks=ranks,
         evidence=(
             f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: {one.stage.error}"

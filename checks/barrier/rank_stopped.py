@@ -34,7 +34,7 @@ from distdoctor.check_api import (
     Fix,
     nodes_of_failed,
     ranks_of_failed,
-    ranks_said,
+    ranks_text,
     stopped_ranks,
     together,
 )
@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     are = "are" if len(ranks) > 1 else "is"
     yield Finding.about(
         names,
-        f"{ranks_said(ranks)} on {together(names)} {are} stopped, and all others wait.",
+        f"{ranks_text(ranks)} on {together(names)} {are} stopped, and all others wait.",
         ranks=ranks,
         evidence=(
             f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: state "

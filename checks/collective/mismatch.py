@@ -26,7 +26,7 @@ collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_text
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -110,11 +110,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return  # somebody is not in it: that is the reason
     if (blame := live.waits.group_blame(job)) is not None:
         yield other_groups(job, blame)
-    elif (met := live.waits.met_in(job)) is not None:
+    elif (met := live.waits.comparison_of(job)) is not None:
         yield from [finding for look in LOOKS if (finding := look(met)) is not None][:1]
 
 
-def crossed_groups(met: live.waits.Met) -> Finding | None:
+def crossed_groups(met: live.waits.Comparison) -> Finding | None:
     """Each waits in a collective of NCCL that others have not called, and not all in the same communicator."""
     groups = {rank.place.communicators for rank in met.inside}
     if not met.whole or len(groups) < 2 or () in groups:
@@ -124,7 +124,7 @@ def crossed_groups(met: live.waits.Met) -> Finding | None:
     return found(met.inside, summary, met.inside, unsure=True, text=IN_ONE_ORDER, why=why[:4])
 
 
-def same_halves(met: live.waits.Met) -> Finding | None:
+def same_halves(met: live.waits.Comparison) -> Finding | None:
     """All send, or all receive."""
     for halves, what in SAME_HALF:
         if met.whole and all(rank.place.call in halves for rank in met.inside):
@@ -134,7 +134,7 @@ def same_halves(met: live.waits.Met) -> Finding | None:
     return None
 
 
-def messages_alone(met: live.waits.Met) -> Finding | None:
+def messages_alone(met: live.waits.Comparison) -> Finding | None:
     """All wait for messages, of which nothing more is seen."""
     hosts = {rank.node.name for rank in met.inside}
     if not met.whole or len(hosts) > 1 or {rank.place.call for rank in met.inside} != {live.places.ONLY_MESSAGE}:
@@ -143,7 +143,7 @@ def messages_alone(met: live.waits.Met) -> Finding | None:
     return found(met.inside, summary, met.inside, unsure=True, text=BOTH_HALVES)
 
 
-def lone_halves(met: live.waits.Met) -> Finding | None:
+def lone_halves(met: live.waits.Comparison) -> Finding | None:
     """Some send, or some receive, and all others wait in collectives."""
     lonely = [rank for rank in met.inside if rank.place.call in live.waits.PAIRS]
     if not met.whole or not 0 < len(lonely) < len(met.inside) or {rank.place.call for rank in lonely} not in ONE_WAY:
@@ -160,11 +160,11 @@ def lone_halves(met: live.waits.Met) -> Finding | None:
     return found(either, summary + more, met.inside, unsure=theirs is None, text=BOTH_HALVES)
 
 
-def other_calls(met: live.waits.Met) -> Finding | None:
+def other_calls(met: live.waits.Comparison) -> Finding | None:
     """Some are in another collective, or in that of another group, than the others."""
     knot = live.waits.knot_of(met.job, met.inside) if met.whole else None
     among = list(knot.groups) if knot is not None else met.inside
-    odd = live.waits.those_apart(met, knot)
+    odd = live.waits.minority(met, knot)
     if not odd:
         return None
     others = [rank for rank in among if rank not in odd]
@@ -182,15 +182,15 @@ def other_calls(met: live.waits.Met) -> Finding | None:
     return found(odd, f"{summary}{more}", met.inside, why=why)
 
 
-def crossed_messages(met: live.waits.Met) -> Finding | None:
+def crossed_messages(met: live.waits.Comparison) -> Finding | None:
     """What one sends, another does not receive."""
     blame = live.waits.message_blame(met.job) if met.whole else None
     return None if blame is None else other_messages(met.job, blame)
 
 
-def further_calls(met: live.waits.Met) -> Finding | None:
+def further_calls(met: live.waits.Comparison) -> Finding | None:
     """All are in the same call, and some have made a further one; or each has, in another thread, and none ends."""
-    if odd := live.waits.with_other_number(met.inside) if met.whole else None:
+    if odd := live.waits.with_fewest_collectives(met.inside) if met.whole else None:
         return other_number(odd, met.inside)
     if not met.whole or not live.waits.threads_cross(met.inside):
         return None
@@ -215,12 +215,12 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
         other = one.others[ranks[0]]
         yield Finding.about(
             nodes,
-            f"{ranks_said(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
+            f"{ranks_text(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
             f"the others {one.usual.operation} {one.usual.sizes}.",
             ranks=blamed,
             unsure=unsure,
             evidence=(
-                f"flight recorder of rank {server.rank}: {live.flight_recorder.said(server, one.group)}"
+                f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, one.group)}"
                 for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]
             ),
             fixes=(Fix("Call the same collectives in the same order, with the same sizes, on all ranks."),),
@@ -266,11 +266,11 @@ def other_messages(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
 
 def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Finding:
     """Ranks in the same call, of which some have made a further one: in another thread, or without waiting for it."""
-    most = max(inside, key=live.waits.under_way)
+    most = max(inside, key=live.waits.collectives_running)
     unsure = len(odd) == len(inside)
     summary = (
         f"{live.called(odd)} {_do(odd)} not make the same collectives{'' if unsure else ' as the others'}: all wait in "
-        f"the same call, and {most.called} has {live.waits.under_way(most)} collectives under way."
+        f"the same call, and {most.called} has {live.waits.collectives_running(most)} collectives under way."
     )
     return found(odd, summary, inside, unsure=unsure)
 
@@ -292,7 +292,7 @@ def found(
     text: str = "",
     why: tuple[str, ...] = (),
 ) -> Finding:
-    threads = [*live.other_threads(inside)]
+    threads = [*live.threads_in_collectives(inside)]
     fix = Fix(text or (OWN_GROUP if threads else SAME_ORDER))
     evidence = (*why[:8], *threads[:8], *live.where_ranks_are(inside))
     return live.rank_finding(odd, summary, evidence=evidence, fixes=(fix,), unsure=unsure)

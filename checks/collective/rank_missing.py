@@ -25,7 +25,7 @@ collective/mismatch, collective/slow-rank, barrier/rank-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_text, together
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -183,13 +183,13 @@ def not_called(job: live.LiveJob) -> Iterator[Finding]:
         late = one.call.age is not None and one.call.age < LATE
         yield Finding.about(
             nodes,
-            f"{ranks_said(one.absent)} {'has' if len(one.absent) == 1 else 'have'} not called {one.call.operation} "
-            f"number {one.call.number} of group {one.group}, in which {ranks_said(one.waiting).lower()} "
+            f"{ranks_text(one.absent)} {'has' if len(one.absent) == 1 else 'have'} not called {one.call.operation} "
+            f"number {one.call.number} of group {one.group}, in which {ranks_text(one.waiting).lower()} "
             f"wait{'s' if len(one.waiting) == 1 else ''}.",
             ranks=one.absent,
             evidence=(
                 *(
-                    f"flight recorder of rank {server.rank}: {live.flight_recorder.said(server, one.group)}"
+                    f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, one.group)}"
                     for server in sorted(job.servers, key=lambda server: server.rank not in one.absent)[:SHOWN]
                 ),
                 *live.where_ranks_are(job.numbers[rank] for rank in one.absent if rank in job.numbers),
@@ -222,7 +222,7 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
             if store
             else "",
             *ended,
-            *live.others_wait(job, []),
+            *live.waiting_evidence(job, []),
         ),
         fixes=(
             Fix("Look at what these ranks wrote last: they have to come to init_process_group().", nodes)

@@ -30,7 +30,7 @@ from distdoctor.check_api import (
     Fix,
     failed_ranks,
     nodes_of_failed,
-    rank_errors_said,
+    rank_errors_text,
     ranks_of_failed,
     together,
 )
@@ -57,7 +57,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=ranks,
         links=links,
         unsure=len(names) > 1,
-        evidence=rank_errors_said(ended),
+        evidence=rank_errors_text(ended),
         fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
     )
 

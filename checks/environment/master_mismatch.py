@@ -34,13 +34,13 @@ from distdoctor.check_api import (
     MasterTarget,
     Node,
     NodeFacts,
+    correct_master_target,
     is_loopback,
     live,
     master_targets,
-    names_leading_apart,
+    names_with_different_masters,
     node0_name,
     reachable_address,
-    rightful_master_target,
     set_master_fixes,
     together,
 )
@@ -62,9 +62,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     targets = master_targets(cluster)
     # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
-    split = {node.name for nodes in names_leading_apart(cluster, targets).values() for node in nodes}
+    split = {node.name for nodes in names_with_different_masters(cluster, targets).values() for node in nodes}
     known = [n for n in cluster.nodes if n.name in targets]
-    right, sure = rightful_master_target(known, targets) if known else (None, False)
+    right, sure = correct_master_target(known, targets) if known else (None, False)
     # Those whom the name leads to the right place are right, and may tell of another whose setting is wrong.
     nodes = [n for n in known if n.name not in split or (sure and targets[n.name] == right)]
     if len({targets[n.name] for n in nodes}) > 1:
@@ -236,7 +236,7 @@ def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
 
 
 def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget]) -> Finding:
-    right, sure = rightful_master_target(nodes, targets)
+    right, sure = correct_master_target(nodes, targets)
     blamed = [n for n in nodes if not sure or targets[n.name] != right]
     wrong = [n for n in nodes if targets[n.name] != right]
     parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]

@@ -31,10 +31,10 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
+    intended_variable,
     makes_gloo_group,
     names_of,
     plans_nccl_group,
-    variable_meant,
 )
 
 SEVERITY = "warn"
@@ -45,7 +45,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     pairs: dict[tuple[str, str], list[Node]] = {}
     for node in cluster.nodes:
         for name in node.facts.near_misses:
-            right = variable_meant(name)
+            right = intended_variable(name)
             if right is not None and right not in node.variables:
                 pairs.setdefault((name, right), []).append(node)
     for (name, right), nodes in sorted(pairs.items()):

@@ -38,7 +38,7 @@ from distdoctor.check_api import (
     nodes_by_torch_cause,
     pip_command,
     together,
-    torch_error_seen,
+    torch_error_evidence,
 )
 
 SEVERITY = "fail"
@@ -68,7 +68,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield Finding.about(
         bad,
         f"torch cannot be imported on {names_of(bad)}: {why}.",
-        evidence=(text for node in bad for text in (torch_error_seen(node), *map(seen, libraries(node)))),
+        evidence=(text for node in bad for text in (torch_error_evidence(node), *map(seen, libraries(node)))),
         fixes=fixes(cluster, bad),
     )
 

@@ -67,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    found = live.other_ids(job) if job is not None else ()
+    found = live.differing_run_ids(job) if job is not None else ()
     if job is None or not found:
         return
     hosts = {one.run_id: tuple(dict.fromkeys(agent.host for agent in one.agents if agent.host)) for one in found}

@@ -183,7 +183,7 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
     """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
     if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
         return True
-    if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.apart_by_settings(cluster):
+    if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.differ_by_settings(cluster):
         return True
     if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
         return True

@@ -26,7 +26,7 @@ environment/init-file-not-shared
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, age_said, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, duration_text, names_of, together
 
 SEVERITY = "fail"
 LOG = (
@@ -73,7 +73,7 @@ def path(node: Node) -> str:
 def line(node: Node) -> str:
     assert node.system.init_file
     file = node.system.init_file
-    return f"{node.name}: {file.path} has {file.size} bytes, last written {age_said(file.age)} ago"
+    return f"{node.name}: {file.path} has {file.size} bytes, last written {duration_text(file.age)} ago"
 
 
 def fixes(bad: list[Node]) -> tuple[Fix, ...]:

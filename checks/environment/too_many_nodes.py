@@ -25,7 +25,7 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, met_other_run, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, joined_other_run, names_of
 
 SEVERITY = "fail"
 LOG = (
@@ -55,7 +55,7 @@ FOLLOWS_ANYWHERE = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = cluster.node0
-    late = [node for node in cluster.nodes if too_late(node) and not met_other_run(node)]
+    late = [node for node in cluster.nodes if too_late(node) and not joined_other_run(node)]
     came = arrived(cluster, zero) if zero is not None else []
     planned = zero.plan.nnodes if zero is not None else late[0].plan.nnodes if late else None
     surplus = len(came) - (planned or len(came))

@@ -50,7 +50,7 @@ from distdoctor.check_api import (
     still_importing_torch,
     together,
     torch,
-    torch_error_seen,
+    torch_error_evidence,
 )
 
 SIGSEGV = 11
@@ -137,7 +137,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             bad,
             f"torch cannot be imported on {names_of(bad)}: {WHAT[kind]}.",
-            evidence=(text for node in bad for text in (torch_error_seen(node), *around(kind, node))),
+            evidence=(text for node in bad for text in (torch_error_evidence(node), *around(kind, node))),
             fixes=fixes(cluster, kind, bad),
         )
     slow = still_importing_torch(cluster, LONG_SECONDS)

@@ -34,7 +34,7 @@ from distdoctor.check_api import (
     names_of,
     nodes_by_torch_cause,
     together,
-    torch_error_seen,
+    torch_error_evidence,
 )
 
 SEVERITY = "fail"
@@ -67,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield Finding.about(
         bad,
         f"torch is not installed{where} on {names_of(bad)}.",
-        evidence=map(torch_error_seen, bad),
+        evidence=map(torch_error_evidence, bad),
         fixes=(
             Fix.on(bad, "Run it with the Python that the job runs with: python -m distdoctor check ..."),
             *fixes_by_command(

@@ -43,7 +43,7 @@ from distdoctor.check_api import (
     names_of,
     nodes_by_torch_cause,
     together,
-    torch_error_seen,
+    torch_error_evidence,
 )
 
 SEVERITY = "fail"
@@ -62,7 +62,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield Finding.about(
         bad,
         f"torch cannot be imported on {names_of(bad)}: {hidden}.",
-        evidence=(text for node in bad for text in (torch_error_seen(node), *(seen(node, s) for s in shadows(node)))),
+        evidence=(
+            text for node in bad for text in (torch_error_evidence(node), *(seen(node, s) for s in shadows(node)))
+        ),
         fixes=fixes(bad),
     )
 

@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if facts.architectures), ())
         lacking = {
             gpu.name: gpu.capability
-            for gpu in gpus.taken_gpus(node)
+            for gpu in gpus.used_gpus(node)
             if gpu.capability and gpu.computed != "right" and built and lacks(gpu.error, gpu.capability, built)
         }
         if not lacking or not gpus.wants_gpus(node):

@@ -47,11 +47,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if not gpus.wants_gpus(node):
             continue
-        refusing = [(device, why) for device in gpus.taken_devices(node) if (why := refuses(node, device))]
-        words = [gpu.error for gpu in gpus.taken_gpus(node) if "busy or unavailable" in gpu.error]
+        refusing = [(device, why) for device in gpus.used_device_list(node) if (why := refuses(node, device))]
+        words = [gpu.error for gpu in gpus.used_gpus(node) if "busy or unavailable" in gpu.error]
         if not refusing and not words:
             continue
-        said = "; ".join(f"{gpus.device_said(device)} {why}" for device, why in refusing)
+        said = "; ".join(f"{gpus.device_text(device)} {why}" for device, why in refusing)
         yield Finding.about(
             [node],
             f"A GPU of {node.name} takes no further process{': ' + said if said else ''}.",

@@ -60,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         # One that kept the check from going on says nothing of those after it.
         alone = len(seen) > 1 and any(gpu.went_no_further for gpu in failed)
         every = not alone and len(failed) == len([gpu for gpu in seen if gpu.error or gpu.computed])
-        spared = not set(failed) & set(gpus.taken_gpus(node))
+        spared = not set(failed) & set(gpus.used_gpus(node))
         which = "no GPU" if every else together(f"device {gpu.index}" for gpu in failed)
         yield Finding.about(
             [node],

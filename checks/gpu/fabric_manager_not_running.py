@@ -48,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         said = [text for text in gpus.gpu_reasons(node) if "system not yet initialized" in text]
         if not waiting and not said:
             continue
-        which = f" for {gpus.devices_said(waiting)}" if waiting else ""
+        which = f" for {gpus.devices_text(waiting)}" if waiting else ""
         states = "; ".join(dict.fromkeys(device.fabric_error or device.fabric for device in waiting))
         yield Finding.about(
             [node],

@@ -115,7 +115,7 @@ def evidence(node: Node) -> str:
     if given != "all" and len(driver.files) < driver.on_bus:
         lost += f"; {CONTAINER}={given} is what its container was given"
     cut = gpus.cut_up(node)
-    parts = f"; MIG is on on {gpus.devices_said(cut)}: a process sees one part, and no whole GPU" if cut else ""
+    parts = f"; MIG is on on {gpus.devices_text(cut)}: a process sees one part, and no whole GPU" if cut else ""
     seen = f"{len(devices(node))} visible, {ranks(node)} ranks (from {source})"
     return f"{node.name}: {seen}; {shown}{why}{lost}{parts}"
 
@@ -139,7 +139,7 @@ def fixes(node: Node) -> Iterator[Fix]:
         return
     some_whole = len(cut) < len(gpus.driver(node).devices)
     if cut:
-        text = f"Turn MIG off on {gpus.devices_said(cut)}, when nobody uses it."
+        text = f"Turn MIG off on {gpus.devices_text(cut)}, when nobody uses it."
         commands = tuple(f"nvidia-smi -i {device.index} -mig 0" for device in cut)
         yield Fix.on(node, text, option=1 if some_whole else 2, commands=commands)
     unlike = hidden(node) and len(masks(node)) > 1

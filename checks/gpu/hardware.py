@@ -200,7 +200,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         mild += watched(node)
         if not grave and not mild:
             continue
-        fatal = any(is_wrong(gpu) for gpu in gpus.taken_gpus(node)) or (
+        fatal = any(is_wrong(gpu) for gpu in gpus.used_gpus(node)) or (
             (bool(lost(node)) or gone(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
         )
         yield Finding.about(

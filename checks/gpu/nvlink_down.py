@@ -36,12 +36,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from trained_anew(cluster)
     yield from none_up(cluster)
     # Without any link a device may be one that is not bridged, which is a way to build a machine.
-    for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
+    for node, device, up, usual in gpus.deviating_from_model(cluster, lambda device: sum(device.links) or None):
         if up < usual and gpus.wants_gpus(node):
             down = [str(number) for number, active in enumerate(device.links) if not active]
             yield Finding.about(
                 [node],
-                f"{gpus.device_said(device)} on {node.name} has {up} NVLinks up; its like have {usual}.",
+                f"{gpus.device_text(device)} on {node.name} has {up} NVLinks up; its like have {usual}.",
                 evidence=[f"{node.name}: GPU {device.index}, {device.name}: down: {', '.join(down) or 'not shown'}"],
                 fixes=[
                     Fix.on(
@@ -63,7 +63,7 @@ def none_up(cluster: Cluster) -> Iterator[Finding]:
         if most and gpus.wants_gpus(node):
             yield Finding.about(
                 [node],
-                f"{gpus.devices_said(bare)} on {node.name} {'has' if len(bare) == 1 else 'have'} no NVLink up; "
+                f"{gpus.devices_text(bare)} on {node.name} {'has' if len(bare) == 1 else 'have'} no NVLink up; "
                 f"{'its' if len(bare) == 1 else 'their'} like have {most}.",
                 evidence=[f"{node.name}: GPU {one.index}, {one.name}: none of {len(one.links)} is up" for one in bare],
                 fixes=[Fix.on(node, RESET, commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"))],
@@ -72,11 +72,11 @@ def none_up(cluster: Cluster) -> Iterator[Finding]:
 
 def trained_anew(cluster: Cluster) -> Iterator[Finding]:
     """Links that came back after errors, where those of most others of the model never had to."""
-    for node, device, count, usual in gpus.unlike_its_model(cluster, lambda device: device.link_recoveries):
+    for node, device, count, usual in gpus.deviating_from_model(cluster, lambda device: device.link_recoveries):
         if usual == 0 and gpus.wants_gpus(node):
             yield Finding.about(
                 [node],
-                f"NVLinks of {gpus.device_said(device)} on {node.name} were trained anew ({count} times); "
+                f"NVLinks of {gpus.device_text(device)} on {node.name} were trained anew ({count} times); "
                 "those of its like never.",
                 evidence=[
                     f"{node.name}: GPU {device.index}, {device.name}: recoveries since the driver's start: {count}"
@@ -92,7 +92,7 @@ def by_the_fabric(cluster: Cluster) -> Iterator[Finding]:
         if bad and gpus.wants_gpus(node):
             yield Finding.about(
                 [node],
-                f"The NVSwitch fabric of {node.name} finds the links of {gpus.devices_said(bad)} wanting.",
+                f"The NVSwitch fabric of {node.name} finds the links of {gpus.devices_text(bad)} wanting.",
                 evidence=[f"{node.name}: GPU {d.index}: fabric: {', '.join(d.fabric_health)}" for d in bad],
                 fixes=[Fix.on(node, RESET, commands=("nvidia-smi -q", "nvidia-smi --gpu-reset"))],
             )

@@ -79,7 +79,7 @@ def without_theirs(node: Node) -> list[RankFacts]:
     """The ranks with a GPU each of their own, of another number than their local rank; none where ranks share one, or
     see none, which is told as that, and none of parts of GPUs."""
     looked = [rank for rank in node.facts.ranks if rank.gpu is not None]
-    taken = gpus.taken_gpus(node)
+    taken = gpus.used_gpus(node)
     if node.plan.started != "rank" or len(taken) < len(looked) or any(" MIG " in gpu.name for gpu in taken):
         return []
     return [rank for rank in looked if rank.gpu and 0 < len(rank.gpu.visible) <= rank.local_rank]

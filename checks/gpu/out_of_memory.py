@@ -74,11 +74,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if not gpus.wants_gpus(node):
             continue
-        taken = [device for device in gpus.taken_devices(node) if (taken_by_others(device) or 0) > 0]
-        words = [gpu.error for gpu in gpus.taken_gpus(node) if "out of memory" in gpu.error]
+        taken = [device for device in gpus.used_device_list(node) if (taken_by_others(device) or 0) > 0]
+        words = [gpu.error for gpu in gpus.used_gpus(node) if "out of memory" in gpu.error]
         if not taken and not words:
             continue
-        said = "; ".join(f"{gpus.device_said(device)}: {holders(device)}" for device in taken)
+        said = "; ".join(f"{gpus.device_text(device)}: {holders(device)}" for device in taken)
         yield Finding.about(
             [node],
             f"Somebody else has memory of a GPU of {node.name}{', ' + said if said else ''}.",

@@ -35,13 +35,13 @@ SHOWN = 4
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     alike: dict[tuple[Node, str, str], dict[int, tuple[gpus.Device, str]]] = {}
-    for node, device, lanes, usual in gpus.unlike_its_model(cluster, lambda device: device.pcie_width):
+    for node, device, lanes, usual in gpus.deviating_from_model(cluster, lambda device: device.pcie_width):
         if lanes < usual and gpus.wants_gpus(node):
             seen = f"x{lanes} of x{device.pcie_width_max or '?'}"
             alike.setdefault((node, f"{lanes} lanes", f"{usual}"), {})[device.index] = (device, seen)
     told = set()
     for value in (at_work, lambda device: device.pcie_generation_max):
-        for node, device, generation, usual in gpus.unlike_its_model(cluster, value):
+        for node, device, generation, usual in gpus.deviating_from_model(cluster, value):
             if generation < usual and gpus.wants_gpus(node) and (node, device.index) not in told:
                 told.add((node, device.index))
                 seen = f"generation {device.pcie_generation} of {device.pcie_generation_max or '?'}"
@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def narrow(node: Node, has: str, usual: str, found: list[tuple[gpus.Device, str]]) -> Finding:
-    which = some_of([gpus.device_said(device) for device, _ in found], SHOWN)
+    which = some_of([gpus.device_text(device) for device, _ in found], SHOWN)
     links, have = ("link", "has") if len(found) == 1 else ("links", "have")
     return Finding.about(
         [node],

@@ -45,11 +45,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def of_parts(node: Node) -> Iterator[Finding]:
     """More ranks with a part each than GPUs that are cut up: which part is of which GPU is not known."""
     cut = gpus.cut_up(node)
-    parts = [gpu for gpu in gpus.taken_gpus(node) if " MIG " in gpu.name]
+    parts = [gpu for gpu in gpus.used_gpus(node) if " MIG " in gpu.name]
     if 0 < len(cut) < len(parts):
         yield Finding.about(
             [node],
-            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_said(cut)}, and NCCL takes "
+            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_text(cut)}, and NCCL takes "
             "parts of one GPU for the same.",
             evidence=[f"{node.name}: {gpu.name}, {gpu.uuid}" for gpu in parts],
             fixes=[

@@ -44,7 +44,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         (node, gpu, gpu.speed)
         for node in cluster.nodes
         if gpus.wants_gpus(node)
-        for gpu in gpus.taken_gpus(node)
+        for gpu in gpus.used_gpus(node)
         if gpu.speed and not used_by_others(node, gpu)
     ]
     found: dict[Node, list[tuple[gpus.Gpu, float, dict[str, float]]]] = {}
@@ -70,7 +70,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def said(node: Node, gpu: gpus.Gpu) -> str:
     device = gpus.device_of(node, gpu)
-    return gpus.device_said(device) if device else f"device {gpu.index}"
+    return gpus.device_text(device) if device else f"device {gpu.index}"
 
 
 def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: dict[str, float]) -> str:

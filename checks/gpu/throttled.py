@@ -41,15 +41,15 @@ SAID = {
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     capped: dict[tuple[Node, int, int], list[gpus.Device]] = {}
-    for node, device, watts, usual in gpus.unlike_its_model(cluster, lambda device: device.power_limit):
+    for node, device, watts, usual in gpus.deviating_from_model(cluster, lambda device: device.power_limit):
         if watts < usual * LESS and gpus.wants_gpus(node):
             capped.setdefault((node, watts, usual), []).append(device)
     yield from (limited(*of, devices) for of, devices in capped.items())
     for node in cluster.nodes:
-        slow = [device for device in gpus.taken_devices(node) if device.slowed]
+        slow = [device for device in gpus.used_device_list(node) if device.slowed]
         if not slow or not gpus.wants_gpus(node):
             continue
-        said = {gpus.device_said(d): together(SAID.get(why, why) for why in d.slowed) for d in slow}
+        said = {gpus.device_text(d): together(SAID.get(why, why) for why in d.slowed) for d in slow}
         yield Finding.about(
             [node],
             f"{together(f'{name} is slowed {why}' for name, why in said.items())}, on {node.name}.",
@@ -60,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def limited(node: Node, watts: int, usual: int, devices: list[gpus.Device]) -> Finding:
     numbers = ",".join(str(device.index) for device in devices)
-    which = some_of([gpus.device_said(device) for device in devices], SHOWN)
+    which = some_of([gpus.device_text(device) for device in devices], SHOWN)
     return Finding.about(
         [node],
         f"{which} on {node.name} may take {watts} W; others of that model may take {usual} W.",

@@ -34,7 +34,7 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
-    age_said,
+    duration_text,
     files,
     live,
     names_of,
@@ -78,7 +78,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"A build that was ended left its lock on {names_of(list(found))}: {together(list(paths))}.",
         severity="warn",
         evidence=(
-            f"{node.name}: {lock.path} was made {age_said(lock.age)} ago, and no process here has it open"
+            f"{node.name}: {lock.path} was made {duration_text(lock.age)} ago, and no process here has it open"
             for node, locks in found.items()
             for lock in locks
         ),
@@ -118,8 +118,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         f"here makes: {locks[0][1].path} was left behind.",
         evidence=(
             *live.where_ranks_are(waits),
-            *(f"{n.name}: {lock.path}, made {age_said(lock.age)} ago, is open in no process here" for n, lock in locks),
-            *live.others_wait(job, waits),
+            *(
+                f"{n.name}: {lock.path}, made {duration_text(lock.age)} ago, is open in no process here"
+                for n, lock in locks
+            ),
+            *live.waiting_evidence(job, waits),
         ),
         fixes=(
             Fix.on(
@@ -143,7 +146,10 @@ def perhaps(job: live.LiveJob) -> Iterator[Finding]:
         f"for the build of an extension does, and nobody here makes it: {locks[0][1].path} may have been left behind.",
         evidence=(
             *live.where_ranks_are(polling),
-            *(f"{n.name}: {lock.path}, made {age_said(lock.age)} ago, is open in no process here" for n, lock in locks),
+            *(
+                f"{n.name}: {lock.path}, made {duration_text(lock.age)} ago, is open in no process here"
+                for n, lock in locks
+            ),
         ),
         severity="warn",
     )

@@ -151,6 +151,6 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         stuck,
         f"{live.called(stuck)} on {names_of(nodes)} wait{'s' if len(stuck) == 1 else ''} in the kernel for a disk or "
         "a file server, and nothing comes.",
-        evidence=(*live.where_ranks_are(stuck), *live.others_wait(job, stuck)),
+        evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
         fixes=(Fix.on(nodes, "Look at the file server or disk (dmesg -T; df): the job goes on when it answers."),),
     )

@@ -31,7 +31,7 @@ from distdoctor.check_api import (
     Fix,
     Leftover,
     Node,
-    age_said,
+    duration_text,
     names_of,
     other_master_port_fixes,
     together,
@@ -63,7 +63,7 @@ def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
         rank = f", rank {one.rank}" if one.rank else ""
         ports = f", listens on {together(map(str, one.ports[:4]))}" if one.ports else ""
         who = f"pid {one.pid} of {one.user or '?'}{rank}"
-        yield f"{node.name}: {who}, {age_said(one.age)} old{ports}: {one.name or '?'}"
+        yield f"{node.name}: {who}, {duration_text(one.age)} old{ports}: {one.name or '?'}"
     if len(left) > SHOWN:
         yield f"{node.name}: and {len(left) - SHOWN} more"
 

@@ -132,7 +132,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     yield live.rank_finding(
         stuck,
         f"{live.called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the control group has none left.",
-        evidence=(*live.where_ranks_are(stuck), *live.others_wait(job, stuck)),
+        evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
         fixes=(
             Fix.on(nodes, "Raise the group's limit (memory.high, memory.max; --memory), or end what else is in it."),
         ),

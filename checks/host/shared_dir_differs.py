@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         closed = [node for node, one in here.items() if one.error]
         if closed:
             yield finding(cluster, path, closed, f"{path} cannot be written on {names_of(closed)}.")
-        apart, unsure = files.nodes_apart(cluster, path)
+        apart, unsure = files.nodes_with_other_folder(cluster, path)
         apart = [node for node in apart if node not in closed]
         if apart:
             whose = f"is another folder on {names_of(apart)}" if not unsure else f"is not one for {names_of(apart)}"

@@ -44,7 +44,7 @@ from distdoctor.check_api import (
     open_firewall_fix,
     own_addresses_filtered,
     parse_address,
-    rank_errors_said,
+    rank_errors_text,
     source_addresses,
     together,
 )
@@ -174,7 +174,7 @@ def forgotten(node: Node, seconds: int, failed: list[FailedRank]) -> Finding:
         "knows, and ranks no longer heard of each other.",
         title="Connections between nodes are forgotten while nothing is sent",
         ranks=(),
-        evidence=(f"{node.name}: {IDLE} is {seconds}", *rank_errors_said(failed)),
+        evidence=(f"{node.name}: {IDLE} is {seconds}", *rank_errors_text(failed)),
         fixes=(
             Fix.on(
                 node,
@@ -193,7 +193,7 @@ def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRan
         f"rule of {node.name} drops by how much was sent.",
         ranks=(),
         links=((peer.name, node.name) for peer in cluster.peers(node)[:SHOWN]),
-        evidence=(*rank_errors_said(failed), *(f"{node.name}: {rule}" for rule in its)),
+        evidence=(*rank_errors_text(failed), *(f"{node.name}: {rule}" for rule in its)),
         fixes=(fix(cluster, node, 1),),
     )
 

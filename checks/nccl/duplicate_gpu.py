@@ -30,7 +30,7 @@ gpu/shared-device, gpu/fewer-than-ranks
 import re
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, ranks_said
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, ranks_text
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     yield Finding.about(
         nodes,
-        f"NCCL takes {names_of(nodes)} for one machine, by {HOST_ID}, and {ranks_said(ranks)} for two on one GPU.",
+        f"NCCL takes {names_of(nodes)} for one machine, by {HOST_ID}, and {ranks_text(ranks)} for two on one GPU.",
         ranks=ranks,
         evidence=(
             *(f"{node.name}: {HOST_ID}={node.variables[HOST_ID]}" for node in nodes),

@@ -105,7 +105,7 @@ def looked_for(cluster: Cluster) -> Iterator[Finding]:
     kinds = {node: its for node in nodes if (its := rdma.kinds_looked_for(node))}
     found = {node: next(iter(its.values())) for node, its in kinds.items() if len(set(its.values())) == 1}
     # What a setting on some nodes alone does is told as that: environment/setting-mismatch.
-    if not found or gpus.nccl_made(cluster.nodes) or rdma.apart_by_settings(cluster):
+    if not found or gpus.nccl_made(cluster.nodes) or rdma.differ_by_settings(cluster):
         return
     (usual, count), *_ = Counter(found.values()).most_common()
     sure = count * 2 > len(kinds)

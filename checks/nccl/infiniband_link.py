@@ -75,8 +75,8 @@ LOOKS_AT = ("ranks.devices", "everyone")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    down = list(rdma.unlike_on_other_nodes(cluster, lambda node, port: rdma.is_active(port)))
-    slow = list(rdma.unlike_on_other_nodes(cluster, rate))
+    down = list(rdma.deviating_ports(cluster, lambda node, port: rdma.is_active(port)))
+    slow = list(rdma.deviating_ports(cluster, rate))
     for node in cluster.nodes:
         lost = [port for of, port, up, _ in down if of is node and not up]
         left = rdma.active_ports(node)
@@ -117,7 +117,7 @@ def fewer(cluster: Cluster) -> Iterator[Finding]:
                 [node],
                 f"{node.name} has no RDMA port {some_of(lacks, 4)}, which the other nodes have.",
                 matters="NCCL's channels over these have no like there: slower, and some versions of NCCL hang",
-                evidence=[f"{node.name}: active: {rdma.ports_said(its)}; on the other nodes {usual}"],
+                evidence=[f"{node.name}: active: {rdma.ports_text(its)}; on the other nodes {usual}"],
                 fixes=[Fix.on(node, ABSENT)],
                 severity="warn",
             )
@@ -153,7 +153,7 @@ def seen(node: Node, port: rdma.RdmaPort) -> str:
 
 def some(ports: Iterable[rdma.RdmaPort]) -> str:
     names = list(ports)
-    return f"RDMA port{'s' * (len(names) > 1)} {rdma.ports_said(names)}"
+    return f"RDMA port{'s' * (len(names) > 1)} {rdma.ports_text(names)}"
 
 
 def rate(node: Node, port: rdma.RdmaPort) -> float | None:

@@ -45,7 +45,7 @@ LOG = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        lacking = [gpu for gpu in gpus.taken_gpus(node) if gpu.memory_pools is False]
+        lacking = [gpu for gpu in gpus.used_gpus(node) if gpu.memory_pools is False]
         warned = said(node)
         if lacking and warned and gpus.wants_gpus(node):
             named = ", ".join(dict.fromkeys(gpu.name for gpu in lacking))

@@ -100,14 +100,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def none_there(cluster: Cluster, usable: list[Node]) -> Iterator[Finding]:
     """Nodes without a device, where NCCL takes those of others."""
-    bare = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and rdma.none_there(node)]
+    bare = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and rdma.has_no_device(node)]
     if bare and usable:
         yield Finding.about(
             bare,
             f"There is no RDMA device on {names_of(bare)}, and NCCL takes those of {names_of(usable)}.",
             evidence=[
                 *(f"{node.name}: nothing in /sys/class/infiniband" for node in bare),
-                *(f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}" for node in usable[:1]),
+                *(f"{node.name}: active: {rdma.ports_text(rdma.active_ports(node))}" for node in usable[:1]),
             ],
             fixes=[
                 Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
@@ -136,7 +136,7 @@ def named(cluster: Cluster, usable: list[Node]) -> Iterator[Finding]:
     """Nodes whose settings name InfiniBand, where nobody has any: NCCL looks for it also where all ranks are on one
     host."""
     wanted = [node for node in cluster.nodes if plans_nccl_group(node) and rdma.needs_devices(node)]
-    nodes = [node for node in wanted if rdma.none_there(node) and not rdma.is_forbidden(node)]
+    nodes = [node for node in wanted if rdma.has_no_device(node) and not rdma.is_forbidden(node)]
     if nodes and not usable:
         yield Finding.about(
             nodes,
@@ -168,12 +168,12 @@ def all_active(node: Node) -> list[rdma.RdmaPort]:
 
 
 def ports(node: Node) -> str:
-    return f"{node.name}: {rdma.HCA}={node.variables.get(rdma.HCA)}; active: {rdma.ports_said(all_active(node))}"
+    return f"{node.name}: {rdma.HCA}={node.variables.get(rdma.HCA)}; active: {rdma.ports_text(all_active(node))}"
 
 
 def device_files(node: Node) -> str:
     facts = node.facts.rdma
-    active = f"{node.name}: active: {rdma.ports_said(all_active(node))}; "
+    active = f"{node.name}: active: {rdma.ports_text(all_active(node))}; "
     if facts is None or not facts.files:
         return f"{active}there is no /dev/infiniband/uverbs*"
     return active + ", ".join(f"{path}: {error}" for path, error in facts.unusable.items())

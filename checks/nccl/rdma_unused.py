@@ -127,5 +127,5 @@ def notes(node: Node) -> list[str]:
 
 
 def evidence(node: Node) -> list[str]:
-    ports = f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}; NCCL: Using network {SOCKET}"
+    ports = f"{node.name}: active: {rdma.ports_text(rdma.active_ports(node))}; NCCL: Using network {SOCKET}"
     return [ports, *(f"{node.name}: NCCL: {note}" for note in notes(node)[:2])]

@@ -48,7 +48,7 @@ from distdoctor.check_api import (
     link_graph,
     open_firewall_fix,
     own_addresses_filtered,
-    rank_errors_said,
+    rank_errors_text,
     source_addresses,
     store_host,
 )
@@ -94,7 +94,7 @@ def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
             yield f"{one.node.name}: {contact_text(one.contact)}"
     if store_host(cluster) is node:
         failed = [one for one in failed_ranks(cluster, "store") if one.node is not node]
-        yield from rank_errors_said([one for one in failed if GAVE_UP.search(one.stage.error or "")])
+        yield from rank_errors_text([one for one in failed if GAVE_UP.search(one.stage.error or "")])
     edges = links(cluster, node)
     if edges:
         yield f"connections from {link_arrows(edges)} on random ports were turned away"
@@ -111,7 +111,7 @@ def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
     if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
         return ()
     silent = all(not one.stage.error or "did not return" in one.stage.error for one in failed)
-    return rank_errors_said(failed) if silent or gloo_errors_name(cluster, [node.gloo_address]) else ()
+    return rank_errors_text(failed) if silent or gloo_errors_name(cluster, [node.gloo_address]) else ()
 
 
 def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections]:

@@ -180,7 +180,7 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
     if meeting.hosted and meeting.arrived and (len(meeting.arrived) >= meeting.expected or len(meeting.arrived) > 1):
         return False
     if len(cluster.nodes) == 1:
-        return master.knows_of_other_hosts(node) and not alone_for_another_reason(node)
+        return master.plans_other_hosts(node) and not alone_for_another_reason(node)
     # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too,
     # where they do not have a store of their own: with c10d each node whose endpoint is its own address hosts one.
     peers = cluster.peers(node)

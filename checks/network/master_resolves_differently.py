@@ -39,12 +39,12 @@ from distdoctor.check_api import (
     MasterTarget,
     Node,
     append_hosts_line,
+    correct_master_target,
     is_loopback,
     master_targets,
-    names_leading_apart,
     names_of,
+    names_with_different_masters,
     reachable_address,
-    rightful_master_target,
     set_master_fixes,
     shared_master_address,
     together,
@@ -58,12 +58,12 @@ FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "netw
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     found = master_targets(cluster)
-    for name, nodes in names_leading_apart(cluster, found).items():
+    for name, nodes in names_with_different_masters(cluster, found).items():
         yield finding(cluster, name, nodes, found)
 
 
 def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, MasterTarget]) -> Finding:
-    right, sure = rightful_master_target(nodes, found)
+    right, sure = correct_master_target(nodes, found)
     wrong = [node for node in nodes if found[node.name] != right]
     blamed = wrong if sure else nodes
     mirrored = {node: at for node in wrong if (at := shared_master_address(cluster, node, right)) is not None}

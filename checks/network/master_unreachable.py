@@ -34,14 +34,14 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    asked_another,
     contact_text,
+    contacted_another_host,
     failed_contacts,
     grouped_by_address,
     lacks_route,
     links_to,
     live,
-    master_known_up,
+    master_is_up,
     misrouted_finding,
     names_of,
     node0_name,
@@ -127,7 +127,7 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         text = f"Look at the route to {address} on {who} (ip route get {address}), and whether {near.address} is up."
         return Finding.about(clients, summary, links=links, evidence=evidence, fixes=(Fix.on(clients, text),))
     text = f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."
-    another = asked_another(cluster, shut)
+    another = contacted_another_host(cluster, shut)
     return Finding.about(
         dict.fromkeys((*(client.name for client in clients), *(() if another else (name,)))),
         f"No host has the address {address}, at which {who} looks for {name}."
@@ -169,7 +169,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     clients = [one.node for one in shut]
     contact = shut[0].contact
     of_zero = none_gets_there(cluster, zero, clients)
-    another = asked_another(cluster, shut)
+    another = contacted_another_host(cluster, shut)
     name = tried_host(cluster, shut) if another else name
     both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
@@ -210,7 +210,7 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
             asked = f"and the switch's port. {DISCOVERY}."
         text = f"{name} is up, and no other host gets to {address}: look at its own interface, its link, {asked}"
         return (Fix.on(zero, text),)
-    if master_known_up(cluster, shut):
+    if master_is_up(cluster, shut):
         text = (
             f"{name} is up: look at the way from {names_of(clients)} to {address} (ip route get {address}; ip neigh), "
             "and at what is between the hosts."

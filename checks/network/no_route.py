@@ -51,18 +51,18 @@ from distdoctor.check_api import (
     link_needed,
     link_severity,
     links_to,
+    lost_routes,
     master_address_owner,
     names_of,
     node0_name,
     reachable_address,
     repair_route_fix,
     route_obstacle,
-    route_obstacle_seen,
+    route_obstacle_evidence,
     route_obstacles,
     set_master_fixes,
     store_host_tried,
     together,
-    vanished_ways,
 )
 
 SEVERITY = "fail"
@@ -90,7 +90,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if lacks_route(one)]
     if shut:
         yield to_the_master(cluster, shut)
-    lost = {node: ways for node in cluster.nodes if (ways := vanished_ways(node))}
+    lost = {node: ways for node in cluster.nodes if (ways := lost_routes(node))}
     if lost:
         yield vanished(lost)
     broken, harmless = (
@@ -152,7 +152,7 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         f"{lacking}: it is link-local, and no address without an interface beside it." if local else f"{lacking}.",
         ranks=(),
         links=links_to(clients, name),
-        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
+        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_evidence, found.values())),
         fixes=fixes,
     )
 
@@ -226,7 +226,7 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
-            *(route_obstacle_seen(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
+            *(route_obstacle_evidence(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
         ),
         fixes=(repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources),
     )

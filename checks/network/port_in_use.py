@@ -38,9 +38,9 @@ from distdoctor.check_api import (
     Line,
     Node,
     end_leftover_fix,
-    met_other_run,
+    joined_other_run,
     other_master_port_fixes,
-    port_holder_seen,
+    port_holder_evidence,
     together,
 )
 
@@ -95,7 +95,7 @@ EADDRINUSE = 98
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if met_other_run(node):
+        if joined_other_run(node):
             yield by_another_run(cluster, node)
         elif taken(node):
             yield finding(cluster, node)
@@ -115,7 +115,7 @@ def taken(node: Node) -> bool:
 def finding(cluster: Cluster, node: Node) -> Finding:
     assert node.network.bind
     bind = node.network.bind
-    seen = [port_holder_seen(holder, bind.port) for holder in bind.holders]
+    seen = [port_holder_evidence(holder, bind.port) for holder in bind.holders]
     if not seen:
         seen = ["no process is shown as its holder: another network namespace or container, or one just ending"]
     if bind.answer is not None and bind.answer.kind == "silent":
@@ -148,7 +148,7 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
         f"Another run of distdoctor check has port {node.plan.master_port} of {node.name}.",
         evidence=(
             f"{node.name}: {mark}",
-            *(f"{node.name}: {port_holder_seen(holder, node.plan.master_port)}" for holder in holders),
+            *(f"{node.name}: {port_holder_evidence(holder, node.plan.master_port)}" for holder in holders),
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),

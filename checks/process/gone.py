@@ -56,7 +56,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
                 "and keeps its connections open: the others do not notice"
                 for rank in left
             ),
-            *live.others_wait(job, []),
+            *live.waiting_evidence(job, []),
         ),
         fixes=(
             Fix.on(

@@ -35,7 +35,7 @@ from distdoctor.check_api import (
     Line,
     died_ranks,
     names_of,
-    ranks_said,
+    ranks_text,
 )
 
 SEVERITY = "fail"
@@ -138,7 +138,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ranks = [one.rank.rank for one, _ in lines if one.rank.rank is not None]
     yield Finding.about(
         nodes,
-        f"{ranks_said(ranks, 'Ranks')} on {names_of(nodes)} {'was' if len(lines) == 1 else 'were'} killed for want of "
+        f"{ranks_text(ranks, 'Ranks')} on {names_of(nodes)} {'was' if len(lines) == 1 else 'were'} killed for want of "
         "memory.",
         ranks=ranks,
         evidence=(f"{one.node.name}: the kernel's log: {text}" for one, text in lines),

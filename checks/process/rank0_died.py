@@ -82,6 +82,6 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         (master,),
         f"{who}, which hosted the store, is gone; the others wait.",
         ranks=() if agent else (0,),
-        evidence=(*ended[:8], *live.others_wait(job, [])),
+        evidence=(*ended[:8], *live.waiting_evidence(job, [])),
         fixes=(Fix(f"Look why it ended: its log, and the kernel's (dmesg) on {master}; then start again.", (master,)),),
     )

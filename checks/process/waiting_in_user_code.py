@@ -31,7 +31,7 @@ process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, age_said, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, duration_text, live, names_of
 
 SEVERITY = "fail"
 LOG = (
@@ -74,7 +74,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         if (found := live.awaited(job)) is not None and job.world != 1:
             yield others_wait_for(job, found)
         return
-    alone = [rank for rank in held if not (live.awaits_rank(rank) or live.at_other_end(rank) or job.answered(rank))]
+    alone = [rank for rank in held if not (live.awaits_rank(rank) or live.pipe_peers(rank) or job.answered(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
@@ -95,7 +95,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             *asleep(held),
             *asked(held),
             *below(held),
-            *live.others_wait(job, held),
+            *live.waiting_evidence(job, held),
         ),
         fixes=(Fix.on(nodes, remedy(first, held[0])),),
     )
@@ -109,7 +109,7 @@ def others_wait_for(job: live.LiveJob, found: live.Awaited) -> Finding:
     whom = "; ".join(f"{rank.called}, which {live.does(job, rank)}" for rank in ranks[:SHOWN])
     more = f"; and for {len(ranks) - SHOWN} more" if ranks[SHOWN:] else ""
     waited = job.waited or 0.0
-    since = f" The wait has lasted {age_said(waited)} at least." if waited >= 1.0 else ""
+    since = f" The wait has lasted {duration_text(waited)} at least." if waited >= 1.0 else ""
     peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
     who = f"{live.called(waiting)} {verb} {live.where(waiting)}" if waiting else "The ranks of other nodes may wait"
     return live.rank_finding(
@@ -154,7 +154,7 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
             [holder, *those],
             f"{live.called([holder])} on {holder.node.name} has the lock on {path} and is {holder.place.said()}; "
             f"{live.called(those).lower()} {'waits' if len(those) == 1 else 'wait'} for that lock: neither goes on.",
-            evidence=(*live.where_ranks_are([holder, *those]), *live.others_wait(job, [holder, *those])),
+            evidence=(*live.where_ranks_are([holder, *those]), *live.waiting_evidence(job, [holder, *those])),
             fixes=(
                 Fix.on(holder.node, "Let go of the lock before a collective: call barrier() outside of the `with`."),
             ),
@@ -188,7 +188,7 @@ def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
         job.answered(rank)
         or (rank.node in nodes and live.awaits_rank(rank))
         or (rank.node, asks(rank)) in ports
-        or any((rank.node, pid) in pids for pid in live.at_other_end(rank))
+        or any((rank.node, pid) in pids for pid in live.pipe_peers(rank))
         for rank in held
     )
 
@@ -213,7 +213,7 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
         if rank.asleep is not None and rank.asleep >= 1.0:
             main = rank.process.main
             who = rank.called if main and main.left is not None else f"what {rank.called} waits for"
-            yield f"{rank.node.name}: {who} sleeps for {age_said(rank.asleep)} yet"
+            yield f"{rank.node.name}: {who} sleeps for {duration_text(rank.asleep)} yet"
 
 
 def asked(held: list[live.LiveRank]) -> Iterator[str]:

@@ -38,16 +38,16 @@ from distdoctor.check_api import (
     Node,
     contact_text,
     duplicate_addresses,
+    joined_other_run,
     link_graph,
     links_to,
     live,
-    met_other_run,
+    lost_routes,
     names_of,
     node0_name,
     some_of,
     stopped_ranks,
     together,
-    vanished_ways,
 )
 
 SEVERITY = "fail"
@@ -103,7 +103,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
         # Whose plan makes no sense gets no further, and may be at the store of another job.
-        stays = meeting.joined and not node.plan.broken and not met_other_run(node)
+        stays = meeting.joined and not node.plan.broken and not joined_other_run(node)
         if stays and meeting.host_lost and not meeting.store_silent:
             left.append(node)
     zero = cluster.node0
@@ -124,7 +124,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         # Who was stopped itself was not heard by the others, who then left.
         why = "barrier/rank-stopped" if any(one.node is zero for one in stopped_ranks(cluster)) else None
         yield replace(finding, of_its_own=len(groups) > 1, because_of=why or at_one_address(cluster, group))
-    own = [node for node in left if vanished_ways(node)]  # network/no-route says more of these
+    own = [node for node in left if lost_routes(node)]  # network/no-route says more of these
     alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)

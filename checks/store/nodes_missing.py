@@ -189,11 +189,11 @@ def finding(
         because_of="environment/*" if cut_short(zero) else cause,
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
-        evidence=(*roll, *(f"{node.name}: {master.seen_last(node)}" for node in outside)),
+        evidence=(*roll, *(f"{node.name}: {master.last_contact_text(node)}" for node in outside)),
         fixes=(
-            *(first := master.given_too_few(zero)),
+            *(first := master.too_few_nodes_fix(zero)),
             Fix(fix, () if zero and zero.plan.everywhere else tuple(absent), 1 + len(first)),
-            *master.on_other_hosts(cluster, zero or outside[0]),
+            *master.other_hosts_evidence(cluster, zero or outside[0]),
             *another_node0(zero, outside, absent),
         ),
     )
@@ -272,15 +272,15 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"{some_of(absent)} (node 0) was not reached: {master.seen_last(outside[0])}."
+        return f"{some_of(absent)} (node 0) was not reached: {master.last_contact_text(outside[0])}."
     if zero in outside and zero.plan.started == "rank":
-        return f"Rank 0 was not met on {zero.name}: {master.seen_last(zero)}."
+        return f"Rank 0 was not met on {zero.name}: {master.last_contact_text(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if cut_short(zero):
         who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
         return f"{who} had not come{waited}, and was waited for no longer: what had come shows why the job would fail."
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
-        seen = master.seen_last(outside[0]) if outside else ""
+        seen = master.last_contact_text(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
         arrived = set(zero.meeting.arrived)

@@ -25,7 +25,7 @@ environment/version-mismatch, store/token-mismatch, store/nodes-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, node0_name, some_of
+from distdoctor.check_api import Cluster, Finding, Fix, Node, joined_other_run, node0_name, some_of
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -34,7 +34,7 @@ FOLLOWS_ANYWHERE = ("network/port-in-use",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    nodes = [node for node in cluster.nodes if node.meeting.speaks and not met_other_run(node)]
+    nodes = [node for node in cluster.nodes if node.meeting.speaks and not joined_other_run(node)]
     if not nodes:
         return
     zero, names = node0_name(cluster, nodes[0]), tuple(node.name for node in nodes)

@@ -33,7 +33,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    met_other_run,
+    joined_other_run,
     node0_name,
     set_master_fixes,
     some_of,
@@ -58,7 +58,7 @@ CALLER = {
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for how in JOINER:
-        nodes = [node for node in cluster.nodes if node.meeting.token == how and not met_other_run(node)]
+        nodes = [node for node in cluster.nodes if node.meeting.token == how and not joined_other_run(node)]
         where = f"{nodes[0].plan.master_addr}:{nodes[0].plan.master_port}" if nodes else ""
         evidence = [f"{node.name}: {JOINER[how]} (read in the store at {where})" for node in nodes]
         names = [node.name for node in nodes]

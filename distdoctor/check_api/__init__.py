@@ -45,12 +45,12 @@ Words:
     names_of                 the names of nodes, for a sentence
     together                 names for a sentence: a, b and c
     some_of                  the same, and so many more
-    ranks_said               ranks, to begin a sentence with
-    age_said                 how long ago something was
+    ranks_text               ranks, to begin a sentence with
+    duration_text            how long ago something was
     shorten_error            an error's text on one line
     lookup_failed            how a look-up ended that gave no address
     contact_text             how an attempt to connect ended
-    port_holder_seen         who has a port, as evidence
+    port_holder_evidence     who has a port, as evidence
 
 Nodes, ranks and what is planned for them:
     DEFAULT_PORT             the port that MASTER_PORT is by default
@@ -60,13 +60,13 @@ Nodes, ranks and what is planned for them:
     node0_name               what node 0 is called, whether or not its facts are here
     claims_node0             whether a node takes itself for node 0
     store_host               node 0, where its facts say that it hosts the store
-    met_other_run            whether a node 0 met another run of the check on its port
+    joined_other_run         whether a node 0 met another run of the check on its port
     has_other_hosts          whether other hosts take part
     rank_count               how many ranks a node has
     planned_rank_count       how many ranks the job has
     missing_ranks            the global ranks that nobody claims
     missing_node_ranks       the node ranks that no node has
-    absent_nodes             who did not come to the meeting; pydoc distdoctor.check_api.master
+    master                   MASTER_ADDR, contacts, nodes that did not join; pydoc distdoctor.check_api.master
     makes_gloo_group         whether a node makes a gloo group
     plans_nccl_group         whether a node's job makes an NCCL group
     gloo_dials               whether gloo on one node connects to another, or the other to it
@@ -75,7 +75,7 @@ Nodes, ranks and what is planned for them:
 Values that must be alike, and variables:
     disagreement             how nodes disagree on a value: who has the usual one, and who another
     Disagreement             that: values, usual, others, blamed, said()
-    same_rendezvous          where torchrun's agents meet; pydoc distdoctor.check_api.settings
+    settings                 variables, majorities and rendezvous settings; pydoc distdoctor.check_api.settings
     must_be_alike            whether a setting has to be the same on all nodes
     setting_effect           what a value of such a setting amounts to
     FATAL_SETTINGS           those of them without which a job hangs
@@ -84,7 +84,7 @@ Values that must be alike, and variables:
     gloo_device_names        the interfaces that its value names
     INTERFACE_VARIABLES      the variable by which each backend is told its interface
     DEPRECATED_VARIABLES     old names of variables, and the new ones
-    variable_meant           the known variable that a name is probably a misspelling of
+    intended_variable        the known variable that a name is probably a misspelling of
     misspellings_of          the variables of a node that look like one misspelled
     unreadable               those that torch or NCCL would end on, or take for something else
 
@@ -106,8 +106,8 @@ Addresses and interfaces:
 Where MASTER_ADDR leads:
     master_targets           the place that MASTER_ADDR and MASTER_PORT mean on each node
     MasterTarget             such a place
-    names_leading_apart      the names that mean several places
-    rightful_master_target   which of several places is the right one
+    names_with_different_masters      the names that mean several places
+    correct_master_target    which of several places is the right one
     shared_master_address    an address of node 0 that another node has, too
     duplicate_addresses      the addresses that two hosts of one network have
     DuplicateAddress         one of them: its owners, and which of these can spare it
@@ -115,13 +115,13 @@ Where MASTER_ADDR leads:
 
 Who does not get to the store:
     failed_contacts          the nodes whose last attempt on the master's port ended so
-    asked_another            whether these looked for the store on another host than node 0
+    contacted_another_host   whether these looked for the store on another host than node 0
     tried_host               the node, or the address, that these looked at
     FailedContact            one of these
     grouped_by_address       those together that tried one place
     store_host_tried         node 0, where they looked for its store and when it was there
     master_address_owner     node 0, where the address they tried is its own
-    master_known_up          whether the host they tried is known to be up
+    master_is_up             whether the host they tried is known to be up
     master_port_owner        node 0 and its name, for nodes that looked for it
     taken_port_finding       the finding about something else on its port
     links_to                 the links from nodes to one that is known by its name
@@ -134,10 +134,10 @@ Who does not get to the store:
 Routes:
     route_obstacle           what two nodes' tables, netmasks and filters of sources say is between them
     RouteObstacle            that
-    route_obstacle_seen      it, as evidence
+    route_obstacle_evidence  it, as evidence
     repair_route_fix         what to do about it
     add_route_fix            a way from a node to an address
-    vanished_ways            the links for which a node had a way when the check began, and then none
+    lost_routes              the links for which a node had a way when the check began, and then none
 
 Links between nodes:
     link_graph               which links fail, and the smallest explanation of these
@@ -174,7 +174,7 @@ Ranks that failed:
     failed_by_themselves     those with an error of their own
     nodes_of_failed          the names of their nodes
     ranks_of_failed          their numbers
-    rank_errors_said         what they said, as evidence
+    rank_errors_text         what they said, as evidence
     errors_with_words        the errors that hold certain words, by node
     gloo_errors_name         whether gloo named an address in an error
     accused_by_errors        whom errors accuse: the peer that they name, not who reports it
@@ -197,12 +197,12 @@ Fixes:
 torch that cannot be imported:
     nodes_by_torch_cause     the nodes on which torch cannot be imported, by why
     TorchImportCause         why: missing, shadowed, memory, library, ...
-    torch_error_seen         what was seen, as evidence
+    torch_error_evidence     what was seen, as evidence
     still_importing_torch    the nodes where the import did not end
     pip_command              pip's command line for a node's Python
     install_torch_command    install the torch that the other nodes have
     fixes_by_command         one fix for all nodes with the same command
-    torch_remedies           what helps where it fails for something beside torch
+    torch                    import failures of torch and their fixes; pydoc distdoctor.check_api.torch
 """
 
 from __future__ import annotations
@@ -228,39 +228,39 @@ from distdoctor.check_api.link_findings import (
 )
 from distdoctor.check_api.link_findings import usual_link_speed
 from distdoctor.check_api.settings import Disagreement, disagreement
-from distdoctor.check_api.master import asked_another, tried_host
+from distdoctor.check_api.master import contacted_another_host, tried_host
 from distdoctor.check_api.master import FailedContact, failed_contacts, grouped_by_address, route_obstacles
-from distdoctor.check_api.master import lacks_route, master_address_owner, master_known_up, store_host_tried
+from distdoctor.check_api.master import lacks_route, master_address_owner, master_is_up, store_host_tried
 from distdoctor.check_api.master_port import NODE_0_AND_CHECK, master_port_findings, misrouted_finding
-from distdoctor.check_api.master import MasterTarget, master_targets, names_leading_apart
-from distdoctor.check_api.master import rightful_master_target, shared_master_address
+from distdoctor.check_api.master import MasterTarget, master_targets, names_with_different_masters
+from distdoctor.check_api.master import correct_master_target, shared_master_address
 from distdoctor.check_api.nodes import data_interface, master_means_itself, own_host_names
 from distdoctor.check_api.nodes import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
     claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks,
 )
 from distdoctor.check_api.nodes import (
-    met_other_run, missing_ranks, node0_name, planned_rank_count, plans_nccl_group,
+    joined_other_run, missing_ranks, node0_name, planned_rank_count, plans_nccl_group,
 )
 from distdoctor.check_api.nodes import rank_count, store_host
 from distdoctor.check_api.ranks import (
     FailedRank, accused_by_errors, by_luck, died_ranks, errors_with_words, failed_by_themselves, failed_ranks,
-    failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
+    failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_text, ranks_of_failed, ranks_to_blame,
     starved_ranks, stopped_ranks,
 )
-from distdoctor.check_api.route_findings import route_obstacle_seen
+from distdoctor.check_api.route_findings import route_obstacle_evidence
 from distdoctor.check_api.route_findings import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import (
-    age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said,
+    duration_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
 )
 from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.master_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch import TorchImportCause, fixes_by_command, install_torch_command
 from distdoctor.check_api.torch import nodes_by_torch_cause, pip_command
-from distdoctor.check_api.torch import still_importing_torch, torch_error_seen
-from distdoctor.check_api.routes import vanished_ways
-from distdoctor.check_api.settings import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
+from distdoctor.check_api.torch import still_importing_torch, torch_error_evidence
+from distdoctor.check_api.routes import lost_routes
+from distdoctor.check_api.settings import DEPRECATED_VARIABLES, misspellings_of, unreadable, intended_variable
 from distdoctor.knowledge.network import contact_text
 from distdoctor.knowledge.network import is_bridge, is_virtual
 from distdoctor.knowledge.firewall.packet_filter import FilterHook
@@ -339,20 +339,21 @@ __all__ = [
     "Work",
     "accused_by_errors",
     "add_route_fix",
-    "age_said",
     "announcing_node",
     "append_hosts_line",
-    "asked_another",
     "blamed_for_links",
     "by_luck",
     "claims_node0",
     "contact_text",
+    "contacted_another_host",
+    "correct_master_target",
     "correct_own_hosts_line",
     "cut_after_accept",
     "data_interface",
     "died_ranks",
     "disagreement",
     "duplicate_addresses",
+    "duration_text",
     "end_leftover_fix",
     "errors_with_words",
     "failed_by_themselves",
@@ -373,9 +374,11 @@ __all__ = [
     "how_links_fail",
     "in_network",
     "install_torch_command",
+    "intended_variable",
     "is_bridge",
     "is_loopback",
     "is_virtual",
+    "joined_other_run",
     "lacks_route",
     "launch_variables",
     "link_arrows",
@@ -390,23 +393,23 @@ __all__ = [
     "live",
     "lookup_failed",
     "lossy_links",
+    "lost_routes",
     "makes_gloo_group",
     "master",
     "master_address_owner",
-    "master_known_up",
+    "master_is_up",
     "master_means_itself",
     "master_port_findings",
     "master_port_owner",
     "master_targets",
     "measured_links",
-    "met_other_run",
     "misrouted_finding",
     "missing_node_ranks",
     "missing_ranks",
     "misspellings_of",
     "must_be_alike",
-    "names_leading_apart",
     "names_of",
+    "names_with_different_masters",
     "node0_name",
     "nodes_by_torch_cause",
     "nodes_of_failed",
@@ -419,21 +422,20 @@ __all__ = [
     "pip_command",
     "planned_rank_count",
     "plans_nccl_group",
-    "port_holder_seen",
+    "port_holder_evidence",
     "primary_interface",
     "rank_count",
-    "rank_errors_said",
+    "rank_errors_text",
     "ranks_of_failed",
-    "ranks_said",
+    "ranks_text",
     "ranks_to_blame",
     "rdma",
     "reachable_address",
     "reaches_no_other",
     "reads_hosts_file",
     "repair_route_fix",
-    "rightful_master_target",
     "route_obstacle",
-    "route_obstacle_seen",
+    "route_obstacle_evidence",
     "route_obstacles",
     "set_launch_fix",
     "set_master_fixes",
@@ -452,12 +454,10 @@ __all__ = [
     "taken_port_finding",
     "together",
     "torch",
-    "torch_error_seen",
+    "torch_error_evidence",
     "tried_host",
     "two_jobs_fixes",
     "unreadable",
     "usual_link_speed",
-    "vanished_ways",
-    "variable_meant",
     "wrongly_picked",
 ]

@@ -14,7 +14,7 @@ __all__ = [
     "SharedFolder",
     "instead_of_init_file",
     "is_network_filesystem",
-    "nodes_apart",
+    "nodes_with_other_folder",
     "shared_folder",
     "shared_folders",
 ]
@@ -46,7 +46,7 @@ def shared_folder(node: Node, path: str) -> SharedFolder | None:
     return next((one for one in shared_folders(node) if one.path == path), None)
 
 
-def nodes_apart(cluster: Cluster, path: str) -> tuple[list[Node], bool]:
+def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bool]:
     """The nodes for which ``path`` is another folder than for the rest: by node 0's file, which each looked for. And
     whether it cannot be told which of them is wrong."""
     seen = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}

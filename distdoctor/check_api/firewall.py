@@ -37,7 +37,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
-    into, out = into and not let_in, out and (not let_out or from_elsewhere(source, port))
+    into, out = into and not let_in, out and (not let_out or rewrites_source(source, port))
     if into or out:
         return "either" if into and out else "to" if into else "from"
     reply_out, reply_in = blocks(target_rules, "output", port, "sport"), blocks(source_rules, "input", port, "sport")
@@ -106,7 +106,7 @@ def _source(rule: str) -> str:
     return found[1] if found is not None else ""
 
 
-def from_elsewhere(node: Node | None, port: int | None) -> bool:
+def rewrites_source(node: Node | None, port: int | None) -> bool:
     """Whether a rule of the node makes what it sends to the port (None: to any) come from an address of none of its
     interfaces, or of loopback: answers need not find back to that, though the packet filter lets all through."""
     rules = _told(node)
@@ -133,7 +133,7 @@ def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Nod
     rules = node.network.firewall
     if rules is None or not rules.readable:
         return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
-    translated = hook == "output" and from_elsewhere(node, port)
+    translated = hook == "output" and rewrites_source(node, port)
     if peers and not translated and all(lets_between(node, hook, peer, port) for peer in peers):
         where = f"in to port {port}" if hook == "input" else f"out to port {port} of them"
         return (f"{node.name}: the rules of its packet filter let connections with {names_of(peers)} {where}",)
@@ -161,7 +161,7 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def sends_elsewhere(node: Node, port: int, target: Node | None) -> bool:
+def redirects(node: Node, port: int, target: Node | None) -> bool:
     """Whether a rule of the node sends what it means for that port of others to another host or port, and not to the
     target."""
     rules = _told(node, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from distdoctor.check_api.firewall import from_elsewhere
+from distdoctor.check_api.firewall import rewrites_source
 from distdoctor.check_api.nodes import own_host_names
 from distdoctor.check_api.routes import lookup
 from distdoctor.check_api.text import some_of, together
@@ -137,7 +137,7 @@ def open_firewall_fix(
     ``port`` None: all TCP ports.
     """
     rules = node.network.firewall if node else None
-    free = lets_through(rules, hook, peers, port) and not (hook == "output" and from_elsewhere(node, port))
+    free = lets_through(rules, hook, peers, port) and not (hook == "output" and rewrites_source(node, port))
     if port is not None and not free:
         port = opening_port(rules, hook, port)
     commands = () if free else open_commands(rules, hook, peers, port)

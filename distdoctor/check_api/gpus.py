@@ -21,10 +21,11 @@ __all__ = [
     "computed_right",
     "cuda_short_of_addresses",
     "cut_up",
+    "deviating_from_model",
     "device_of",
     "device_of_rank",
-    "device_said",
-    "devices_said",
+    "device_text",
+    "devices_text",
     "driver",
     "gpu_reasons",
     "looked_at_gpus",
@@ -32,10 +33,9 @@ __all__ = [
     "nccl_made",
     "nccl_warned",
     "out_of_reach",
-    "taken_devices",
-    "taken_gpus",
-    "unlike_its_model",
+    "used_device_list",
     "used_devices",
+    "used_gpus",
     "visible_gpus",
     "wants_gpus",
 ]
@@ -77,7 +77,7 @@ def visible_gpus(node: Node) -> tuple[Gpu, ...]:
     return tuple(_by_name(node).values())
 
 
-def taken_gpus(node: Node) -> tuple[Gpu, ...]:
+def used_gpus(node: Node) -> tuple[Gpu, ...]:
     """Those of them that its ranks take, each the one of its LOCAL_RANK. The others may be of another kind, as one that
     has the display, or somebody else's to use."""
     looked = [(rank.gpu, rank.local_rank) for rank in node.facts.ranks if rank.gpu is not None and rank.gpu.visible]
@@ -137,9 +137,9 @@ def used_devices(node: Node) -> tuple[Device, ...]:
     return () if 0 < len(visible) < len(known) else known
 
 
-def taken_devices(node: Node) -> tuple[Device, ...]:
+def used_device_list(node: Node) -> tuple[Device, ...]:
     """Those of them that its ranks take; all of them where torch gives no UUIDs."""
-    used, ranks = used_devices(node), taken_gpus(node)
+    used, ranks = used_devices(node), used_gpus(node)
     taken = {_bare(gpu.uuid) for gpu in ranks if gpu.uuid}
     named = any(device.uuid for device in used)
     if taken and not named and len(ranks) < len(used):
@@ -168,7 +168,7 @@ def out_of_reach(node: Node) -> tuple[Device, ...]:
     return tuple(device for device in driver(node).devices if device.error and device.error not in refused)
 
 
-def device_said(device: Device) -> str:
+def device_text(device: Device) -> str:
     """What a device is called in a sentence: the driver's number, and its place on the bus, which never changes."""
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
 
@@ -186,15 +186,15 @@ def device_of_rank(node: Node, rank: int) -> str:
         return f"the GPU of rank {rank}"
     gpu = one.gpu.visible[one.local_rank % len(one.gpu.visible)]
     device = device_of(node, gpu)
-    return f"{device_said(device) if device else f'device {gpu.index}'} (rank {rank})"
+    return f"{device_text(device) if device else f'device {gpu.index}'} (rank {rank})"
 
 
-def devices_said(devices: Iterable[Device]) -> str:
+def devices_text(devices: Iterable[Device]) -> str:
     """The same for several."""
-    return together(map(device_said, devices))
+    return together(map(device_text, devices))
 
 
-def unlike_its_model(cluster: Cluster, value: Callable[[Device], T | None]) -> Iterator[tuple[Node, Device, T, T]]:
+def deviating_from_model(cluster: Cluster, value: Callable[[Device], T | None]) -> Iterator[tuple[Node, Device, T, T]]:
     """The used devices with another value than more than half of their model in the job have, at least three of them:
     node, device, its value, the usual one. A table of what a model should do would be wrong for some machine."""
     by_model: dict[str, list[tuple[Node, Device, T]]] = {}

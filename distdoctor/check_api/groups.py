@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from distdoctor.check_api.text import names_of, ranks_said, shorten_error
+from distdoctor.check_api.text import names_of, ranks_text, shorten_error
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import SmallerGroup
 
@@ -79,7 +79,7 @@ def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
             for node in _nodes(group, cluster.by_key)[:1] if group.ranks and not _crosses(group, node_of) else ():
                 tried.setdefault(node, []).append(group)
     for node, groups in tried.items():
-        said = [_said(ranks_said(group.ranks), group) for group in groups]
+        said = [_said(ranks_text(group.ranks), group) for group in groups]
         yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(said))
 
 

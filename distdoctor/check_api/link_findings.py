@@ -13,7 +13,7 @@ from distdoctor.check_api.fixes import open_firewall_fix
 from distdoctor.check_api.links import FailingLink, Star, common, hanging_together
 from distdoctor.check_api.nodes import gloo_dials, reachable_address
 from distdoctor.check_api.ranks import by_luck, gloo_errors_name
-from distdoctor.check_api.route_findings import TITLE, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_findings import TITLE, repair_route_fix, route_obstacle_evidence
 from distdoctor.check_api.routes import NO_ENTRY, Packet, RouteObstacle, lookup, route_obstacle
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge.firewall.packet_filter import FilterHook
@@ -168,7 +168,7 @@ def link_finding(
         title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else APART if apart else "",
         evidence=tuple(
             dict.fromkeys(
-                (*shown, *map(route_obstacle_seen, found.values()), *(() if apart else _rules(ruled, blamed)))
+                (*shown, *map(route_obstacle_evidence, found.values()), *(() if apart else _rules(ruled, blamed)))
             )
         ),
         fixes=tuple(open_links_fixes(cluster, edges, blamed, unsure)) if fixes is None else fixes,

@@ -182,7 +182,7 @@ def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], double
     ``doubled``: an address of its ends is another host's, too; ``lost``: the other's first address fails, too."""
     if link.accepted or link.errno in NO_FAULT_OF_LINKS:
         return None  # whether its process answers, or the own one can ask
-    if losing and (node in losing or other in losing) and lost_by_chance(node, other, link):
+    if losing and (node in losing or other in losing) and explained_by_packet_loss(node, other, link):
         return "by_chance"
     if link.dead_after is not None:
         return "cut"
@@ -376,7 +376,7 @@ def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Nod
     }
 
 
-def lost_by_chance(source: Node, target: Node, link: Link) -> bool:
+def explained_by_packet_loss(source: Node, target: Node, link: Link) -> bool:
     """Whether nothing but the packets that one of the two loses explains why this link was silent, or went dead: no
     router or filter answered, no rule shuts it, and both know the way."""
     if (link.outcome not in UNHEARD and link.dead_after is None) or link.icmp or link.errno == ENETUNREACH:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
 from distdoctor.check_api.live_activity import does, not_placed, where
-from distdoctor.check_api.text import ranks_said, some_of, together
+from distdoctor.check_api.text import ranks_text, some_of, together
 from distdoctor.knowledge.live import flight_recorder, places, stacks, waits
-from distdoctor.knowledge.live.awaited import Awaited, at_other_end, awaited, awaits_rank, outside_peer
+from distdoctor.knowledge.live.awaited import Awaited, awaited, awaits_rank, outside_peer, pipe_peers
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.job import live_job as job_of
 from distdoctor.knowledge.live.limits import JoinWait, agents_wait, ranks_wait
@@ -38,7 +38,6 @@ __all__ = [
     "Member",
     "absent_ranks",
     "agents_missing",
-    "at_other_end",
     "awaited",
     "awaits_orders",
     "awaits_rank",
@@ -46,6 +45,7 @@ __all__ = [
     "called",
     "dialling",
     "dialling_store",
+    "differing_run_ids",
     "does",
     "flight_recorder",
     "is_stopped",
@@ -54,12 +54,10 @@ __all__ = [
     "master_of",
     "nodes_not_joined",
     "not_placed",
-    "other_ids",
-    "other_threads",
-    "others_wait",
     "outside_peer",
     "overwritten",
     "perhaps_late",
+    "pipe_peers",
     "places",
     "rank_finding",
     "ranks_meet",
@@ -69,6 +67,8 @@ __all__ = [
     "stacks",
     "store_contact",
     "store_finding",
+    "threads_in_collectives",
+    "waiting_evidence",
     "waits",
     "where",
     "where_ranks_are",
@@ -110,13 +110,13 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
     planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
     if view is None:
         return
-    if other_ids(job):
+    if differing_run_ids(job):
         return
     ours = view.rendezvous_of(job.first.run_id)
     rendezvous = next((one for one in ours if not one.complete), None)
     last = next((one for one in ours if one.complete and one.waiting), None)
     if last is not None:
-        yield still_counted(job, view, last)
+        yield stale_round(job, view, last)
         return
     if planned and rendezvous is not None and len(rendezvous.agents) >= planned:
         yield enough(view, rendezvous)
@@ -193,7 +193,7 @@ def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreVi
     return f"{line} --master-addr {quote(first.master_addr or view.host)} --master-port {view.port}"
 
 
-def other_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
+def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
     """The rendezvous in the job's store, its own first, where they have different ids and wait for others, and those
     who came to all of them are as many as the job is to have nodes; empty where it is not so."""
     view = next((view for view in job.stores if view.known), None)
@@ -248,7 +248,7 @@ def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
     )
 
 
-def still_counted(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
+def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
     """Agents wait for the next round, because the last one still counts others: they have not left it. Who was killed
     cannot, until it is thrown out."""
     lost = {one: why for one in last.agents if (why := _lost(job, one))}
@@ -292,18 +292,18 @@ def _lost(job: LiveJob, agent: AgentView) -> str:
 
 def master_of(job: LiveJob) -> str:
     """The host of the store, as the job calls it."""
-    view = asked_store(job)
+    view = store_answer(job)
     return job.first.master_addr or (view.host if view else "") or "the master"
 
 
-def asked_store(job: LiveJob) -> StoreView | None:
+def store_answer(job: LiveJob) -> StoreView | None:
     """What the doctor's own try at the ranks' store gave; without one, at that of the agents."""
     return job.stores[-1] if job.stores else None
 
 
 def store_contact(job: LiveJob) -> Contact | None:
     """How that connection ended."""
-    view = asked_store(job)
+    view = store_answer(job)
     return view.contact if view else None
 
 
@@ -369,7 +369,7 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
 
 def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     """The finding that the store is not reached; ``how`` says how it fails."""
-    view, trying = asked_store(job), dialling_store(job)
+    view, trying = store_answer(job), dialling_store(job)
     # Not all nodes need mean the same place.
     master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
     master = master or master_of(job)
@@ -412,7 +412,7 @@ def called(ranks: Sequence[LiveRank]) -> str:
     """``Ranks 1 and 2``, to begin a sentence with; by their processes where their numbers are not known."""
     numbers = [rank.number for rank in ranks if rank.number is not None]
     if len(numbers) == len(ranks):
-        shown = ranks_said(numbers[:SHOWN])
+        shown = ranks_text(numbers[:SHOWN])
         return f"{shown} and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else shown
     words = [f"the process {rank.process.pid}" if rank.number is None else f"rank {rank.number}" for rank in ranks]
     said = together(words[:SHOWN])
@@ -431,7 +431,7 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
         yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"
 
 
-def other_threads(ranks: Iterable[LiveRank]) -> Iterator[str]:
+def threads_in_collectives(ranks: Iterable[LiveRank]) -> Iterator[str]:
     """Evidence of the threads beside the main ones that are in a collective."""
     for rank in ranks:
         for thread in rank.process.threads[1:]:
@@ -466,7 +466,7 @@ def rank_finding(
     )
 
 
-def others_wait(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
+def waiting_evidence(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
     """Evidence of who waits meanwhile."""
     return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
 
@@ -509,7 +509,7 @@ def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
     store = job.store
     if store is None:
         return [], []
-    absent = [rank for rank in store.missing if rank not in job.numbers] or counted_absent(job)
+    absent = [rank for rank in store.missing if rank not in job.numbers] or absent_by_count(job)
     if job.first.launcher == "torchrun" or job.on_one_host:
         return absent, []
     per_node = ranks_per_node(job)
@@ -518,7 +518,7 @@ def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
     return of_joined, [rank for rank in absent if rank not in of_joined]
 
 
-def counted_absent(job: LiveJob) -> list[int]:
+def absent_by_count(job: LiveJob) -> list[int]:
     """All ranks that are not here, where the store counts as many as are here and wait; else empty."""
     store = job.store
     if store is None or not job.world or store.arrived != len(job.numbers) or len(job.waiting) != len(job.numbers):
@@ -541,7 +541,7 @@ def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
     assert store is not None
     joined = world - len(absent) if absent else store.arrived or 0
     hosts = dict.fromkeys(rank.node.name for rank in job.ranks)
-    who = ranks_said(absent[:8]).lower() + (f" and {len(absent) - 8} more" if absent[8:] else "") if absent else ""
+    who = ranks_text(absent[:8]).lower() + (f" and {len(absent) - 8} more" if absent[8:] else "") if absent else ""
     wait, late = ranks_wait(job), perhaps_late(job)
     so_far = f" {wait.so_far}; {wait.ends}" if job.ranks else ""
     return Finding.about(
@@ -554,7 +554,7 @@ def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
         ranks=absent,
         evidence=(
             f"the store at {store.host} port {store.port} counts {store.arrived}" if store.arrived is not None else "",
-            *others_wait(job, []),
+            *waiting_evidence(job, []),
         ),
         fixes=(start_absent_ranks(job, absent),),
         severity="warn" if late else None,
@@ -563,13 +563,13 @@ def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
 
 
 def ranks_here(job: LiveJob) -> str:
-    return ranks_said(sorted(job.numbers)[:8], "some").lower()
+    return ranks_text(sorted(job.numbers)[:8], "some").lower()
 
 
 def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
     """Start these ranks; where they run, ``distdoctor check`` on their node says what keeps them."""
     store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
-    those = ranks_said(absent[:8]).lower() if absent else "the ranks that have not joined"
+    those = ranks_text(absent[:8]).lower() if absent else "the ranks that have not joined"
     more = " and the others" if absent[8:] else ""
     text = f"Start {those}{more}, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
     numbers = sorted({rank // per_node for rank in absent})

@@ -23,7 +23,7 @@ from distdoctor.knowledge.live.stacks import (
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import JobProcess, RayBundle, RayDemand, RayView
 from distdoctor.model.findings import Finding, Fix
-from distdoctor.model.text import age_said
+from distdoctor.model.text import duration_text
 
 
 def where(ranks: Sequence[LiveRank]) -> str:
@@ -51,10 +51,10 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if peer := outside_peer(job, rank):
         asks = rank.answerer
         who = f", pid {asks.pid} ({asks.name})" if asks is not None else ""
-        still = f"; none for {age_said(rank.still)} so far" if rank.still else ""
+        still = f"; none for {duration_text(rank.still)} so far" if rank.still else ""
         return "waits for an answer", f"from {peer}{who}{still}"
     if rank.asleep is not None and rank.asleep >= 1.0 and not polls(one):
-        return "sleeps", f"for {age_said(rank.asleep)} more"
+        return "sleeps", f"for {duration_text(rank.asleep)} more"
     if polls(one):
         # What it looks for is in its own code; only a lock or a build is seen.
         again = f"it sleeps and checks {switches_of(one):.0f} times a second; only its code shows what for"
@@ -79,7 +79,7 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if switches_of(one) > 1:
         return "polls", wakes
     seconds = rank.still or 0.0
-    still = f"has not moved for {age_said(seconds)}" if seconds >= 1.0 else "does not move"
+    still = f"has not moved for {duration_text(seconds)}" if seconds >= 1.0 else "does not move"
     return "is in its own code", f"{rank.place.why}; {still}" if rank.place.why else still
 
 
@@ -132,15 +132,15 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
     late = age >= (YOUNG if view.impossible else LONG)
     yield Finding.about(
         (),
-        f"{starts} waits for Ray to place {workers_said(demand)}; "
-        f"{cluster_said(view, demand, lacking, spread)}.",
+        f"{starts} waits for Ray to place {workers_text(demand)}; "
+        f"{cluster_text(view, demand, lacking, spread)}.",
         title=NOT_PLACED,
         evidence=(
             *titles(job),
             f"monitor.log of {view.session}: {demand.count} {'bundle waits' if demand.count == 1 else 'bundles wait'}, "
-            f"{amounts_said(_totals(demand))} in all"
+            f"{amounts_text(_totals(demand))} in all"
             + (f" ({demand.strategy})" if demand.strategy else ""),
-            f"{view.nodes} node{'' if view.nodes == 1 else 's'} in Ray's cluster; used: {used_said(view)}",
+            f"{view.nodes} node{'' if view.nodes == 1 else 's'} in Ray's cluster; used: {usage_text(view)}",
             *(["Ray's autoscaler: no node type that it has can hold the request"] if view.impossible else []),
             *(f"Ray's autoscaler is starting a node: {one}" for one in view.starting),
         ),
@@ -188,7 +188,7 @@ def _totals(demand: RayDemand) -> dict[str, float]:
     return {name: demand.total(name) for name in _resources(demand)}
 
 
-def amounts_said(amounts: dict[str, float]) -> str:
+def amounts_text(amounts: dict[str, float]) -> str:
     """``1 CPU and 2 GPUs``."""
     return together(_amount(name, amount) for name, amount in amounts.items())
 
@@ -197,12 +197,12 @@ def _amount(name: str, amount: float) -> str:
     return f"{amount:g} {name}" + ("s" if name in _NAMES and amount != 1 else "")
 
 
-def workers_said(demand: RayDemand) -> str:
+def workers_text(demand: RayDemand) -> str:
     """``4 workers with 1 GPU each``, as far as all need as much; of the first the driver's own part may be more."""
     shared = _shared(demand.bundles)
     if not demand.strategy:  # the autoscaler does not count them
-        return f"a task or actor with {amounts_said(shared)}"
-    each = f" with {amounts_said(shared)}{'' if demand.count == 1 else ' each'}" if shared else ""
+        return f"a task or actor with {amounts_text(shared)}"
+    each = f" with {amounts_text(shared)}{'' if demand.count == 1 else ' each'}" if shared else ""
     return f"{demand.count} worker{'' if demand.count == 1 else 's'}{each}"
 
 
@@ -212,7 +212,7 @@ def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
     return {name: min(one[name] for one in found) for name in found[0] if all(name in one for one in found)}
 
 
-def cluster_said(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
+def cluster_text(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
     """Say what the cluster has of what they need."""
     if lacking:
         return "Ray's cluster has " + together(_amount(name, view.resources.get(name, (0, 0))[1]) for name in lacking)
@@ -224,7 +224,7 @@ def cluster_said(view: RayView, demand: RayDemand, lacking: list[str], spread: b
     if held:
         return "Ray's cluster has " + together(f"{_free(view, name):g} of {_amount(name, view.resources[name][1])} free"
                                                for name in held)  # fmt: skip
-    return f"Ray's cluster has {used_said(view)} in use"
+    return f"Ray's cluster has {usage_text(view)} in use"
 
 
 def _free(view: RayView, name: str) -> float:
@@ -232,7 +232,7 @@ def _free(view: RayView, name: str) -> float:
     return total - used
 
 
-def used_said(view: RayView) -> str:
+def usage_text(view: RayView) -> str:
     """``0 of 2 CPUs``."""
     counted = {name: pair for name, pair in view.resources.items() if "memory" not in name}
     return together(f"{used:g} of {_amount(name, total)}" for name, (used, total) in counted.items()) or "nothing"
@@ -247,7 +247,7 @@ def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -
     if spread:
         return f"Add nodes to Ray's cluster until it has {demand.count}{join}, or place the workers with PACK."
     if lacking:
-        need = amounts_said({name: demand.total(name) for name in lacking})
+        need = amounts_text({name: demand.total(name) for name in lacking})
         less = "num_workers, use_gpu or resources_per_worker of the ScalingConfig" if demand.strategy else ASKED
         return f"Add nodes to Ray's cluster until it has {need}{join}, or lower {less}."
     if view.impossible:

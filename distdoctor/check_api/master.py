@@ -11,7 +11,13 @@ from shlex import quote
 
 from distdoctor.check_api.firewall import suspect
 from distdoctor.check_api.fixes import set_master_fixes
-from distdoctor.check_api.nodes import claims_node0, master_means_itself, node0_name, reachable_address, store_host
+from distdoctor.check_api.nodes import (
+    claims_node0,
+    master_means_itself,
+    node0_name,
+    reachable_address,
+    store_host,
+)
 from distdoctor.check_api.route_findings import mask_obstacle
 from distdoctor.check_api.routes import RouteObstacle, proven_obstacle, route_obstacle
 from distdoctor.knowledge.network import contact_text
@@ -89,7 +95,7 @@ def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | 
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 
-def asked_another(cluster: Cluster, shut: list[FailedContact]) -> bool:
+def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
     """Return whether these looked for the store on another host than node 0, by another name or address than node 0
     has for it itself. What keeps that host's port shut is then no matter of node 0, nor of the way to it."""
     zero = store_host(cluster)
@@ -137,7 +143,7 @@ def _meanwhile(zero: Node, node: Node) -> bool:
     return start <= other_end and other_start <= end
 
 
-def asked_itself(one: FailedContact) -> bool:
+def contacted_itself(one: FailedContact) -> bool:
     """Whether it looked for another's store at its own address: no filter, no route keeps it from anything. Who hosts
     the store and does not reach it itself is kept from it by a filter of its own."""
     if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
@@ -183,7 +189,7 @@ def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:
     return zero.name if zero is not None else node0_name(cluster, shut[0].node)
 
 
-def master_known_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
+def master_is_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
     """Whether the host that these nodes tried is known to be up: its facts are here, or another node got there."""
     if master_address_owner(cluster, shut) is not None:
         return True
@@ -212,7 +218,7 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     zero, elsewhere = cluster.node0, _meant_elsewhere(cluster)
     owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host) if zero is not None else {})
     for node in cluster.nodes:
-        if zero is not None and met(node) and arrived(zero, node):
+        if zero is not None and joined_store(node) and arrived(zero, node):
             # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
             found[node.name] = (zero.host, zero.plan.master_port)
             continue
@@ -227,7 +233,7 @@ def _where(
 ) -> object | None:
     """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
     addresses, contact = node.master_addresses, node.network.contact
-    if len(addresses) > 1 and contact and met(node):
+    if len(addresses) > 1 and contact and joined_store(node):
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
@@ -261,7 +267,7 @@ def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> 
     return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
 
 
-def names_leading_apart(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
+def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
     """Host names that lead to different places, each with the nodes that use them on one and the same port.
 
     And addresses that do: those that several hosts have.
@@ -274,7 +280,7 @@ def names_leading_apart(cluster: Cluster, found: Mapping[str, MasterTarget]) -> 
     return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
 
 
-def rightful_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
+def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
     """(the place that is taken for the right one, whether that is sure)."""
     said = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
@@ -309,14 +315,14 @@ def leading_to(cluster: Cluster, zero: Node) -> frozenset[object]:
     found: set[object] = {parse_address(address) for address in zero.addresses}
     for node in cluster.nodes:
         contact = node.network.contact
-        if contact is None or node.network.master_is_own or not met(node) or not arrived(zero, node):
+        if contact is None or node.network.master_is_own or not joined_store(node) or not arrived(zero, node):
             continue
         if (number := parse_address(contact.address)) not in owned:
             found.add(number)
     return frozenset(found)
 
 
-def met(node: Node) -> bool:
+def joined_store(node: Node) -> bool:
     """Whether the node got into the store that it looked for."""
     contact = node.network.contact
     return bool(node.meeting.joined and contact and contact.outcome == "open")
@@ -425,7 +431,7 @@ def starts_without_the_rest(zero: Node) -> bool:
     return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
 
 
-def given_too_few(zero: Node | None) -> tuple[Fix, ...]:
+def too_few_nodes_fix(zero: Node | None) -> tuple[Fix, ...]:
     """What to do where SLURM gave its job fewer nodes than the planned one has, and all of them are here."""
     if zero is None or zero.plan.min_nodes or zero.meeting.counts != "nodes":
         return ()
@@ -463,7 +469,7 @@ def line_for_them(zero: Node) -> tuple[str, str]:
     return line, f" ({', '.join(how)})" if how else ""
 
 
-def on_other_hosts(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
+def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
     """What else may keep the others away, by ``node`` alone: ranks started by hand do not say on how many hosts they
     are, and MASTER_ADDR may mean each of these itself."""
     if node.plan.nnodes is not None or cluster.multi_host or not master_means_itself(node):
@@ -475,7 +481,7 @@ def on_other_hosts(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
     return set_master_fixes((node,), f"{text}name {known}, on all of them.", known, option=2)
 
 
-def knows_of_other_hosts(node: Node) -> bool:
+def plans_other_hosts(node: Node) -> bool:
     """Whether this node's own plan has others on other hosts. Ranks started by hand need not say on how many they are:
     on one, localhost is right. A local rank above 0 and below the rank is of a later node."""
     plan = node.plan
@@ -491,7 +497,7 @@ def first_of_job(node: Node) -> str | None:
     return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None
 
 
-def seen_last(node: Node) -> str:
+def last_contact_text(node: Node) -> str:
     """What a node that never got in saw last of node 0, in words."""
     meeting, network, plan = node.meeting, node.network, node.plan
     if plan.master_addr is None:

@@ -8,12 +8,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import NamedTuple
 
-from distdoctor.check_api.firewall import Suspect, filter_evidence, forwarding_rules, sends_elsewhere, suspect
-from distdoctor.check_api.fixes import end_leftover_fix, open_firewall_fix, other_master_port_fixes, set_master_fixes
+from distdoctor.check_api.firewall import Suspect, filter_evidence, forwarding_rules, redirects, suspect
+from distdoctor.check_api.fixes import (
+    end_leftover_fix,
+    open_firewall_fix,
+    other_master_port_fixes,
+    set_master_fixes,
+)
 from distdoctor.check_api.master import (
     FailedContact,
-    asked_another,
-    asked_itself,
+    contacted_another_host,
+    contacted_itself,
     failed_contacts,
     grouped_by_address,
     master_address_owner,
@@ -30,9 +35,9 @@ from distdoctor.check_api.nodes import (
     reachable_address,
     store_host,
 )
-from distdoctor.check_api.route_findings import TITLE, odd_source, repair_route_fix, route_obstacle_seen
-from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, networks, odd_way
-from distdoctor.check_api.text import links_to, names_of, port_holder_seen, together
+from distdoctor.check_api.route_findings import TITLE, odd_source, repair_route_fix, route_obstacle_evidence
+from distdoctor.check_api.routes import RouteObstacle, asymmetric_route, lookup, nearer, networks
+from distdoctor.check_api.text import links_to, names_of, port_holder_evidence, together
 from distdoctor.knowledge.network import contact_text
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Cluster, Node
@@ -63,7 +68,7 @@ def master_port_findings(
     all met. ``how`` (``ShutPort.how``): what a filter does that looks so, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)
-    mirrored = [one for one in shut if asked_itself(one)]
+    mirrored = [one for one in shut if contacted_itself(one)]
     if mirrored:
         yield _unproven(cluster, mirrored, told)
     shut = [one for one in shut if one not in mirrored]
@@ -72,7 +77,7 @@ def master_port_findings(
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
     shutting = shuts_itself(cluster, how, outcomes)
     for group in grouped_by_address([one for one in shut if one.node not in found]):
-        if asked_another(cluster, group):
+        if contacted_another_host(cluster, group):
             yield _misaimed(cluster, group, told)
             continue
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
@@ -93,7 +98,7 @@ def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
     """Whether the node's own rules say that it asked somebody else than node 0. Without that one's facts, only of an
     address in a network of its own: a rule for another may be what leads to node 0, as those of a service are."""
     near = any(in_network(own, length, one.contact.address) for _, own, length in networks(one.node))
-    return (zero is not None or near) and sends_elsewhere(one.node, one.contact.port, zero)
+    return (zero is not None or near) and redirects(one.node, one.contact.port, zero)
 
 
 def _proxied(one: FailedContact) -> tuple[str, ...]:
@@ -108,21 +113,21 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
     name = owner_name(cluster, shut)
     its = list(dict.fromkeys(found.values()))
     clients = [one.node for one in shut]
-    at, why = shut[0].contact.address, route_obstacle_seen(its[0])
+    at, why = shut[0].contact.address, route_obstacle_evidence(its[0])
     return Finding.about(
         dict.fromkeys(one.node for one in its),
         f"Packets between {names_of(clients)} and {name} ({at}) go astray: {why}.",
         title=TITLE,
         ranks=(),
         links=links_to(clients, name),
-        evidence=(*map(_line, shut), *map(route_obstacle_seen, its)),
+        evidence=(*map(_line, shut), *map(route_obstacle_evidence, its)),
         fixes=(repair_route_fix(cluster, one) for one in its),
     )
 
 
 def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
-    itself = asked_itself(shut[0])
+    itself = contacted_itself(shut[0])
     names = tuple(one.node.name for one in shut) if itself else (name,)
     return Finding.about(
         names,
@@ -154,7 +159,7 @@ def _itself(shut: list[FailedContact]) -> str:
 
 def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
     """What to start: node 0, but one whose own facts are here was started; then it is when, or where."""
-    if asked_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
+    if contacted_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
         return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
     zero = master_address_owner(cluster, shut)
     port = shut[0].contact.port
@@ -177,7 +182,11 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     others = [n for n in cluster.nodes if n is not zero]
     if side == "either" and len(shut) > 1 and len(shut) == len(others):
         side = "to"  # several nodes, and none of them gets there
-    strays = [own for one in shut if zero is None and (own := odd_way(one.node, None, one.contact.address)) is not None]
+    strays = [
+        own
+        for one in shut
+        if zero is None and (own := asymmetric_route(one.node, None, one.contact.address)) is not None
+    ]
     if strays:
         side = "either"  # whether node 0 has a way back to such an address only it can tell
     at = shut[0].contact.address
@@ -279,7 +288,7 @@ def _seen_alone(one: FailedContact) -> Iterator[str]:
     near, entry = nearer(one.node, at), lookup(one.node, at)
     for rule in _proxied(one):
         yield f"{who}: {rule}: a proxy of its own gets what it sends, and it refused"
-    if asked_itself(one):
+    if contacted_itself(one):
         yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
     elif near is not None and entry is not None:
         yield (
@@ -323,7 +332,7 @@ def taken_port_finding(
         f"{what} on port {port} of {name}{rest}.",
         evidence=(
             *evidence,
-            *(f"{name}: {port_holder_seen(replace(one, hosts_store=serves), port)}" for one in holders),
+            *(f"{name}: {port_holder_evidence(replace(one, hosts_store=serves), port)}" for one in holders),
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),

@@ -40,7 +40,7 @@ def claims_node0(node: Node) -> bool:
     return bool(network.master_is_own)
 
 
-def met_other_run(node: Node) -> bool:
+def joined_other_run(node: Node) -> bool:
     """Whether another run of the check has the port of this node, which its own plan makes node 0.
 
     Node 0 hosts the store of its run. One that finds on its own address a store with the doctor's mark was started

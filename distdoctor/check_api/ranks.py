@@ -124,7 +124,7 @@ def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...
     return tuple(node.name for node in cluster.nodes if node.name in names)
 
 
-def rank_errors_said(ended: list[FailedRank]) -> tuple[str, ...]:
+def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
     """What was said, each text once with the ranks that said it."""
     groups: dict[str, list[FailedRank]] = {}
     for one in ended:
@@ -177,7 +177,7 @@ def failed_stage_finding(
         ranks=ranks_to_blame(ended, blamed),
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
-        evidence=rank_errors_said(ended),
+        evidence=rank_errors_text(ended),
         fixes=remedies(blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
         # A rank that is stopped or gone says why ranks fail together.
@@ -193,7 +193,7 @@ def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix
         place = f" ({blamed.place})" if blamed.place else ""
         return (Fix(f"Look at {together(whom)}{place} first: the errors of the others name it. {fix}", names),)
     said = dict.fromkeys((one.node, one.stage.error or "") for one in told)
-    found = [remedy for node, text in said for remedy in said_fixes(node, text)]
+    found = [remedy for node, text in said for remedy in fixes_for_error(node, text)]
     unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
     return tuple(unique) or (Fix(fix, names),)
 
@@ -320,7 +320,7 @@ BETWEEN = re.compile(
 """What errors about connections say, and those of who waited for somebody else."""
 
 
-def said_fixes(node: Node, text: str) -> tuple[Fix, ...]:
+def fixes_for_error(node: Node, text: str) -> tuple[Fix, ...]:
     """What to do on ``node`` about this error of one of its ranks; nothing where its words do not tell."""
     for words, remedy in _REMEDIES:
         if words.search(text):

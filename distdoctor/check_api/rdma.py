@@ -20,9 +20,11 @@ __all__ = [
     "Gid",
     "RdmaPort",
     "active_ports",
-    "apart_by_settings",
     "chosen_ports",
+    "deviating_ports",
+    "differ_by_settings",
     "gid_index",
+    "has_no_device",
     "is_active",
     "is_forbidden",
     "kind_of_address",
@@ -30,13 +32,11 @@ __all__ = [
     "looked_for",
     "looks_itself",
     "needs_devices",
-    "none_there",
     "openable",
     "over_tcp",
-    "ports_said",
+    "ports_text",
     "roce_ports",
     "subnet",
-    "unlike_on_other_nodes",
     "uses_rdma",
 ]
 T = TypeVar("T", bool, float)
@@ -107,7 +107,7 @@ def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
     return said if len(said) == len(taken) else {}
 
 
-def apart_by_settings(cluster: Cluster) -> bool:
+def differ_by_settings(cluster: Cluster) -> bool:
     """Whether NCCL takes RoCE addresses of different kinds on the nodes for no other reason than those settings."""
     nodes = [node for node in cluster.nodes if uses_rdma(cluster, node)]
 
@@ -117,17 +117,17 @@ def apart_by_settings(cluster: Cluster) -> bool:
     return len(kinds()) > 1 and len(kinds(ADDRESS_SETTINGS)) == 1
 
 
-def ports_said(ports: Iterable[RdmaPort]) -> str:
+def ports_text(ports: Iterable[RdmaPort]) -> str:
     """What some ports are called in a sentence."""
     return some_of([port.name for port in ports], 4)
 
 
-def none_there(node: Node) -> bool:
+def has_no_device(node: Node) -> bool:
     """Whether the kernel was asked and shows this host, or container, no RDMA device."""
     return node.facts.rdma is None and node.limits.open_files is not None and not node.limits.rdma_devices
 
 
-def unlike_on_other_nodes(
+def deviating_ports(
     cluster: Cluster, value: Callable[[Node, RdmaPort], T | None]
 ) -> Iterator[tuple[Node, RdmaPort, T, T]]:
     """The chosen ports with another value than the same port of at least half of the nodes has: node, port, its value,

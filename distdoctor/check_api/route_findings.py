@@ -14,12 +14,12 @@ from distdoctor.check_api.routes import (
     RouteObstacle,
     better_source,
     dead_hops,
-    hops_said,
+    hops_text,
     lookup,
     nearer,
     networks,
+    policy_evidence,
     policy_fix,
-    policy_seen,
     sleeping,
     source_address,
     without_dead_hops,
@@ -30,7 +30,7 @@ from distdoctor.model.facts import TableRoute
 from distdoctor.model.findings import Fix
 
 
-def route_obstacle_seen(one: RouteObstacle) -> str:
+def route_obstacle_evidence(one: RouteObstacle) -> str:
     """The evidence."""
     return _EVIDENCE[one.kind](one)
 
@@ -110,7 +110,7 @@ def _cable_evidence(one: RouteObstacle) -> str:
 
 def _ipsec_evidence(one: RouteObstacle) -> str:
     assert one.policy is not None
-    return policy_seen(one.node, one.policy)
+    return policy_evidence(one.node, one.policy)
 
 
 def _port_evidence(one: RouteObstacle) -> str:
@@ -151,7 +151,7 @@ def _ruled_evidence(one: RouteObstacle) -> str:
 
 
 def _next_hop_evidence(one: RouteObstacle) -> str:
-    dead = hops_said(dead_hops(one.node, one.route))
+    dead = hops_text(dead_hops(one.node, one.route))
     return (
         f"{one.node.name}: it sends to {one.there} by one of several next hops ({one.route.network}), and nobody "
         f"answers ARP for {dead}; what the kernel sends by that one is lost"
@@ -302,7 +302,7 @@ def _mask(one: RouteObstacle, option: int) -> Fix:
 
 
 def _next_hop_fixes(one: RouteObstacle, option: int) -> Fix:
-    left, dead = without_dead_hops(one.node, one.route), hops_said(dead_hops(one.node, one.route))
+    left, dead = without_dead_hops(one.node, one.route), hops_text(dead_hops(one.node, one.route))
     text = f"take {dead} out of the route to {one.route.network}, until somebody answers there."
     return _fix(one, option, text, *((_ip(one, f"route replace {left}"),) if left and not one.route.rule else ()))
 

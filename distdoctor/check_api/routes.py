@@ -187,7 +187,7 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
             return RouteObstacle(whose, target if whose is source else source, address, "ipsec", policy=policy)
     back = _way(target, source, mine, answer)
     if back is not None and back.kind == "none":
-        odd = ruled_away(source, target, address) or odd_way(source, target, address)
+        odd = ruled_away(source, target, address) or asymmetric_route(source, target, address)
         if odd is not None:
             return odd
     if back is not None and back.kind != "detour":
@@ -313,7 +313,7 @@ def source_address(node: Node, address: str) -> str | None:
     return same[0][1] if same else None
 
 
-def odd_way(node: Node, other: Node | None, address: str) -> RouteObstacle | None:
+def asymmetric_route(node: Node, other: Node | None, address: str) -> RouteObstacle | None:
     """A way to ``address`` on which packets come from an address of another interface than they leave by. It is an
     obstacle where ``other`` has no way back to that."""
     own = better_source(node, address)
@@ -379,7 +379,7 @@ def dead_hops(node: Node, entry: TableRoute) -> tuple[NextHop, ...]:
     return tuple(hop for hop in entry.next_hops if (hop.gateway, hop.interface) in silent)
 
 
-def hops_said(hops: tuple[NextHop, ...]) -> str:
+def hops_text(hops: tuple[NextHop, ...]) -> str:
     """``10.77.0.98 (eth0) and 10.77.0.99 (eth0)``."""
     return " and ".join(f"{hop.gateway or 'its own link'} ({hop.interface})" for hop in hops)
 
@@ -409,7 +409,7 @@ def _mixed(entry: TableRoute, hop: NextHop) -> bool:
 ENETDOWN, ENETUNREACH = 100, 101
 
 
-def vanished_ways(node: Node) -> dict[Link, tuple[str, str]]:
+def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
     """The links of a node that met the others for which its own kernel knew no way any more, with the network and the
     interface by which it still had one when the check began: a card went down, or lost its address, in the middle.
     """
@@ -459,7 +459,7 @@ def _within(network: str, address: str) -> bool:
         return False
 
 
-def policy_said(policy: IpsecPolicy) -> str:
+def policy_text(policy: IpsecPolicy) -> str:
     """As ``ip xfrm policy`` takes it: ``src 10.77.0.11/32 dst 10.77.0.10/32 dir out``."""
     ports = (("sport", policy.source_port), ("dport", policy.target_port))
     words = ["src", policy.source, "dst", policy.target, *(("proto", "tcp") if policy.tcp else ())]
@@ -467,9 +467,9 @@ def policy_said(policy: IpsecPolicy) -> str:
     return shlex.join([*words, "dir", policy.way])
 
 
-def policy_seen(node: Node, policy: IpsecPolicy) -> str:
+def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
     """The evidence."""
-    what = f"{node.name}: a policy of IPsec ({policy_said(policy)})"
+    what = f"{node.name}: a policy of IPsec ({policy_text(policy)})"
     if policy.block:
         return f"{what} drops these packets"
     does = "what it is to send" if policy.way == "out" else "what comes"
@@ -484,4 +484,4 @@ def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
     )
     if policy.block:
         text = f"On {node.name}, take the policy away, or have it let the nodes' packets through."
-    return Fix(text, (node.name,), option, commands=(f"ip xfrm policy delete {policy_said(policy)}",))
+    return Fix(text, (node.name,), option, commands=(f"ip xfrm policy delete {policy_text(policy)}",))

@@ -18,7 +18,7 @@ from distdoctor.check_api import gpus
 from distdoctor.check_api.text import together
 from distdoctor.knowledge import nccl
 from distdoctor.knowledge.nccl import version as nccl_version
-from distdoctor.knowledge.settings import ALLOCATOR, DEPRECATED_VARIABLES, IDENTICAL, variable_meant
+from distdoctor.knowledge.settings import ALLOCATOR, DEPRECATED_VARIABLES, IDENTICAL, intended_variable
 from distdoctor.knowledge.torchrun import counts_ranks_alone, needs_own_name, takes_itself_for_host
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
@@ -39,11 +39,11 @@ __all__ = [
     "counts_ranks_alone",
     "flags_like",
     "free_node_ranks",
+    "intended_variable",
     "misspellings_of",
     "needs_own_name",
     "takes_itself_for_host",
     "unreadable",
-    "variable_meant",
 ]
 _NUMBER, _SWITCH = "is not a whole number", "is neither true nor false (1 or 0)"
 _RECORDER = {
@@ -125,7 +125,7 @@ def _is_number(text: str) -> bool:
 
 def misspellings_of(node: Node, variable: str) -> tuple[str, ...]:
     """The variables of this node that look like ``variable`` misspelled."""
-    return tuple(name for name in node.facts.near_misses if variable_meant(name) == variable)
+    return tuple(name for name in node.facts.near_misses if intended_variable(name) == variable)
 
 
 # Values that should be the same on all nodes: which one is usual, and who differs.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import PortHolder, Resolution
-from distdoctor.model.text import age_said as age_said
+from distdoctor.model.text import duration_text as duration_text
 from distdoctor.model.text import shortened
 
 # -- names and addresses --------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ def some_of(names: Iterable[str], limit: int = 8) -> str:
     return f"{', '.join(parts[: limit - 2])} and {len(parts) - limit + 2} more"
 
 
-def ranks_said(ranks: Sequence[int], none: str = "A rank") -> str:
+def ranks_text(ranks: Sequence[int], none: str = "A rank") -> str:
     """``Rank 1`` or ``Ranks 1 and 2``, to begin a sentence with; ``none`` where their numbers are not known."""
     return f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else none
 
@@ -51,7 +51,7 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
     return f"looking up {asked} failed: {look.error or 'no address'}"
 
 
-def port_holder_seen(holder: PortHolder, port: int) -> str:
+def port_holder_evidence(holder: PortHolder, port: int) -> str:
     """Who has the port, for the evidence; where that is a job's store, with how to look into the job."""
     held = f"{endpoint(holder.address, port)} is "
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""

@@ -21,7 +21,7 @@ from distdoctor.cli.explain import load_checks, report_on, write_head, write_pag
 from distdoctor.cli.options import ReportFlags, RunFlags
 from distdoctor.cli.output import leave_cause
 from distdoctor.cli.preload import begin_for
-from distdoctor.cli.program import one_of, program, torchrun
+from distdoctor.cli.program import program, require_one_of, torchrun
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
@@ -68,8 +68,8 @@ def _check(order: Mapping[str, Any]) -> int:
 
     flags = ReportFlags(**order["report"])
     command = CheckCommand(Flags(**order["flags"]), RunFlags(**order["how"]), flags)
-    fail_on = cast(FailOn, one_of("fail_on", flags.fail_on, FAIL_ON))
-    one_of("until", command.how.until, STAGES)
+    fail_on = cast(FailOn, require_one_of("fail_on", flags.fail_on, FAIL_ON))
+    require_one_of("until", command.how.until, STAGES)
     begin_for(command.how.until)
     options = command.options()
     if order["turn"] > 1 and options.plan.agent_store:

@@ -18,7 +18,7 @@ from distdoctor import streams
 from distdoctor.cli.hosts.progress import observer_of
 from distdoctor.cli.options import HostFlags, ReportFlags, RunFlags
 from distdoctor.cli.output import Telling, leave_cause, names_of
-from distdoctor.cli.program import one_of, program
+from distdoctor.cli.program import program, require_one_of
 from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER, VARIABLE
 from distdoctor.model.report import Report
@@ -70,7 +70,7 @@ class CheckCommand:
     def run(self, runner: Runner | None = None) -> int:
         """Check, tell, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
-        own = one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
+        own = require_one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
         options = self.options()
         if self.how.dry_run:
             from distdoctor.cli.dry_run import show
@@ -102,7 +102,7 @@ class CheckCommand:
 
     def given(self) -> list[tuple[str, str | None]]:
         """The flags that matter when this is run again, each with its value, None for one that takes none."""
-        launch = _given(told_flags(self.launch))
+        launch = _given(printable_flags(self.launch))
         others = {**_given(self.how), **_given(self.report)}
         pairs = [
             *_given(self.where).items(),
@@ -116,14 +116,14 @@ class CheckCommand:
         """The run these flags ask for. Raises UsageError."""
         how = self.how
         self.check_times()
-        until = one_of("--until", how.until, STAGES)
+        until = require_one_of("--until", how.until, STAGES)
         from distdoctor.probes.gpu.devices import count_cpus, count_gpus
         from distdoctor.session.options import Options  # what takes its time comes after what may be wrong
 
         save = None if how.save is None else Path(how.save) if how.dry_run else save_path(how.save)
         checks, ignore = self.judging()
         try:
-            plan = resolve(told_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
+            plan = resolve(printable_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
         except UsageError as err:
             raise PlanError(str(err)) from None
         wait = how.wait
@@ -202,7 +202,7 @@ def save_path(text: str) -> Path:
     return path
 
 
-def told_flags(flags: Flags) -> Flags:
+def printable_flags(flags: Flags) -> Flags:
     """The flags as they may be told: encodable, the addresses among them without a password."""
 
     def address(text: str | None) -> str | None:

@@ -15,7 +15,7 @@ from distdoctor import __version__, streams
 from distdoctor.cli.parsing import wants
 from distdoctor.model.report import Report
 from distdoctor.model.text import clean
-from distdoctor.plan.launchers.ancestry import lost
+from distdoctor.plan.launchers.ancestry import launcher_environment
 from distdoctor.plan.launchers.ancestry import speaks as first_of_several
 from distdoctor.probes.host.process_room import threads_forbidden
 
@@ -41,7 +41,7 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     ``here``: it may be of this process alone; else the first of those that a launcher started says it for all. The
     document is the first one's in any case.
     """
-    speaks = first_of_several(os.environ, lost)
+    speaks = first_of_several(os.environ, launcher_environment)
     if speaks or here:
         streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
     if wants(words, "nagios"):

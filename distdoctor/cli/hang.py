@@ -16,7 +16,7 @@ from distdoctor.cli.check import save_path
 from distdoctor.cli.explain import known_ids, load_checks
 from distdoctor.cli.options import STACKS, HangFlags, ReportFlags
 from distdoctor.cli.output import Telling
-from distdoctor.cli.program import one_of
+from distdoctor.cli.program import require_one_of
 from distdoctor.hang.inspect import NoJob, Wanted, inspect
 from distdoctor.hang.report import changes, got_on, report_on_jobs
 from distdoctor.model.errors import UsageError
@@ -43,7 +43,7 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
     if how.watch is not None and telling.output != USUAL:
         raise UsageError("--watch tells one report after the other, which only text can")
-    wanted = Wanted(how.pid, how.run_id, how.store, one_of("--stacks", how.stacks, STACKS))
+    wanted = Wanted(how.pid, how.run_id, how.store, require_one_of("--stacks", how.stacks, STACKS))
     save = save_path(how.save) if how.save is not None else None
 
     @cache

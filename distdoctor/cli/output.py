@@ -20,7 +20,7 @@ from typing import cast
 from distdoctor import streams
 from distdoctor.cli import ending
 from distdoctor.cli.options import ReportFlags
-from distdoctor.cli.program import one_of, program, torchrun
+from distdoctor.cli.program import program, require_one_of, torchrun
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_variables import ERROR_FILE
 from distdoctor.model.report import Report
@@ -50,14 +50,14 @@ class Telling:
         spoken, files = ["json"] if flags.json else [], []
         for word in flags.output or ():
             name, equals, path = word.partition("=")
-            one_of("--output", name, tuple(FORMATS))
+            require_one_of("--output", name, tuple(FORMATS))
             if not equals:
                 spoken.append(name)
             else:
                 files.append((name, report_path(name, path)))
         if len(set(spoken)) > 1:
             raise UsageError(f"{' and '.join(spoken)} cannot both go to stdout: -o {spoken[1]}=FILE")
-        fail_on = one_of("--fail-on", flags.fail_on, FAIL_ON)
+        fail_on = require_one_of("--fail-on", flags.fail_on, FAIL_ON)
         if flags.quiet and flags.verbose:
             raise UsageError("-q and -v contradict each other; give one of them")
         output = spoken[0] if spoken else USUAL

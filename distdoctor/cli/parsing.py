@@ -35,7 +35,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         words = _with_interval(words)
     moved = _take_local_rank(words)
     if words[:1] == ["check"]:  # torchrun's line may be taken as it is
-        words = torchrun.without_its_ranks(words)
+        words = torchrun.without_rank_options(words)
     if moved and words and words[0] == "check":
         words[1:1] = moved
         return words

@@ -16,7 +16,7 @@ from distdoctor.cli.parsing import did_you_mean
 from distdoctor.model.errors import UsageError
 
 
-def one_of(flag: str, value: str, known: Sequence[str]) -> str:
+def require_one_of(flag: str, value: str, known: Sequence[str]) -> str:
     """``value``, which has to be one of ``known``. Raises UsageError."""
     if value in known:
         return value

@@ -23,11 +23,11 @@ from distdoctor.cli.diagnose import LogCommand, root_line
 from distdoctor.cli.explain import known_ids, load_checks
 from distdoctor.cli.options import ON_FAIL, JobFlags, LogFlags, ReportFlags
 from distdoctor.cli.output import Telling
-from distdoctor.cli.program import one_of
+from distdoctor.cli.program import require_one_of
 from distdoctor.job.preflight import Movement, report_of
 from distdoctor.job.subprocess import PREFLIGHTS, command
 from distdoctor.job.supervise import MESSAGE, Frames, Job, Tap, end_by, forget, handed_on
-from distdoctor.judge.logs.clocks import numbers_told
+from distdoctor.judge.logs.clocks import pids_in_tables
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.reading import reader
 from distdoctor.model.errors import UsageError
@@ -49,8 +49,8 @@ TELLING_SECONDS = 60.0
 
 def run_job(words: Sequence[str], how: JobFlags) -> int:
     """Check, start the job, follow it; its exit status. Raises UsageError for flags that make no sense."""
-    one_of("--preflight", how.preflight, PREFLIGHTS)
-    one_of("--on-fail", how.on_fail, ON_FAIL)
+    require_one_of("--preflight", how.preflight, PREFLIGHTS)
+    require_one_of("--on-fail", how.on_fail, ON_FAIL)
     for flag, seconds in (("--hang-after", how.hang_after), ("--wait", how.wait), ("--timeout", how.timeout)):
         if seconds is not None and not (0 <= seconds <= 86_400 and math.isfinite(seconds)):
             raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
@@ -330,7 +330,7 @@ class Watcher:
         one that was started, and those whose numbers its launcher tells. A container has others: there it is silent.
         """
         collector = self._judging.collector
-        own = {str(self._job), *numbers_told(collector.collected().logs.matches)}
+        own = {str(self._job), *pids_in_tables(collector.collected().logs.matches)}
         records, since = processes.read_kernel_log() or (), self._watching.began - 1
         lines = [text for at, text in records if at >= since and (killed := KILLED.search(text)) and killed[1] in own]
         if lines:

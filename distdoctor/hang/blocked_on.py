@@ -107,7 +107,7 @@ def _other_end(one: JobProcess, tables: SocketTables) -> str:
     if main is None or not main.call or (main.frames and main.frames[0].file.startswith("torch/")):
         return ""
     call = proc.blocked_call(one.pid, one.main.tid if one.main else one.pid)
-    mine = proc.clients_asked_by(one.pid, call, tables) if call else None
+    mine = proc.connection_of_call(one.pid, call, tables) if call else None
     return tables.other_end(one.pid, mine) if mine is not None else ""
 
 
@@ -151,7 +151,7 @@ _OTHER = {"read": (os.O_WRONLY, os.O_RDWR), "readv": (os.O_WRONLY, os.O_RDWR),
 """How its other end is open, by the call in which a process waits."""
 
 
-def with_other_ends(processes: Sequence[JobProcess]) -> list[JobProcess]:
+def with_pipe_peers(processes: Sequence[JobProcess]) -> list[JobProcess]:
     """The processes; of a rank whose main thread waits at a pipe also who else of these has its other end open."""
     return [_with_other_ends(one, processes) if one.role == "rank" else one for one in processes]
 
@@ -258,7 +258,7 @@ _LONGEST = 4e9
 """Seconds from which it is no time at all; those since 1970 are less."""
 
 
-def left(pid: int, words: Sequence[str], idle: float | None) -> float | None:
+def sleep_left(pid: int, words: Sequence[str], idle: float | None) -> float | None:
     """Seconds that a process sleeps yet; None where that cannot be known. ``words``: of /proc/PID/syscall; ``idle``:
     since when it sleeps, which matters only where it gave a length of time."""
     name = plain_name_of(words[0]) if words else ""

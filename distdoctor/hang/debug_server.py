@@ -14,7 +14,15 @@ from collections.abc import Collection, Iterator, Mapping
 
 from distdoctor.logs.flight_recorder import BadDump, Dump, Step, load
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import RasCount, RasRank, RasView, RecordedCall, RecorderView, StoreView, WorkerServer
+from distdoctor.model.facts import (
+    RasCount,
+    RasRank,
+    RasView,
+    RecordedCall,
+    RecorderView,
+    StoreView,
+    WorkerServer,
+)
 from distdoctor.model.text import fit
 from distdoctor.probes.network.tcp import open_socket
 from distdoctor.probes.resolver import ASKER
@@ -177,7 +185,7 @@ async def _ask_ras(address: str, port: int, timeout: float, world: int | None) -
     version = re.search(r"^NCCL version (\S{1,40})", text, re.MULTILINE)
     sections = _sections(text)
     table = next((told for name, told in sections.items() if name.startswith("Communicators")), "")
-    missing, bereft = gone_in(sections.get("Errors", ""), table, world)
+    missing, bereft = missing_from(sections.get("Errors", ""), table, world)
     return RasView(
         view.address,
         view.port,
@@ -232,7 +240,7 @@ def counts_in(text: str) -> tuple[RasCount, ...]:
     return tuple(one for _, one in zip(range(_MAX_RAS_ENTRIES), _counts(text[:400_000]), strict=False))
 
 
-def gone_in(errors: str, table: str, world: int | None) -> tuple[tuple[RasRank, ...], tuple[int, ...]]:
+def missing_from(errors: str, table: str, world: int | None) -> tuple[tuple[RasRank, ...], tuple[int, ...]]:
     """The ranks that did not answer, as far as their communicator has ``world`` ranks and so calls them as the job
     does, and the processes to which NCCL says that another of their communicator is gone. Never raises."""
     sizes = {int(row[1]): int(row[2]) for row in _SIZE.finditer(table[:100_000])}

@@ -14,15 +14,23 @@ from dataclasses import dataclass, replace
 
 from distdoctor.hang import debug_server, jobs, namespaces, proc, snapshot
 from distdoctor.hang.debug_server import recorders_of
-from distdoctor.hang.jobs import Candidate, Found
+from distdoctor.hang.jobs import Candidate, LocalJob
 from distdoctor.hang.store import view
 from distdoctor.logs import flight_recorder
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, RasView, StoreView, WorkerServer
+from distdoctor.model.facts import (
+    JobFacts,
+    JobProcess,
+    NodeFacts,
+    RankFacts,
+    RasView,
+    StoreView,
+    WorkerServer,
+)
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK
 from distdoctor.model.launch_variables import AGENT_STORE, RUN_ID
 from distdoctor.model.plan import DEFAULT_PORT, Plan
-from distdoctor.model.text import age_said, encodable
+from distdoctor.model.text import duration_text, encodable
 from distdoctor.plan.syntax import number_of, split_endpoint
 from distdoctor.probes.host import files
 from distdoctor.probes.host.identity import identity
@@ -59,7 +67,7 @@ def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> N
     except NoJob:
         if wanted.store is None or wanted.pid is not None:
             raise
-        found = Found(wanted.store, "")  # from a host without any process of the job
+        found = LocalJob(wanted.store, "")  # from a host without any process of the job
     job = _looked_at(found, wanted, scan, meanwhile)
     return NodeFacts(
         identity(),
@@ -73,7 +81,7 @@ def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> N
     )
 
 
-def _chosen(found: Sequence[Found], wanted: Wanted, scan: jobs.Scan) -> Found:
+def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> LocalJob:
     """The one job that is meant. Raises NoJob."""
     if wanted.pid is not None:
         theirs = [job for job in found if wanted.pid in job.members] or [
@@ -130,18 +138,18 @@ def _no_such_process(pid: int, scan: jobs.Scan) -> str:
     return "it has not loaded torch, and belongs to no job"
 
 
-def _named(job: Found) -> str:
+def _named(job: LocalJob) -> str:
     """What it is called, where that is more than its process."""
     return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
 
 
-def _said(job: Found) -> str:
+def _said(job: LocalJob) -> str:
     ranks = len(job.ranks)
-    age = age_said(max(0.0, proc.uptime() - min(one.started for one, _ in job.members.values())))
+    age = duration_text(max(0.0, proc.uptime() - min(one.started for one, _ in job.members.values())))
     return (f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet") + f", for {age}"
 
 
-def _looked_at(found: Found, wanted: Wanted, scan: jobs.Scan, meanwhile: Callable[[], object]) -> JobFacts:
+def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Callable[[], object]) -> JobFacts:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(view.ask_stores, found, wanted.store)
         seen = snapshot.take_two(found, scan, wanted.apart, wanted.stacks, meanwhile)
@@ -171,7 +179,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: jobs.Scan, meanwhile: Callabl
     return replace(job, stores=views, locks=found_locks or (), ended=_ended(found, scan), strangers=strangers)
 
 
-def _ended(found: Found, scan: jobs.Scan) -> tuple[int, ...]:
+def _ended(found: LocalJob, scan: jobs.Scan) -> tuple[int, ...]:
     """Those of the job's facts. Of a process that has ended only its parent, its name and its state can be read."""
     alike = {(one.parent, one.name) for one in found.ranks if one.parent in scan.candidates}
     beside = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
@@ -194,7 +202,7 @@ def _strangers(
     return tuple(sorted(rank for rank, place in at.items() if place in listening and place not in ours))
 
 
-def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
+def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
     ranks = [one for one in processes if one.role == "rank"]
     options = found.options
     launcher = "torchrun" if options or found.variable(RUN_ID) else "env"
@@ -265,7 +273,7 @@ _NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
 
 
 def ask_services(
-    found: Found, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
+    found: LocalJob, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
 ) -> tuple[tuple[WorkerServer, ...], RasView | None]:
     """What both tell, asked where the job is: on loopback of another network namespace somebody else may listen."""
     try:
@@ -330,7 +338,7 @@ RECENT = 300.0
 _VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
-def read_recorder_files(found: Found) -> tuple[WorkerServer, ...]:
+def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
     """What the files tell, one entry for each rank that has one."""
     told = []
     for one in found.ranks:

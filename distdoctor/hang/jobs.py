@@ -45,7 +45,7 @@ _UNNAMED = "pid "
 
 
 @dataclass
-class Found:
+class LocalJob:
     """One job on this host."""
 
     id: str
@@ -95,14 +95,14 @@ class Found:
         return max(dialled, key=dialled.count) if dialled else None
 
 
-def find(scan: Scan, wanted: int | None = None) -> list[Found]:
+def find(scan: Scan, wanted: int | None = None) -> list[LocalJob]:
     """The jobs of which processes are here; ``wanted`` is a process that belongs to one, whatever it looks like."""
     roles = _roles(scan, wanted)
-    found: dict[tuple[str, str], Found] = {}
+    found: dict[tuple[str, str], LocalJob] = {}
     for pid, role in roles.items():
         one = scan.candidates[pid]
         key = _job_id(one, roles, scan)
-        job = found.setdefault((key, one.netns), Found(key, one.netns))
+        job = found.setdefault((key, one.netns), LocalJob(key, one.netns))
         job.members[pid] = (one, role)
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
@@ -110,14 +110,14 @@ def find(scan: Scan, wanted: int | None = None) -> list[Found]:
     alone = not any(job.ranks or job.options for job in found.values())
     for job in found.values():
         job.ray = view_of([one for one, _ in job.members.values()], scan, alone)
-    return of_one_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
+    return merged_by_world(joined([job for job in found.values() if job.ranks or job.options or job.ray]))
 
 
-def of_one_world(jobs: Iterable[Found]) -> list[Found]:
+def merged_by_world(jobs: Iterable[LocalJob]) -> list[LocalJob]:
     """The jobs, where those are one whose ranks were told different ports of one master: they run one script, and only
     together they are the ranks that are to be here, each of them once. Rank 0 is its first."""
-    told: list[Found] = []
-    alike: dict[tuple[str, ...], list[Found]] = {}
+    told: list[LocalJob] = []
+    alike: dict[tuple[str, ...], list[LocalJob]] = {}
     for job in jobs:
         names = (MASTER_ADDR.variables[0], WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0])
         by_variables = job.options is None and all(_is_rank(one) for one in job.ranks)
@@ -135,9 +135,9 @@ def of_one_world(jobs: Iterable[Found]) -> list[Found]:
     return told
 
 
-def _by_program(jobs: Sequence[Found]) -> list[list[Found]]:
+def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
     """The jobs whose first ranks run the same program, each beside the others."""
-    parts: list[list[Found]] = []
+    parts: list[list[LocalJob]] = []
     for job in jobs:
         mine = (those for those in parts if those[0].ranks and job.ranks)
         part = next((those for those in mine if _one_program(those[0].ranks[0], job.ranks[0])), None)
@@ -158,10 +158,10 @@ def _are_all(ranks: Sequence[Candidate]) -> bool:
     return False
 
 
-def joined(jobs: Iterable[Found]) -> list[Found]:
+def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
     """The jobs, where those are one that no variable tells apart and that are connected to each other, as all ranks are
     to their store: each was started by itself, with its number among its arguments."""
-    told: list[Found] = []
+    told: list[LocalJob] = []
     tables = SocketTables()
     ends: dict[int, set[tuple[str, int, str, int]]] = {}
     for job in jobs:
@@ -238,7 +238,7 @@ def _one_program(one: Candidate, other: Candidate) -> bool:
     return one.command[1:4] == other.command[1:4]
 
 
-def inherited(found: Found, scan: Scan) -> set[int]:
+def inherited(found: LocalJob, scan: Scan) -> set[int]:
     """The ranks whose variables are those of the one process that started them and others (torch.multiprocessing's
     spawn in a task of SLURM): the number there is not theirs."""
     started: dict[int, list[int]] = {}
@@ -300,7 +300,7 @@ def _first_above(one: Candidate, scan: Scan) -> int:
     return one.parent if one.parent in scan.candidates else one.pid
 
 
-def _with_children(jobs: Iterable[Found], scan: Scan) -> None:
+def _with_children(jobs: Iterable[LocalJob], scan: Scan) -> None:
     """With what else runs below ranks: compilers, writers, loaders that have not loaded torch."""
     jobs = list(jobs)
     ranks = {one.pid: job for job in jobs for one in job.ranks}
@@ -317,7 +317,7 @@ def _with_children(jobs: Iterable[Found], scan: Scan) -> None:
         job.members[pid] = (one, "child")
 
 
-def of_namespace(jobs: Sequence[Found], netns: str) -> tuple[list[Found], list[Found]]:
+def of_namespace(jobs: Sequence[LocalJob], netns: str) -> tuple[list[LocalJob], list[LocalJob]]:
     """Those of this network namespace, and the others: containers, or hosts of a cluster on one machine."""
     return [job for job in jobs if job.netns == netns], [job for job in jobs if job.netns != netns]
 

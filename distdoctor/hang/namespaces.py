@@ -46,7 +46,7 @@ def of(pids: Iterable[int], netns: str) -> Iterator[None]:
             yield
 
 
-def address_there(pid: int, name: str) -> str:
+def address_in_namespace(pid: int, name: str) -> str:
     """The address that the hosts file of ``pid`` has for ``name``: names of containers are known inside only."""
     try:
         opened = os.open(f"/proc/{pid}/root/etc/hosts", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -373,7 +373,7 @@ def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | No
     return None
 
 
-def clients_asked_by(pid: int, call: Sequence[str], tables: SocketTables) -> Socket | None:
+def connection_of_call(pid: int, call: Sequence[str], tables: SocketTables) -> Socket | None:
     """The only TCP connection at which a thread waits in such a call, or by which it receives; None of any other."""
     numbers = (
         [int(call[1], 16)] if call[0] in _RECEIVES else _waited_for(pid, call) if limit_of(call) is not None else ()

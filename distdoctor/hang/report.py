@@ -50,9 +50,7 @@ def report_on_jobs(
     state, verdict, told = state_of(job, judgement)
     told += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
     here = {node.name for node in report.nodes}
-    others = tuple(
-        ReportNode(name, None, True, name) for name in dict.fromkeys(hosts_elsewhere(job)) if name not in here
-    )
+    others = tuple(ReportNode(name, None, True, name) for name in dict.fromkeys(remote_hosts(job)) if name not in here)
     return replace(
         report,
         verdict=verdict,
@@ -224,7 +222,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _others_wait(busy, job)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
-    return "unknown", "incomplete", [*meet_apart(job), *ask(job)]
+    return "unknown", "incomplete", [*split_meetings(job), *ask(job)]
 
 
 def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
@@ -342,14 +340,14 @@ MOST = 4096
 """Ranks that are told one by one."""
 
 
-def hosts_elsewhere(job: LiveJob) -> Iterator[str]:
+def remote_hosts(job: LiveJob) -> Iterator[str]:
     """The hosts of ranks that are not here, as far as the store tells."""
     for number in range(min(job.world or 0, MOST)):
         if number not in job.numbers and (host := job.host_of(number)):
             yield host
 
 
-def meet_apart(job: LiveJob) -> Iterator[str]:
+def split_meetings(job: LiveJob) -> Iterator[str]:
     """Ranks of one node that may meet in different places: one serves the store, and others, that look for one, have no
     connection to it. Not sure: between two tries a client sleeps, up to a minute (c10d's socket.cpp)."""
     for host in job.ranks:
@@ -381,7 +379,7 @@ def from_outside(job: LiveJob) -> list[str]:
             f"{store.generation} does not tell"
         )
     if any(view.known for view in job.stores):
-        hosts = list(dict.fromkeys([*hosts_elsewhere(job), *(view.host for view in job.stores)]))
+        hosts = list(dict.fromkeys([*remote_hosts(job), *(view.host for view in job.stores)]))
         notes.append(
             "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
             + ", ".join(hosts[:8])
@@ -405,7 +403,7 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
 def ask(job: LiveJob) -> list[str]:
     """What cannot be known from here, and whom to ask."""
     ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
-    elsewhere = [host for host in dict.fromkeys(hosts_elsewhere(job)) if host not in ours]
+    elsewhere = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
     unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
     here = ", ".join(node.name for node, _ in job.facts)
     notes = []

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from distdoctor.hang import blocked_on, jobs, proc, stacks
-from distdoctor.hang.blocked_on import EVENTS, left
-from distdoctor.hang.jobs import DISTRIBUTED, Candidate, Found, Scan, of_agent
+from distdoctor.hang.blocked_on import EVENTS, sleep_left
+from distdoctor.hang.jobs import DISTRIBUTED, Candidate, LocalJob, Scan, of_agent
 from distdoctor.hang.proc import FUTEX, SLEEP, WITH_FILE, SocketTables, name_of, poll_limit, restarted
 from distdoctor.hang.stacks import may_have_training_thread, training_thread
 from distdoctor.knowledge.live.stacks import PATHS
@@ -212,11 +212,13 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: in
     if main and call in _SERVES and (port := proc.port_served(pid, (call, *words[1:]), tables)):
         reads = f"{SERVES}{port}"
     if call in _POLLS and not reads and not name.startswith(DISTRIBUTED):
-        asked = proc.clients_asked_by(pid, (call, *words[1:]), tables)
+        asked = proc.connection_of_call(pid, (call, *words[1:]), tables)
         reads = f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
     # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
     asleep = (
-        left(pid, words, idle_facts(task) if main else None) if call == SLEEP or (call in EVENTS and main) else None
+        sleep_left(pid, words, idle_facts(task) if main else None)
+        if call == SLEEP or (call in EVENTS and main)
+        else None
     )
     state = stat.state if stat else ""
     age = None
@@ -263,7 +265,7 @@ STOPPED_FOR, STOP_TRIES = 0.5, 25
 
 
 @dataclass(frozen=True)
-class Seen:
+class Snapshot:
     """What was seen of them."""
 
     processes: tuple[JobProcess, ...]
@@ -275,7 +277,7 @@ class Seen:
     """What could not be seen, and why."""
 
 
-def take_two(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[[], object]) -> Seen:
+def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: Callable[[], object]) -> Snapshot:
     """Two looks, ``apart`` seconds from each other; ``meanwhile`` is called between them. ``wanted``: which stacks, as
     ``--stacks`` tells."""
     traced, reason = _traced(found, wanted)
@@ -327,13 +329,13 @@ def take_two(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Cal
     notes = [*([reason] if reason else []), *stacks.failed(last_stacks)]
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
-    processes = blocked_on.with_answerers(blocked_on.with_other_ends(processes), tables)
-    return Seen(tuple(processes), seconds, tables, tuple(notes))
+    processes = blocked_on.with_answerers(blocked_on.with_pipe_peers(processes), tables)
+    return Snapshot(tuple(processes), seconds, tables, tuple(notes))
 
 
 def _settled(
     seen: Mapping[int, JobProcess],
-    found: Found,
+    found: LocalJob,
     tables: SocketTables,
     before: Mapping[int, float],
     mains: Mapping[int, int] | None = None,
@@ -376,7 +378,7 @@ def _about_to_run(one: JobProcess) -> bool:
     return one.main is not None and one.main.state == "R" and not one.main.call
 
 
-def _traced(found: Found, wanted: str) -> tuple[Sequence[int], str]:
+def _traced(found: LocalJob, wanted: str) -> tuple[Sequence[int], str]:
     """The processes whose stacks are read, and why there are none."""
     pids = [pid for pid, (_, role) in found.members.items() if role != "child"]
     # Of what runs below ranks that which runs Python, as what multiprocessing started: its command was read.

@@ -49,7 +49,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from distdoctor.judge.sandbox import SECONDS, Failed, Judge, bounded
+from distdoctor.judge.sandbox import SECONDS, Failed, Judge, time_limited
 from distdoctor.knowledge.settings import ALLOWED, NAME, looks_secret
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import NodeFacts
@@ -206,7 +206,7 @@ def _run(path: Path, seconds: float | None) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        with bounded(seconds):
+        with time_limited(seconds):
             exec(_code(path, name), module.__dict__)
     except Failed as err:
         raise _Wrong(str(err)) from err
@@ -257,7 +257,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
         prevents=_milestone(module, "PREVENTS"),
         symptom_of=_milestone(module, "SYMPTOM_OF"),
         incomplete=_of_type(module, "INCOMPLETE", False),
-        looks_at=_parts(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ()),
+        looks_at=_parts(module, "LOOKS_AT", required_parts(stage) if stage in STAGES else ()),
         helped_by=_parts(module, "HELPED_BY", ()),
         variables=_variables(module),
         log=tuple(log),
@@ -424,7 +424,7 @@ _SEEN_BY = {
 }
 
 
-def seen_by(stage: str) -> tuple[str, ...]:
+def required_parts(stage: str) -> tuple[str, ...]:
     """What a check of that stage needs to have seen where it does not say: of most, that every rank went through it."""
     return _SEEN_BY.get(BY_NAME[stage], (f"{RANKS}.{stage}",))
 

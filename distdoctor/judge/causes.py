@@ -53,7 +53,7 @@ def _behind(check: Check, cause: Check) -> bool:
     return bool(check.symptom_of and cause.prevents) and place(cause.prevents) <= place(check.symptom_of)
 
 
-def is_meant(cause: Check, pattern: str) -> bool:
+def matches_cause(cause: Check, pattern: str) -> bool:
     """Whether ``pattern``, an id pattern or a milestone, means ``cause``."""
     return cause.prevents == pattern if pattern in MILESTONES else fnmatchcase(cause.id, pattern)
 
@@ -86,7 +86,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
 
 def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
     """What makes the job fail cannot come from what would not; and no two are each other's cause."""
-    named = other.because_of and is_meant(checks[finding.check], other.because_of)
+    named = other.because_of and matches_cause(checks[finding.check], other.because_of)
     if other.id == finding.id or named or _two_ways(other, finding, checks):
         return False
     return at_least(other.severity, finding.severity or "info")
@@ -107,7 +107,7 @@ def _two_ways(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool
 
 def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[str, Check]) -> Iterator[Finding]:
     for pattern in patterns:
-        yield from (other for other in others if is_meant(checks[other.check], pattern))
+        yield from (other for other in others if matches_cause(checks[other.check], pattern))
 
 
 def _not_its_own(finding: Finding, check: Check, other: Finding) -> bool:

@@ -174,7 +174,7 @@ def _verdict(findings: Sequence[Finding], broken: bool) -> Verdict:
 # Notes on hosts that run several nodes: over 127.0.0.1 that works, so it is no failure. Pure.
 
 
-def on_one_host(cluster: Cluster) -> Iterator[str]:
+def one_host_note(cluster: Cluster) -> Iterator[str]:
     """A note where one host runs all nodes, or one host runs more of them than the others do.
 
     Containers with a network of their own are hosts of their own.

@@ -8,7 +8,7 @@ from typing import Any
 
 from distdoctor import __version__
 from distdoctor.judge.catalog import CLOCK, DEVICES, EVERYONE, MEETING, RANKS, WORK, Check
-from distdoctor.judge.engine import Judgement, on_one_host, only_probed
+from distdoctor.judge.engine import Judgement, one_host_note, only_probed
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import LinkRow, NodeFacts, PeerCopies, RankFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
@@ -61,7 +61,7 @@ def assemble(
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
-        notes=(*dict.fromkeys((*notes, *on_one_host(cluster), *(() if told else unexplained), *crashed)),),
+        notes=(*dict.fromkeys((*notes, *one_host_note(cluster), *(() if told else unexplained), *crashed)),),
         details=_details(cluster),
         checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )

@@ -28,7 +28,7 @@ class _Late(BaseException):
 
 
 @contextlib.contextmanager
-def bounded(seconds: float | None = SECONDS) -> Iterator[None]:
+def time_limited(seconds: float | None = SECONDS) -> Iterator[None]:
     """Run the body for at most ``seconds`` (None: to its end). Raises Failed where it takes longer, or raises whatever
     it raises.
 
@@ -61,7 +61,7 @@ class Judge:
             raise self._failed
         watch = Watch(cluster, self._variables)
         try:
-            with bounded():
+            with time_limited():
                 return [_checked(finding) for finding in self._judge(watch.cluster)]
         except Failed as err:
             self._failed = err if err.__cause__ is None else None

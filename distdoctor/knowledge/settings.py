@@ -275,7 +275,7 @@ _FORGOTTEN = {"", "TORCH", "PET"}
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")
 
 
-def variable_meant(name: str) -> str | None:
+def intended_variable(name: str) -> str | None:
     """The known variable that ``name`` most probably stands for, or None where it is known itself or like none."""
     if name in KNOWN or name in _OF_OTHERS or len(name) < 5:
         return None
@@ -297,7 +297,7 @@ def near_misses(names: Iterable[str]) -> tuple[str, ...]:
         likely = name.isupper() and any(
             difflib.SequenceMatcher(None, name[: len(prefix)], prefix).ratio() > 0.7 for prefix in _PREFIXES
         )
-        if likely and variable_meant(name) is not None:
+        if likely and intended_variable(name) is not None:
             found.append(name)
     return tuple(sorted(found))
 

@@ -10,21 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import (
-    attempts,
-    matches,
-    rank_comparison,
-    settings,
-    tracebacks,
-    watchdogs,
-)
+from distdoctor.logs import attempts, matches, rank_comparison, settings, tracebacks, watchdogs
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches, Places
-from distdoctor.logs.reading import (
-    file_names,
-    formats,
-    reader,
-)
+from distdoctor.logs.reading import file_names, formats, reader
 from distdoctor.logs.reading.budget import Budget, Spent
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
@@ -95,7 +84,7 @@ class Collector:
         """Say which files there are: whom each is from the names of all of them tell."""
         above = {encodable(one.name): file_names.above(encodable(one.name), encodable(one.folder)) for one in files}
         if (names := [*above]) != self._files:
-            self._files, self._named, self._above = names, file_names.whose(names), above
+            self._files, self._named, self._above = names, file_names.owners_by_name(names), above
 
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""

@@ -6,17 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import (
-    attribution,
-    endings,
-    mentioned,
-    quotations,
-    rank_comparison,
-    scanner,
-    tracebacks,
-)
+from distdoctor.logs import attribution, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Tries
-from distdoctor.logs.scanner import Known, Scanner
+from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LogSource, Match, ProcessExit, Who
 from distdoctor.model.text import encodable
 
@@ -153,7 +145,7 @@ class LogFile:
             match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
         self._kept_by(self._tries.of(match))
 
-    def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
+    def _line(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int) -> None:
         text = line.text
         known, ended = scanner.read(known, text)
         quoted = tracebacks.is_source(text) or quotations.is_program(text, context, at)
@@ -197,7 +189,7 @@ class LogFile:
             told_so = told_so[0], more
         self._raised(replace(line, values=mark), told_so, context, at)
 
-    def _known(self, text: str) -> list[Known]:
+    def _known(self, text: str) -> list[KnownLine]:
         """The wordings that know this line."""
         found = self._scanner.lines(text.encode(), self._scanner.begin())
         return [one for _, _, known in found for one in scanner.read(known, text)[0] if one.values(text) is not None]
@@ -235,8 +227,8 @@ def _last_time(lines: Sequence[bytes]) -> float | None:
 
 
 def _believed(
-    known: Sequence[Known], text: str, context: bytes, at: int, *, quoted: bool, echoed: bool
-) -> Sequence[Known]:
+    known: Sequence[KnownLine], text: str, context: bytes, at: int, *, quoted: bool, echoed: bool
+) -> Sequence[KnownLine]:
     """The wordings that count in a line: of one that quotes a program's source those that know it there, of one that a
     script says itself the symptoms, for it knows how it went."""
     if quoted:
@@ -254,7 +246,9 @@ def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
     return {"uncaught": "yes", "child": "yes"} if endings.is_of_child(context, at) else {"uncaught": "yes"}
 
 
-def _match(line: Match, known: Known, mark: Mapping[str, str], ignored: bool, context: bytes, at: int) -> Match | None:
+def _match(
+    line: Match, known: KnownLine, mark: Mapping[str, str], ignored: bool, context: bytes, at: int
+) -> Match | None:
     """What ``known`` makes of the line, None where it does not count in it. ``mark``: what is known of its end."""
     text, wording, values = line.text, known.line, known.values(line.text)
     if values is None or (_ADVICE.match(text) if wording.shows == "cause" else ignored):

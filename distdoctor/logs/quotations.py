@@ -6,7 +6,7 @@ import itertools
 import re
 
 from distdoctor.logs.attribution import readable, split
-from distdoctor.logs.scanner import Known
+from distdoctor.logs.scanner import KnownLine
 
 _NAME = r"(?:[a-z_][\w.:>-]*|[A-Z][A-Z0-9_]*)"
 """As functions and variables are called; exceptions and other classes begin otherwise, and so does their repr()."""
@@ -109,7 +109,7 @@ def is_program(text: str, context: bytes, at: int) -> bool:
     return bool(_NUMBER_SIGN.match(bare)) and _is_comment(context, at)
 
 
-def is_cited(text: str, known: Known, context: bytes, at: int) -> bool:
+def is_cited(text: str, known: KnownLine, context: bytes, at: int) -> bool:
     """Whether what ``known`` knows of the line stands between marks of quotation and nowhere else, in a sentence or in
     a program's text."""
     bare = _bare(text)
@@ -126,7 +126,7 @@ def is_cited(text: str, known: Known, context: bytes, at: int) -> bool:
     )
 
 
-def _between(marks: re.Pattern[str], text: str, known: Known) -> list[str]:
+def _between(marks: re.Pattern[str], text: str, known: KnownLine) -> list[str]:
     """What stands before each quotation that has what ``known`` knows, where it stands nowhere else."""
     spans = [span for span in marks.finditer(text[:2000]) if known.is_in(span[0].strip("`'\""))]
     if not spans or known.is_in(marks.sub('""', text)):

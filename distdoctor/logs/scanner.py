@@ -39,7 +39,7 @@ class Search:
 
 
 @dataclass
-class Known:
+class KnownLine:
     """One wording of a check."""
 
     check: str
@@ -80,18 +80,18 @@ class Known:
         return re.compile(self.line.unless) if self.line.unless else None
 
 
-class Ends(Known):
+class Ends(KnownLine):
     """A launcher's wording, and the entries of checks that take ends for its reason."""
 
-    def __init__(self, wording: Wording, takers: Sequence[Known]) -> None:
+    def __init__(self, wording: Wording, takers: Sequence[KnownLine]) -> None:
         super().__init__("", Line(wording.literal))
         self.wording, self.takers = wording, takers
 
 
-class KnownEnd(Known):
+class KnownEnd(KnownLine):
     """End of a process in ``text`` that a launcher reports and a check takes."""
 
-    def __init__(self, taker: Known, entry: Ends, text: str, end: ProcessExit, values: dict[str, str]) -> None:
+    def __init__(self, taker: KnownLine, entry: Ends, text: str, end: ProcessExit, values: dict[str, str]) -> None:
         super().__init__(taker.check, taker.line, end)
         self._taker, self._entry, self._text, self._values = taker, entry, text, values
 
@@ -107,9 +107,9 @@ class KnownEnd(Known):
         return any(literal in text for literal in self._entry.wording.literals) and self.values(text) is not None
 
 
-def read(entries: Iterable[Known], text: str) -> tuple[list[Known], list[ProcessExit]]:
+def read(entries: Iterable[KnownLine], text: str) -> tuple[list[KnownLine], list[ProcessExit]]:
     """Return the wordings of checks that may be in ``text``, and the ends that launchers report in it."""
-    known: list[Known] = []
+    known: list[KnownLine] = []
     ended: list[ProcessExit] = []
     for entry in entries:
         if not isinstance(entry, Ends):
@@ -125,8 +125,8 @@ class Scanner:
     """The wordings of all checks. ``extra`` are literals of the caller's own, found along with them."""
 
     def __init__(self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = ()) -> None:
-        self._known: dict[bytes, list[Known]] = {literal.encode(): [] for literal in extra}
-        every = [Known(check, line) for check, lines in wordings.items() for line in lines]
+        self._known: dict[bytes, list[KnownLine]] = {literal.encode(): [] for literal in extra}
+        every = [KnownLine(check, line) for check, lines in wordings.items() for line in lines]
         for wording in WORDINGS:
             takers = [one for one in every if one.line.ended and wording.reason in one.line.ended.reasons]
             if takers:
@@ -137,7 +137,7 @@ class Scanner:
         self._entries = [self._known[literal] for literal in self.literals]
         self._automaton = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
 
-    def _add(self, literals: Sequence[str], known: Known) -> None:
+    def _add(self, literals: Sequence[str], known: KnownLine) -> None:
         for literal in literals:
             self._known.setdefault(literal.encode(), []).append(known)
 
@@ -145,12 +145,12 @@ class Scanner:
         """To search a file."""
         return Search(self._automaton, [*range(len(self.literals))])
 
-    def lines(self, block: bytes, search: Search) -> Iterator[tuple[int, int, list[Known]]]:
+    def lines(self, block: bytes, search: Search) -> Iterator[tuple[int, int, list[KnownLine]]]:
         """The lines with a literal in them: where each begins and ends, and what may be known of it."""
         if search.wasted > WASTED:
             self._narrow(search)
         start = end = -1
-        found: list[Known] = []
+        found: list[KnownLine] = []
         numbers, seen = search.numbers, search.seen
         for index, at, _ in search.automaton.find_matches_as_indexes(block, overlapping=True):
             number = numbers[index]

@@ -16,7 +16,7 @@ A_YEAR = 1972
 """Stands for the year where a time is told without one; a leap year, so that every day of it exists."""
 
 
-def age_said(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """How long, in the unit that people would use."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:

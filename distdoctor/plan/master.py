@@ -114,7 +114,7 @@ def _told_to_ranks(values: Values) -> bool:
     return values.flags.init_method is None and not alone and rdzv_backend(values) == "static"
 
 
-def found_master(
+def master_from_launcher(
     values: Values, launched: Launched, address: str | None, port: int | None
 ) -> tuple[str | None, int | None]:
     """The same with what the launcher says, where nothing else was given. Raises UsageError where it cannot know."""
@@ -143,7 +143,7 @@ def rdzv_backend(values: Values) -> str:
     return name
 
 
-def is_there(backend: str) -> bool:
+def is_available(backend: str) -> bool:
     """Whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
     if backend in ("static", "c10d"):
         return True

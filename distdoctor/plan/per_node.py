@@ -21,13 +21,13 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.launch_variables import SLURM_JOB
 from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
 from distdoctor.plan.launchers import mpi, schedulers
-from distdoctor.plan.launchers.base import Found, Launched
+from distdoctor.plan.launchers.base import DerivedValue, Launched
 from distdoctor.plan.master import (
-    found_master,
     in_own_place,
+    is_available,
     is_host,
-    is_there,
     join_timeout,
+    master_from_launcher,
     meets_in_file,
     rdzv_backend,
     read_master,
@@ -60,7 +60,7 @@ def plan_of_node(
     _refuse_other_meetings(values, nnodes)
     named = (None, None) if own_place else read_master(values, alone=nnodes == 1)
     if launched is not None:
-        named = found_master(values, launched, *named)
+        named = master_from_launcher(values, launched, *named)
     note_refused(values, nnodes, "c10d" if own_place else backend_of_rendezvous, own_place=own_place)
     task = number_of(values.env.get(launched.task)) if launched is not None else None
     if standalone:
@@ -142,9 +142,9 @@ def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
     if launched.per_node:
         return launched
 
-    def number(name: str) -> Found | None:
+    def number(name: str) -> DerivedValue | None:
         source = next((one for one in launched.variables[name][::-1] if number_of(env.get(one)) is not None), None)
-        return launched.found.get(name) if source is None else Found(int(env[source]), source)
+        return launched.found.get(name) if source is None else DerivedValue(int(env[source]), source)
 
     here = number("nproc_per_node")
     if (here is not None and here.value != 1) or any(count != 1 for count in launched.tasks):
@@ -174,7 +174,7 @@ def _refuse_other_meetings(values: Values, nnodes: int) -> None:
             f"them with {RDZV_ENDPOINT.flag} HOST:PORT in its place, and the file's folder with --shared FOLDER"
         )
     kind = rdzv_backend(values)
-    if kind in ("static", "c10d") or values.flags.init_method or not is_there(kind):
+    if kind in ("static", "c10d") or values.flags.init_method or not is_available(kind):
         return
     raise UsageError(
         f"torchrun's nodes would meet by its {kind} rendezvous, which is not tried here: torchrun itself does it, with "
@@ -212,7 +212,7 @@ def _nnodes(values: Values, launched: Launched | None) -> int:
     return number
 
 
-def _given_nnodes(values: Values, told: Found | None) -> int:
+def _given_nnodes(values: Values, told: DerivedValue | None) -> int:
     text, source = values.given(NNODES)
     if text is None and told is not None:
         values.sources["nnodes"] = told.source
@@ -246,7 +246,7 @@ def _range(text: str) -> list[int]:
     return [number for number in numbers if number is not None] if len(numbers) < 3 and None not in numbers else []
 
 
-def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | None) -> int:
+def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: DerivedValue | None) -> int:
     text, source = values.given(NPROC_PER_NODE, plain=True)
     if source in NPROC_PER_NODE.variables and not number_of(text):
         text = None  # torchrun does not read it: left over, it says nothing
@@ -273,7 +273,7 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | N
     return DEFAULT_RANKS_WITHOUT_GPU
 
 
-def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
+def _node_rank(values: Values, nnodes: int, told: DerivedValue | None) -> int | None:
     given = values.flags.node_rank
     # c10d gives the node ranks itself, whatever is said of them.
     ignored = rdzv_backend(values) == "c10d" or takes_own_place(values, alone=nnodes == 1)

@@ -6,7 +6,7 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import INIT_METHOD, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
 from distdoctor.plan.launchers.base import Launched
-from distdoctor.plan.master import found_master, read_master
+from distdoctor.plan.master import master_from_launcher, read_master
 from distdoctor.plan.syntax import number_of
 from distdoctor.plan.values import Values
 
@@ -28,7 +28,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     told = next((name for name in where["node_rank"] if number_of(values.env.get(name)) is not None), None)
     node_rank = values.number("node_rank", told, low=0) if told is not None else None
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
-    master_addr, master_port = found_master(values, launched, master_addr, master_port)
+    master_addr, master_port = master_from_launcher(values, launched, master_addr, master_port)
     in_file = (values.flags.init_method or "").startswith("file://")
     if in_file:  # the ranks read neither of them: what makes no sense there is in the way of this check alone
         unread = (*MASTER_ADDR.variables, *MASTER_PORT.variables)

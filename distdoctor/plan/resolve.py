@@ -25,14 +25,7 @@ from distdoctor.model.launch_settings import (
     WORLD_SIZE,
 )
 from distdoctor.model.plan import BACKENDS, Plan
-from distdoctor.plan.launchers import (
-    ancestry,
-    base,
-    frameworks,
-    mpi,
-    platforms,
-    schedulers,
-)
+from distdoctor.plan.launchers import ancestry, base, frameworks, mpi, platforms, schedulers
 from distdoctor.plan.launchers.base import Launched
 from distdoctor.plan.per_node import once_on_each_node, plan_of_node
 from distdoctor.plan.per_rank import plan_of_rank
@@ -55,7 +48,7 @@ LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
     platforms.volcano,
     platforms.volcano_hosts,
     platforms.pytorch_job,
-    platforms.counted_with_ranks,
+    platforms.detect_pai_dlc,
     platforms.dlrover,
     platforms.detect_node_platform,
     frameworks.detect_submitit,
@@ -76,8 +69,8 @@ REFUSALS = (
     platforms.refuse_volcano,
     platforms.refuse_jobset,
     platforms.refuse_mpi_job,
-    ancestry.refuse_lost_variables,
-    mpi.refuse_numbered,
+    ancestry.refuse_hidden_launcher,
+    mpi.refuse_rank_without_size,
 )
 AROUND = (
     schedulers.refuse_outside_slurm_step,

@@ -70,10 +70,10 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
     if any(re.search(pattern, stripped) for pattern in _PLACEHOLDERS):
         return "is a placeholder that was never filled in", None
     if (inside := unquoted(stripped)) != stripped:
-        return "has quotes in it", address_meant(inside)
+        return "has quotes in it", intended_address(inside)
     scheme = re.match(r"^[a-z][a-z0-9+.-]*://(.*)$", stripped)
     if scheme:
-        return "is a URL, not a host name or address", address_meant(scheme[1].split("/")[0])
+        return "is a URL, not a host name or address", intended_address(scheme[1].split("/")[0])
     bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](?::\d+)?", stripped)
     if bracketed:
         return "has brackets, which belong into URLs only", bracketed[1]
@@ -105,7 +105,7 @@ def unquoted(text: str) -> str:
     return quoted[2].strip() if quoted else stripped
 
 
-def address_meant(text: str) -> str | None:
+def intended_address(text: str) -> str | None:
     """The host part of ``text`` where it is a well-formed address once cleaned, else None."""
     why, meant = address_problem(text)
     return text if why is None else meant

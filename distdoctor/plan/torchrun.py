@@ -28,7 +28,7 @@ from distdoctor.model.launch_settings import (
     STANDALONE,
     Setting,
 )
-from distdoctor.plan.master import is_there, meets_in_file
+from distdoctor.plan.master import is_available, meets_in_file
 from distdoctor.plan.values import Values
 
 _SWITCH_FLAGS = (
@@ -78,7 +78,7 @@ def torchrun_options(words: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def without_its_ranks(words: Sequence[str]) -> list[str]:
+def without_rank_options(words: Sequence[str]) -> list[str]:
     """The words of a check without those options of torchrun's on which none of its stages depends."""
     kept: list[str] = []
     left = [*words]
@@ -220,7 +220,7 @@ def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool =
     text, source = values.given(RDZV_CONF)
     for part, why in _refused_settings(text or "", backend, own_place):
         values.bad(source, part, why)
-    if backend in ("etcd", "etcd-v2") and not is_there(backend):
+    if backend in ("etcd", "etcd-v2") and not is_available(backend):
         _, source = values.given(RDZV_BACKEND)
         values.bad(source, backend, "is a rendezvous for which the package python-etcd is missing here")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import LOCAL_RANK, NPROC_PER_NODE, Setting
 from distdoctor.model.plan import PlanProblem
-from distdoctor.plan.launchers.base import Found
+from distdoctor.plan.launchers.base import DerivedValue
 from distdoctor.plan.syntax import address_problem, unquoted, whole_number
 
 _LOCAL = (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
@@ -64,7 +64,9 @@ class Values:
                 return value
         return None
 
-    def number_found(self, name: str, variables: tuple[str, ...], found: Mapping[str, Found], low: int) -> int | None:
+    def number_found(
+        self, name: str, variables: tuple[str, ...], found: Mapping[str, DerivedValue], low: int
+    ) -> int | None:
         """The same, else what the launcher says in no variable of its own."""
         value = self.first_number(name, variables, low)
         if value is None and name in found:

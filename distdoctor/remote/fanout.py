@@ -1,7 +1,8 @@
 """The same run on many hosts at once, over ClusterShell: an order to each, and what each tells, as it comes.
 
-Every host has one command here that leads to it (``distdoctor.remote.transports``). Its stdin and stdout are the line to
-``distdoctor remote`` there. All say hello first; then all are told to go, and who is not there by then. A host ends its
+Every host has one command here that leads to it (``distdoctor.remote.transports``). Its stdin and stdout are the line
+to ``distdoctor remote`` there. All say hello first; then all are told to go, and who is not there by then. A host ends
+its
 run when its line ends, or when nothing has come over it for SILENT_SECONDS.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import LOG_STAGES
-from distdoctor.model.text import age_said, clean
+from distdoctor.model.text import clean, duration_text
 from distdoctor.render.page import STYLES, Page
 from distdoctor.render.style import Style
 from distdoctor.render.words import count, fold, ranks
@@ -63,7 +63,7 @@ def write_hang_head(page: Page, report: Report, dot: str) -> None:
         parts.append(f"torch {clean(report.torch)}")
     page.prose((dot.join(parts), "bold"), hang=2)
     waited = job.get("waited") if job.get("state") in _HELD else None
-    since = f"; ranks wait for {age_said(waited)} at least" if waited and waited >= 1.0 else ""
+    since = f"; ranks wait for {duration_text(waited)} at least" if waited and waited >= 1.0 else ""
     late = next(not_joined(report), None) if job.get("state") == "waits" else None
     said = f"{clean(late.title[:1].lower() + late.title[1:])}, and may still" if late else ""
     said = said or _HANG_TEXTS.get(job.get("state"), "see below")

@@ -33,7 +33,7 @@ def announcement(line: str, nnodes: int) -> str:
     return f"This host is node 0. Run this on {where} (not here):\n\n    {clean(line)}\n"
 
 
-class UnderWay:
+class Pending:
     """What has begun and not ended: stages, and what else is waited for. Not locked: its owner is."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Plain(Observer):
         self._write, self._quiet = write, quiet
         self._lock = threading.Lock()
         self._last = time.monotonic()
-        self._under_way = UnderWay()
+        self._under_way = Pending()
         self._so_far: dict[str, float] = {}
         """What is known so far -> when it was told last."""
         self._present: tuple[str, ...] | None = None
@@ -161,7 +161,7 @@ class Terminal(Observer):
         self._colour = colour
         self._lock = threading.Lock()
         self._roll_call = self._waited = ""
-        self._under_way = UnderWay()
+        self._under_way = Pending()
         self._drawn = False
         self._closed = threading.Event()
         _beside(self._spin, "spinner")

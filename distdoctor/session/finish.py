@@ -24,14 +24,14 @@ from distdoctor.plan.launchers import frameworks, mpi
 from distdoctor.plan.launchers.schedulers import STARTED_FROM
 from distdoctor.probes.resolver import ASKER
 from distdoctor.session.baseline import changes, with_own_changes
-from distdoctor.session.follower.follower import Meeting
+from distdoctor.session.follower.follower import Membership
 from distdoctor.session.interruption import (
+    certain_judgement,
+    for_another_node,
     interruption,
     not_joined,
     pending_failures,
-    seen_from_another,
-    seen_meanwhile,
-    without_curable,
+    pending_notes,
 )
 from distdoctor.session.recorder import Recorder
 from distdoctor.store.client import StoreError
@@ -58,7 +58,7 @@ class Finish:
         self._where_first: tuple[str, ...] = ()
         """The addresses of the launcher's first process, where that has to be known."""
 
-    async def finish(self, report: Report | None, meeting: Meeting | None) -> None:
+    async def finish(self, report: Report | None, meeting: Membership | None) -> None:
         """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
         self.report = report or self._reports.of_own(self._recorder)
         self._where_first = await first_process_addresses(self._recorder.facts)
@@ -67,7 +67,7 @@ class Finish:
             await meeting.part()
         await asyncio.sleep(self._stays(meeting))
 
-    def _stays(self, meeting: Meeting | None) -> float:
+    def _stays(self, meeting: Membership | None) -> float:
         """Seconds that this process, which met nobody, stays after it has told what it saw: what ends with a bad status
         makes mpirun end all others, and what the first was about to tell is cut off (seen with Open MPI 4.1)."""
         plan, wait = self._recorder.options.plan, self._recorder.options.wait
@@ -78,7 +78,7 @@ class Finish:
         longest = wait + min(FIRST_GOES_ON, self._recorder.options.timeout)
         return max(0.0, self._recorder.started + longest - time.monotonic())
 
-    async def break_off(self, meeting: Meeting | None, importing: float | None) -> None:
+    async def break_off(self, meeting: Membership | None, importing: float | None) -> None:
         """Interrupted or out of time: tell what is known so far, and let the others know.
 
         ``importing``: torch is still being imported, for so many seconds already.
@@ -105,14 +105,14 @@ class Finish:
             except asyncio.TimeoutError:
                 pass
 
-    def tell_late(self, meeting: Meeting | None) -> None:
+    def tell_late(self, meeting: Membership | None) -> None:
         """Called in another thread, while a step here ignores its deadline: tell what is known."""
         nothing = Judgement("incomplete", ())
         report = self.report or self._reports.of_own(self._recorder, nothing, unfinished=True)
         if self._prints(meeting):
             self._tell(report)
 
-    def _prints(self, meeting: Meeting | None) -> bool:
+    def _prints(self, meeting: Membership | None) -> bool:
         plan = self._recorder.options.plan
         if plan.started == "node" and plan.task is None:
             return True
@@ -124,7 +124,7 @@ class Finish:
         # A launcher that ends one process ends all, and the first tells.
         if plan.task != 1 or self._reports.signal is not None:
             return plan.task == 0
-        return first_is_gone(self._recorder.facts, self._where_first)
+        return first_process_gone(self._recorder.facts, self._where_first)
 
     def _tell_beside(self, report: Report) -> None:
         """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""
@@ -134,7 +134,7 @@ class Finish:
                     f"{self._recorder.facts.identity.hostname}: {finding.check}: {finding.summary}"
                 )
 
-    def _save_and_tell(self, meeting: Meeting | None) -> None:
+    def _save_and_tell(self, meeting: Membership | None) -> None:
         assert self.report is not None
         problem = self._save(meeting)
         self.unsaved = problem is not None
@@ -148,7 +148,7 @@ class Finish:
             self._tell_beside(self.report)
         interrupts.over()
 
-    def _save(self, meeting: Meeting | None) -> str | None:
+    def _save(self, meeting: Membership | None) -> str | None:
         """Save the facts where that is asked for. What went wrong, or None."""
         place, keep = self._recorder.options.save, self._recorder.options.keep
         facts = meeting.own_facts() if meeting is not None else self._recorder.facts
@@ -197,7 +197,7 @@ class ReportMaker:
         notes = [cluster.plan.note] if cluster.plan.note else []
         if self.signal is not None:
             notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
-            notes += seen_meanwhile(pending)
+            notes += pending_notes(pending)
         elif unfinished:
             notes.append("not finished within --wait and --timeout: this is what was known then")
         if cluster.plan.task is not None and not needs_torch(self._until) and not cluster.plan.one_node:
@@ -221,14 +221,14 @@ class ReportMaker:
 
     def with_own_changes(self, report: Report, own: NodeFacts) -> Report:
         """Node 0's report, with what changed on this node since its own baseline."""
-        return with_own_changes(seen_from_another(report), own, self._baseline)
+        return with_own_changes(for_another_node(report), own, self._baseline)
 
     def of_own(self, recorder: Recorder, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
         """The report of this process's own facts; they are judged here where that is not done."""
         judgement = recorder.judge_alone() if judgement is None else judgement
         pending: tuple[Finding, ...] = ()
         if self.signal is not None:
-            judgement = without_curable(judgement, recorder.facts)
+            judgement = certain_judgement(judgement, recorder.facts)
             pending = pending_failures([recorder.facts], recorder.options, judgement)
         return self.make(build([recorder.facts]), judgement, unfinished, pending)
 
@@ -272,7 +272,7 @@ async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
     return (await ASKER.ask("addresses", facts.plan.first, SECONDS)).found
 
 
-def first_is_gone(facts: NodeFacts, first: Collection[str]) -> bool:
+def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
     """Whether the first process has ended, or nothing listens where it is: the second one then tells. ``first``: its
     addresses, as far as they are known."""
     contact = facts.network.contact if facts.network else None

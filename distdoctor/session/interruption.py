@@ -29,7 +29,7 @@ def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judg
     return tuple(one for one in found if one.severity == "fail" and (one.check, one.nodes) not in known and _root(one))
 
 
-def without_curable(judgement: Judgement, facts: NodeFacts) -> Judgement:
+def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
     """What is certain of a process that a signal ended.
 
     One that still waits to join does so because waiting may cure what it sees of the network and of node 0: what
@@ -61,7 +61,7 @@ def not_joined(cluster: Cluster, pending: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in here))
 
 
-def seen_meanwhile(pending: Sequence[Finding]) -> list[str]:
+def pending_notes(pending: Sequence[Finding]) -> list[str]:
     """Notes of what was seen while waiting might still cure it."""
     notes = []
     for one in pending:
@@ -79,7 +79,7 @@ def interruption(number: int, seconds: float, cluster: Cluster, missing: Sequenc
     return f"{began} after {seconds:.0f} s; {_state(cluster, missing, until)}"
 
 
-def seen_from_another(report: Report) -> Report:
+def for_another_node(report: Report) -> Report:
     """Node 0's report for another node: the signal came to node 0."""
     told = report.details.get(INTERRUPTED)
     if not told or not report.nodes:

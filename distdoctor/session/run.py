@@ -31,7 +31,7 @@ from distdoctor.probes.resolver import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
 from distdoctor.render.exit_status import INCOMPLETE
 from distdoctor.session.finish import Finish, ReportMaker
-from distdoctor.session.follower.follower import Meeting
+from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.confirm import Unconfirmed, with_unconfirmed
 from distdoctor.session.recorder import Recorder
@@ -107,7 +107,7 @@ class CheckSession:
         launched = zygote.started if zygote is not None else None
         self._reports = ReportMaker(options.until, options.baseline, launched)
         recorder = Recorder(options, observer, launched)
-        self._ladder = Ladder(recorder, zygote, self._reports)
+        self._ladder = StageRunner(recorder, zygote, self._reports)
         self._finish = Finish(recorder, self._reports, tell)
 
     async def run(self) -> Outcome:
@@ -169,13 +169,13 @@ class CheckSession:
 # The ladder: the stages in their order, first those that this process climbs by itself, then those of the meeting.
 
 
-class Ladder:
+class StageRunner:
     """Climbed once, up to ``--until``. Without a zygote no stage that needs torch is."""
 
     def __init__(self, recorder: Recorder, zygote: Zygote | None, reports: ReportMaker) -> None:
         self._recorder, self._options, self._zygote, self._reports = recorder, recorder.options, zygote, reports
         self._lookup = MasterLookup(recorder)
-        self.meeting: Meeting | None = None
+        self.meeting: Membership | None = None
         """Where this process has got into it."""
 
     async def climb(self) -> Report | None:
@@ -225,9 +225,9 @@ class Ladder:
         rendezvous = Rendezvous(self._recorder, self._zygote, self._lookup)
         await self._recorder.run_stage(NETWORK.name, network.join(rendezvous), self._options.wait)
         if network.store is not None and self._zygote is not None:
-            self.meeting = Meeting(self._recorder, self._zygote, network.store, self._reports.make)
+            self.meeting = Membership(self._recorder, self._zygote, network.store, self._reports.make)
 
-    async def _meet(self, meeting: Meeting) -> Report | None:
+    async def _meet(self, meeting: Membership) -> Report | None:
         assert self._zygote is not None
         recorder, options = self._recorder, self._options
         await meeting.announce()

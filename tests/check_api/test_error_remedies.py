@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.check_api.ranks import NAME_LENGTH, said_fixes
+from distdoctor.check_api.ranks import NAME_LENGTH, fixes_for_error
 from distdoctor.model.cluster import Node, build
 from distdoctor.model.findings import Fix
 from tests.facts_builder import healthy
@@ -16,7 +16,7 @@ def first(text: str, *, hostname: str = "host0") -> tuple[Node, tuple[Fix, ...]]
     one, other = healthy(2)
     one = replace(one, identity=replace(one.identity, hostname=hostname, user="me"))
     node = next(node for node in build((one, other)).nodes if node.identity.hostname == hostname)
-    return node, said_fixes(node, text)
+    return node, fixes_for_error(node, text)
 
 
 def test_threads_that_cannot_be_made_are_a_limit() -> None:

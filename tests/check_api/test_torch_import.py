@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.check_api.torch import install_torch_version, torch_error_seen
+from distdoctor.check_api.torch import install_torch_version, torch_error_evidence
 from distdoctor.model.cluster import build
 from tests.facts_builder import healthy, with_identity
 
@@ -35,5 +35,5 @@ def test_a_long_error_of_many_lines_is_told_on_one() -> None:
     said = "ValueError: \nInvalid log settings: +nothing, must be\nregistered.\nValid settings:\n" + "all, aot, " * 200
     one = with_identity(healthy(2)[1], torch=None, torch_error=said)
     (node,) = (n for n in build((one,)).nodes)
-    seen = torch_error_seen(node)
+    seen = torch_error_evidence(node)
     assert "ValueError: Invalid log settings: +nothing, must be registered." in seen and len(seen) < 600

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.catalog import SECTIONS, Check
-from distdoctor.judge.causes import is_meant, is_symptom
+from distdoctor.judge.causes import is_symptom, matches_cause
 from distdoctor.model.stages import MILESTONES
 from tests.facts_builder import CHECKS
 
@@ -60,8 +60,8 @@ def test_see_also_names_other_checks(check: Check) -> None:
 @each
 def test_what_it_follows_from_exists_and_is_not_itself(check: Check) -> None:
     for pattern in (*check.follows, *check.follows_anywhere):
-        assert any(is_meant(other, pattern) for other in CHECKS), pattern
-        assert not is_meant(check, pattern)
+        assert any(matches_cause(other, pattern) for other in CHECKS), pattern
+        assert not matches_cause(check, pattern)
 
 
 @each
@@ -103,7 +103,7 @@ def test_no_two_checks_follow_from_each_other() -> None:
 
 
 def _follows(check: Check, other: Check) -> bool:
-    return is_symptom(check, other) or any(is_meant(other, p) for p in (*check.follows, *check.follows_anywhere))
+    return is_symptom(check, other) or any(matches_cause(other, p) for p in (*check.follows, *check.follows_anywhere))
 
 
 @each

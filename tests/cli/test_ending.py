@@ -17,7 +17,7 @@ from distdoctor import __version__
 from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
 from distdoctor.interrupts import Interrupted
-from distdoctor.judge.sandbox import bounded
+from distdoctor.judge.sandbox import time_limited
 from distdoctor.model.facts import FactsFile, encode
 from distdoctor.probes.host.process_room import CLONE3
 from tests.cli.endings import SECONDS, one_document, shell, site, started
@@ -114,7 +114,7 @@ class TestSignals:
         def made(*_arguments: object) -> NoReturn:
             if where == "in one of our own":
                 type("Made", (), {"one": Named()})
-            with bounded():
+            with time_limited():
                 type("Made", (), {"one": Named()})
             raise AssertionError
 
@@ -233,7 +233,7 @@ import threading
 from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
 from distdoctor.interrupts import Interrupted
-from distdoctor.judge.sandbox import bounded
+from distdoctor.judge.sandbox import time_limited
 try:
     threading.Thread(target=print).start()
 except RuntimeError as err:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang.inspect import Wanted, inspect
-from distdoctor.hang.jobs import Found
+from distdoctor.hang.jobs import LocalJob
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.snapshot import thread_facts
 from distdoctor.hang.store import view
@@ -140,7 +140,7 @@ def test_a_store_that_opens_between_the_looks_is_not_refused() -> None:
 
         opener = threading.Thread(target=opens)
         opener.start()
-        first, _ = view.ask_stores(Found(f"127.0.0.1:{port}", ""), f"127.0.0.1:{port}")
+        first, _ = view.ask_stores(LocalJob(f"127.0.0.1:{port}", ""), f"127.0.0.1:{port}")
         facts = inspect(Wanted(store=f"127.0.0.1:{port}", apart=1.0), meanwhile=opener.join)
     assert [view.contact.outcome for view in first if view.contact] == ["refused"]
     assert [view.contact.outcome for view in facts.jobs[0].stores if view.contact] == ["open"]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from distdoctor.hang import inspect, jobs, proc, snapshot
-from distdoctor.hang.jobs import Candidate, Found, of_agent
+from distdoctor.hang.jobs import Candidate, LocalJob, of_agent
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.store import view
 
@@ -21,7 +21,7 @@ HUGE = ("9" * 5000, "\u00b2", "-1", "1e9", "99999999999")
 def test_a_number_that_is_none_is_not_known(name: str, value: str) -> None:
     told = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", name: value}
     one = Candidate(os.getpid(), 1, 0.0, "S", "python", (), told)
-    found = Found("job", "", {one.pid: (one, "rank")})
+    found = LocalJob("job", "", {one.pid: (one, "rank")})
     assert view.store_address(found) == (("127.0.0.1", 29500) if name != "MASTER_PORT" else None)
     assert view._known(found)["expected_world"] == (2 if name != "WORLD_SIZE" else None)
     facts = inspect._facts(found, [snapshot.process_facts(one, "rank", SocketTables())], 0.0, ())

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from distdoctor.hang.jobs import Candidate, Found
+from distdoctor.hang.jobs import Candidate, LocalJob
 from distdoctor.hang.store.view import ask_stores
 from tests.hang.test_old_stores import ENV, NEW, Server, ranks
 from tests.helpers.servers import serving
@@ -28,5 +28,5 @@ def test_on_a_crowded_host_an_answer_may_come_late(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
     with serving(late) as port:
-        (view,), _ = ask_stores(Found("job", "", {7: (RANK, "rank")}), f"127.0.0.1:{port}")
+        (view,), _ = ask_stores(LocalJob("job", "", {7: (RANK, "rank")}), f"127.0.0.1:{port}")
     assert view.state == state, view

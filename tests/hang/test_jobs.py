@@ -116,7 +116,7 @@ def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
     (there,) = jobs.find(seen)
     netns = os.readlink("/proc/self/ns/net")
     pid = min(there.members)
-    here = [jobs.Found(name, netns, there.members) for name in ("one", "two", f"pid {pid}")]
+    here = [jobs.LocalJob(name, netns, there.members) for name in ("one", "two", f"pid {pid}")]
     chosen = inspect._chosen([here[0], there], inspect.Wanted(), seen)
     assert chosen.id == "one" and "host0:29500, in a container" in chosen.beside and "--pid" in chosen.beside
     with pytest.raises(
@@ -147,14 +147,14 @@ def test_ranks_that_were_started_one_by_one_without_variables_are_one_job() -> N
     """``train.py --rank 1 --init tcp://...``: what they have in common is where they are connected to."""
     with ExitStack() as stack:
 
-        def started(*words: str) -> tuple[jobs.Found, str]:
+        def started(*words: str) -> tuple[jobs.LocalJob, str]:
             command = [sys.executable, "-S", "-c", *words]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             stack.enter_context(process)
             stack.callback(process.kill)
             assert process.stdout is not None
             one = Candidate(process.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
-            return jobs.Found(f"pid {process.pid}", "net", {process.pid: (one, "rank")}), process.stdout.readline()
+            return jobs.LocalJob(f"pid {process.pid}", "net", {process.pid: (one, "rank")}), process.stdout.readline()
 
         first, port = started(RANK_0)
         second, _ = started(OTHER, port)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from distdoctor.hang import inspect
-from distdoctor.hang.jobs import Candidate, Found
-from distdoctor.hang.namespaces import address_there, inside
+from distdoctor.hang.jobs import Candidate, LocalJob
+from distdoctor.hang.namespaces import address_in_namespace, inside
 from distdoctor.model.facts import JobProcess, Socket
 from tests.helpers.namespaces import ENV, entry
 
@@ -67,20 +67,20 @@ def test_what_it_tells_of_itself_is_asked_there(elsewhere: tuple[int, int]) -> N
     one = JobProcess(
         pid, 1, "rank", variables={"NCCL_RAS_ADDR": f"localhost:{port}"}, sockets=(Socket("LISTEN", "127.0.0.1", port),)
     )
-    job = Found("job", netns, {pid: (Candidate(pid, 1, 0.0, "S", "python", (), {}), "rank")})
+    job = LocalJob("job", netns, {pid: (Candidate(pid, 1, 0.0, "S", "python", (), {}), "rank")})
     _, ras = inspect.ask_services(job, (), [one], timeout=0.3, host="here")
     assert ras is not None and "it says nothing" in ras.problem
-    _, ras = inspect.ask_services(Found("job", "", job.members), (), [one], timeout=0.3, host="here")
+    _, ras = inspect.ask_services(LocalJob("job", "", job.members), (), [one], timeout=0.3, host="here")
     assert ras is not None and "refused" in ras.problem
 
 
 def test_names_of_its_hosts_file(elsewhere: tuple[int, int]) -> None:
     pid, _ = elsewhere
-    assert address_there(pid, "there.example") == "10.9.8.7"
-    assert address_there(pid, "not") == address_there(pid, "name") == address_there(pid, "") == ""
+    assert address_in_namespace(pid, "there.example") == "10.9.8.7"
+    assert address_in_namespace(pid, "not") == address_in_namespace(pid, "name") == address_in_namespace(pid, "") == ""
 
 
 def test_a_process_that_is_gone() -> None:
     with pytest.raises(OSError), inside(2**22 + 1):
         pass
-    assert address_there(2**22 + 1, "localhost") == ""
+    assert address_in_namespace(2**22 + 1, "localhost") == ""

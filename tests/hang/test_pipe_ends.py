@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.hang.blocked_on import with_other_ends
+from distdoctor.hang.blocked_on import with_pipe_peers
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.snapshot import thread_facts
 from distdoctor.model.facts import JobProcess, Moved
@@ -37,7 +37,7 @@ def ends(waits: list[str], other: int, pass_fds: tuple[int, ...] = ()) -> tuple[
         end = time.monotonic() + 20
         while (one := seen(waiting.pid, 0)).threads[0].call not in ("read", "write") and time.monotonic() < end:
             time.sleep(0.02)
-        main = with_other_ends([one, seen(other, 1), seen(third.pid, 2)])[0].main
+        main = with_pipe_peers([one, seen(other, 1), seen(third.pid, 2)])[0].main
         assert main is not None
         return other in main.other_ends, third.pid in main.other_ends
     finally:
@@ -76,7 +76,7 @@ def test_a_file_is_no_pipe(tmp_path: Path) -> None:
     with file.open("wb"):
         rank = process(0, CODE, call="read", reads=str(file))
         has_it = replace(process(1, CODE), pid=os.getpid())
-        assert with_other_ends([rank, has_it])[0] == rank
+        assert with_pipe_peers([rank, has_it])[0] == rank
 
 
 def at_pipe(rank: int, *others: int) -> JobProcess:

@@ -42,7 +42,7 @@ def test_a_seccomp_filter_is_named() -> None:
 def test_a_process_of_another_user_is_named() -> None:
     with python("print(1, flush=True); input()") as other:
         become = "import os; from distdoctor.hang import stacks; os.setresuid(65534, 65534, 65534); "
-        said = ran(f"{become}print(ptrace.missing({other.pid}))")
+        said = ran(f"{become}print(stacks.missing({other.pid}))")
     assert said == f"process {other.pid} belongs to user id 0, this runs as 65534: run it as that user, or as root"
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang import debug_server, inspect
-from distdoctor.hang.debug_server import counts_in, gone_in
+from distdoctor.hang.debug_server import counts_in, missing_from
 from distdoctor.model.facts import Socket
 from tests.hang.test_hostile_stores import flood, silent
 from tests.helpers.servers import serving, unused_port
@@ -183,11 +183,11 @@ GROUPS = """Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  E
 
 def test_who_is_gone_is_told_by_the_communicator_of_all() -> None:
     """In the others a rank has another number than in the job."""
-    missing, bereft = gone_in(GONE, GROUPS, 4)
+    missing, bereft = missing_from(GONE, GROUPS, 4)
     assert [(one.rank, one.pid, one.host) for one in missing] == [(3, 4711, "10.0.0.2")]
     assert bereft == (100, 102)
-    assert [one.rank for one in gone_in(GONE, GROUPS, 2)[0]] == [1]
-    assert gone_in(GONE, "", 4) == ((), (100, 102))
+    assert [one.rank for one in missing_from(GONE, GROUPS, 2)[0]] == [1]
+    assert missing_from(GONE, "", 4) == ((), (100, 102))
 
 
 def test_who_is_gone_is_in_what_it_says() -> None:

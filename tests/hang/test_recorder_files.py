@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.hang import inspect, proc
-from distdoctor.hang.jobs import Candidate, Found
+from distdoctor.hang.jobs import Candidate, LocalJob
 from distdoctor.model.launch_settings import RANK
 
 DUMP = {
@@ -27,12 +27,12 @@ DUMP = {
 }
 
 
-def found(tmp_path: Path) -> Found:
+def found(tmp_path: Path) -> LocalJob:
     """A job of which this process is rank 5, just started."""
     variables = {RANK.variables[0]: "5", "TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/trace_"}
     pid = os.getpid()
     one = Candidate(pid, 1, proc.uptime() - 5.0, "S", "python", (), variables)
-    return Found("job", "", {pid: (one, "rank")})
+    return LocalJob("job", "", {pid: (one, "rank")})
 
 
 def test_one_that_the_rank_wrote(tmp_path: Path) -> None:

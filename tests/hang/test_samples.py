@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from distdoctor.hang import snapshot, stacks
-from distdoctor.hang.jobs import Found, Scan
+from distdoctor.hang.jobs import LocalJob, Scan
 from distdoctor.knowledge.live.stacks import PATHS
 from distdoctor.model.facts import Frame
 from tests.helpers.programs import python
@@ -75,7 +75,7 @@ def test_time_is_left_for_samples_however_long_the_first_look_took(
         return {}
 
     monkeypatch.setattr(snapshot, "sample_paths", none)
-    snapshot.take_two(Found("job", ""), Scan({}, {}), apart, "off", lambda: time.sleep(1.2))
+    snapshot.take_two(LocalJob("job", ""), Scan({}, {}), apart, "off", lambda: time.sleep(1.2))
     assert told[0] > left
 
 

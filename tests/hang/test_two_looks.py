@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distdoctor.hang import jobs, proc, snapshot
-from distdoctor.hang.jobs import Found
+from distdoctor.hang.jobs import LocalJob
 from distdoctor.hang.proc import SocketTables, Stat
 from distdoctor.model.facts import JobProcess
 from tests.hang.live_facts import frames, process
@@ -42,7 +42,7 @@ def test_who_wakes_for_a_moment_is_seen_where_it_rests(
     later: Iterator[JobProcess] = iter(seen[1:])
     monkeypatch.setattr(snapshot, "process_facts", lambda *_: next(later, seen[-1]))
     monkeypatch.setattr(proc, "stat", lambda _: Stat("R", 1, cpu, 0.0))
-    found: Any = Found("job", "", {100: (None, "rank")})  # type: ignore[dict-item]
+    found: Any = LocalJob("job", "", {100: (None, "rank")})  # type: ignore[dict-item]
     settled = snapshot._settled({100: seen[0]}, found, SocketTables(), {100: 5.0})
     main = {100: seen[0], **settled}[100].main
     assert main is not None
@@ -82,7 +82,7 @@ def test_what_ended_below_a_process_is_counted() -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", code]) as process:
         try:
             rank = jobs.Candidate(process.pid, os.getpid(), 0.0, "S", "python", (), {})
-            found = Found("job", "", {process.pid: (rank, "rank")})
+            found = LocalJob("job", "", {process.pid: (rank, "rank")})
             while len(found.members) < 2:
                 scan = jobs.scan_processes()
                 jobs._with_children([found], scan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.knowledge.live.flight_recorder import absent, differing, said
+from distdoctor.knowledge.live.flight_recorder import absent, call_text, differing
 from distdoctor.model.facts import RecordedCall, RecorderView, WorkerServer
 
 
@@ -31,7 +31,7 @@ def test_a_rank_that_is_behind() -> None:
 def test_one_that_never_called_any() -> None:
     servers = [recorded(0, "barrier"), recorded(1)]
     assert [one.absent for one in absent(servers)] == [(1,)]
-    assert said(servers[1], "0") == "nothing of this group"
+    assert call_text(servers[1], "0") == "nothing of this group"
 
 
 def test_one_far_behind_whose_calls_do_not_overlap() -> None:

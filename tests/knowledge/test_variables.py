@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.knowledge.settings import DEPRECATED_VARIABLES, KNOWN, near_misses, variable_meant
+from distdoctor.knowledge.settings import DEPRECATED_VARIABLES, KNOWN, intended_variable, near_misses
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from distdoctor.knowledge.settings import DEPRECATED_VARIABLES, KNOWN, near_miss
     ],
 )
 def test_misspelled(name: str, expected: str) -> None:
-    assert variable_meant(name) == expected
+    assert intended_variable(name) == expected
     assert near_misses([name]) == (name,)
 
 
@@ -64,7 +64,7 @@ def test_names_of_their_own_are_left_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_no_known_name_is_a_misspelling(name: str) -> None:
-    assert variable_meant(name) is None
+    assert intended_variable(name) is None
 
 
 def test_every_new_name_of_a_deprecated_variable_is_known() -> None:
@@ -86,4 +86,4 @@ def test_what_others_set_is_not_misspelled(name: str) -> None:
 
 def test_no_known_name_is_another_one_misspelled() -> None:
     assert near_misses(KNOWN) == ()
-    assert variable_meant("NCCL_SOCKET_IFNAM") == "NCCL_SOCKET_IFNAME"
+    assert intended_variable("NCCL_SOCKET_IFNAM") == "NCCL_SOCKET_IFNAME"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.reading.file_names import above, whose
+from distdoctor.logs.reading.file_names import above, owners_by_name
 from tests.logs.judging import CLOSED, LOGS, judged_files, raised
 
 
@@ -57,11 +57,11 @@ def test_tasks_of_srun_by_the_names_of_their_streams(tmp_path: Path, names: tupl
 )
 def test_numbers_that_are_no_ranks(names: tuple[str, str]) -> None:
     every = [name.format(number) for number in range(4) for name in names]
-    assert all(who.rank is None and who.task is None for who in whose(every).values())
+    assert all(who.rank is None and who.task is None for who in owners_by_name(every).values())
 
 
 def test_tasks_that_go_on_from_host_to_host() -> None:
-    found = whose([f"logs/n0{rank // 4 + 1}.{rank}.log" for rank in range(8)])
+    found = owners_by_name([f"logs/n0{rank // 4 + 1}.{rank}.log" for rank in range(8)])
     assert (found["logs/n02.5.log"].rank, found["logs/n02.5.log"].host) == (5, "n02")
-    assert not whose([f"logs/n0{rank // 4 + 1}.{rank % 4}.log" for rank in range(8)])
-    assert not whose([f"logs/step{rank}.{rank}.log" for rank in range(1, 8)])
+    assert not owners_by_name([f"logs/n0{rank // 4 + 1}.{rank % 4}.log" for rank in range(8)])
+    assert not owners_by_name([f"logs/step{rank}.{rank}.log" for rank in range(1, 8)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.reading import formats
-from distdoctor.logs.reading.file_names import whose
+from distdoctor.logs.reading.file_names import owners_by_name
 from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder, roots
 from tests.logs.test_folders import START as START_LINE
 from tests.logs.test_reader import judged
@@ -216,11 +216,11 @@ def test_torchruns_folders_of_several_nodes(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_tell_no_host(names: list[str]) -> None:
-    assert whose(names) == {}
+    assert owners_by_name(names) == {}
 
 
 def test_one_task_of_each_host_may_be_a_launcher_of_ranks() -> None:
-    told = whose(["a/x-123-gn11-0.out", "a/x-123-gn12-1.out"])
+    told = owners_by_name(["a/x-123-gn11-0.out", "a/x-123-gn12-1.out"])
     assert [(who.rank, who.host) for who in told.values()] == [(None, "gn11"), (None, "gn12")]
 
 

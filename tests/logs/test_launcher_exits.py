@@ -7,7 +7,7 @@ import pytest
 from distdoctor.judge.catalog import hazard
 from distdoctor.logs import launcher_exits
 from distdoctor.logs.launcher_exits import WORDINGS
-from distdoctor.logs.scanner import Known, Scanner, read
+from distdoctor.logs.scanner import KnownLine, Scanner, read
 from distdoctor.model.facts.logs import ProcessExit
 from distdoctor.model.log_line import Ended, Line
 from tests.facts_builder import CHECKS
@@ -145,5 +145,5 @@ def test_a_class_in_words() -> None:
 
 def test_what_voids_a_line_voids_its_end() -> None:
     line = Line.of_end(Ended(failed=True), shows="symptom", unless="by ssh")
-    assert Known("a/b", line).takes(ProcessExit(code=255), "exit code 255")
-    assert not Known("a/b", line).takes(ProcessExit(code=255), "exit code 255 by ssh")
+    assert KnownLine("a/b", line).takes(ProcessExit(code=255), "exit code 255")
+    assert not KnownLine("a/b", line).takes(ProcessExit(code=255), "exit code 255 by ssh")

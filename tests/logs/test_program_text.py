@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.quotations import is_cited, is_program
-from distdoctor.logs.scanner import Known
+from distdoctor.logs.scanner import KnownLine
 from distdoctor.model.log_line import Line
 from tests.helpers.pace import yardsticks
 from tests.logs.judging import judged, judged_files, roots
@@ -151,7 +151,7 @@ def test_a_file_of_source_says_nothing_of_a_job(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize("end", [IN_USE, f'"{IN_USE}"', f"`{IN_USE}`"])
 def test_no_line_takes_long(part: str, end: str) -> None:
     line = f"{(part * 600)[: 1998 - len(end)]}{end}"
-    known = Known("network/port-in-use", Line("Address already in use"))
+    known = KnownLine("network/port-in-use", Line("Address already in use"))
     context = f"{line}\n".encode() * 5
 
     def ask() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.cli.check import told_flags
+from distdoctor.cli.check import printable_flags
 from distdoctor.model.facts import RankFacts, RankStage, encode
 from distdoctor.model.text import encodable, environment
 from distdoctor.plan.values import Flags
@@ -58,7 +58,7 @@ def test_an_address_is_told_without_the_password_in_it(name: str, value: str, to
 
 
 def test_flags_are_told_without_it_too() -> None:
-    flags = told_flags(Flags(master_addr="a:b@c", rdzv_endpoint="a@c:1", init_method=f"tcp://a:b@{NO_UTF8}:1"))
+    flags = printable_flags(Flags(master_addr="a:b@c", rdzv_endpoint="a@c:1", init_method=f"tcp://a:b@{NO_UTF8}:1"))
     assert (flags.master_addr, flags.rdzv_endpoint, flags.init_method) == ("***@c", "***@c:1", "tcp://***@a\\xffb:1")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.errors import UsageError
-from distdoctor.plan.launchers.ancestry import refuse_lost_variables, step_note
+from distdoctor.plan.launchers.ancestry import refuse_hidden_launcher, step_note
 from tests.plan.recorded import env_of
 from tests.plan.test_mpi import OPEN_MPI
 from tests.plan.test_slurm import STEP
@@ -82,7 +82,7 @@ def test_the_second_task_of_a_node_is_one_of_several(tmp_path: Path) -> None:
     path = tmp_path / "cgroup"
     path.write_text("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_1\n")
     with pytest.raises(UsageError, match="SLURM started this as one of several"):
-        refuse_lost_variables({}, path)
-    refuse_lost_variables({"SLURM_JOB_ID": "12"}, path)
+        refuse_hidden_launcher({}, path)
+    refuse_hidden_launcher({"SLURM_JOB_ID": "12"}, path)
     path.write_text("9:pids:/slurm/uid_0/job_7/step_3/task_0\n")
-    refuse_lost_variables({}, path)
+    refuse_hidden_launcher({}, path)

@@ -45,7 +45,8 @@ REFUSED = "int klogctl(int type, char *text, int size) { return -1; }"
 def test_it_is_read_where_the_kernel_gives_it(stub: str, found: list[str] | None, tmp_path: Path) -> None:
     (tmp_path / "stub.c").write_text(stub)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "stub.so", tmp_path / "stub.c"], check=True)
-    program = "from distdoctor.probes.host.processes import read_kernel_log; import json; print(json.dumps(read_kernel_log()))"
+    read = "from distdoctor.probes.host.processes import read_kernel_log; import json; "
+    program = f"{read}print(json.dumps(read_kernel_log()))"
     env = {**os.environ, "LD_PRELOAD": str(tmp_path / "stub.so")}
     run = subprocess.run([sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     records = json.loads(run.stdout)

@@ -80,7 +80,10 @@ def seen_under_init(env: dict[str, str], shell: bool = False) -> Any:
 import os, subprocess, sys
 rank = {{"RANK": "1", "WORLD_SIZE": "2"}}
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={{**os.environ, **rank}})
-probe = "import json; from distdoctor.probes.host.host import processes as l; print(json.dumps([o.rank for o in l.probe_leftovers(1)]))"
+probe = (
+    "import json; from distdoctor.probes.host import processes as l; "
+    "print(json.dumps([o.rank for o in l.probe_leftovers(1)]))"
+)
 if {shell}:
     variables = [f"{{name}}={{value}}" for name, value in {env!r}.items()]
     subprocess.run(["sh", "-c", 'env "$@"; exit $?', "sh", *variables, sys.executable, "-c", probe], check=True)

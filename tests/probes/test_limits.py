@@ -89,7 +89,7 @@ def test_numbers_of_processes() -> None:
     found = limits.probe_limits()
     assert found.pid_max is not None and found.pid_max > 300
     assert (found.pids_seen is None) is (found.pid_max >= process_room.USUAL_PIDS)
-    seen = process_room.seen(1000)
+    seen = process_room.visible_processes(1000)
     assert seen is not None and found.threads is not None and seen > 0
 
 
@@ -153,7 +153,8 @@ def test_shared_memory(tmp_path: Path, exists: bool, error: str | None) -> None:
 
 
 def test_the_limits_on_processor_time_and_on_files_are_those_of_the_process() -> None:
-    program = "import json; from distdoctor.probes.host.limits import probe_limits; p = probe_limits(); print(p.cpu_seconds, p.file_size)"
+    load = "import json; from distdoctor.probes.host.limits import probe_limits; p = probe_limits(); "
+    program = f"{load}print(p.cpu_seconds, p.file_size)"
     run = ["sh", "-c", f"ulimit -t 77; ulimit -f 100; exec {sys.executable} -c '{program}'"]
     said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     assert said[0] == "77" and said[1] in ("51200", "102400")  # sh counts in blocks of 512 bytes, bash of 1024

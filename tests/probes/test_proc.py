@@ -110,7 +110,7 @@ def test_a_connection_whose_own_port_it_is_holds_the_port() -> None:
 def test_the_names_of_mounts_may_be_any_bytes() -> None:
     code = (
         "import os, subprocess\n"
-        "from distdoctor.probes.host.host import files\n"  # before /tmp, where this checkout may lie, is covered
+        "from distdoctor.probes.host import files\n"  # before /tmp, where this checkout may lie, is covered
         "mount = ['mount', '-t', 'tmpfs', 'none']\n"
         "subprocess.run([*mount, '/tmp'], check=True)\n"
         "os.makedirs(b'/tmp/m\\xff'); subprocess.run([*mount, b'/tmp/m\\xff'], check=True)\n"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from distdoctor.cli.diagnose import of_facts
-from distdoctor.hang.debug_server import gone_in
+from distdoctor.hang.debug_server import missing_from
 from distdoctor.model.facts.files import read
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import RECORDED
@@ -354,7 +354,7 @@ def test_a_rank_that_is_gone_is_told_by_ras(name: str) -> None:
     (job,) = one.jobs
     assert job.ras is not None
     text = re.sub(r" (?=INCOMPLETE|ERROR|Rank|Process)", "\n", "\n".join(job.ras.errors))
-    missing, bereft = gone_in(re.sub(r"\)\n", ") ", text), TABLE, 2)
+    missing, bereft = missing_from(re.sub(r"\)\n", ") ", text), TABLE, 2)
     job = replace(job, ras=replace(job.ras, missing=missing, bereft=bereft))
     report = of_facts([replace(one, jobs=(job,))], CHECKS, ())
     assert (report.verdict, report.findings) == ("incomplete", ())  # it may compute alone, for all that is seen

@@ -10,7 +10,7 @@ import pytest
 
 from distdoctor.model.facts import Contact, HostFacts, Interface, NetworkFacts, NodeFacts, Resolution
 from distdoctor.model.plan import Plan
-from distdoctor.session.finish import first_is_gone, first_process_addresses
+from distdoctor.session.finish import first_process_addresses, first_process_gone
 from tests.facts_builder import healthy
 
 FIRST = ("10.77.0.10",)
@@ -40,7 +40,7 @@ def second(master: str, address: str, outcome: Any = "refused", first: str = "ho
 )
 def test_who_was_refused(monkeypatch: pytest.MonkeyPatch, master: str, address: str, gone: bool) -> None:
     monkeypatch.setenv("SLURM_LAUNCH_NODE_IPADDR", "10.77.0.13")
-    assert first_is_gone(second(master, address), FIRST) is gone
+    assert first_process_gone(second(master, address), FIRST) is gone
 
 
 def test_where_it_is_is_asked_only_where_that_matters() -> None:

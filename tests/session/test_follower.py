@@ -12,7 +12,7 @@ import pytest
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.follower.follower import Follower
-from distdoctor.session.follower.outbox import Post
+from distdoctor.session.follower.outbox import Outbox
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Event
 from distdoctor.session.recorder import Recorder
@@ -38,6 +38,6 @@ def test_a_stage_that_failed_is_told_where_no_thread_is_left_to_read_the_kernels
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    follower = Follower(recorder, cast(Zygote, None), cast(JoinedStore, None), cast(Post, SimpleNamespace(send=send)))
+    follower = Follower(recorder, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send)))
     asyncio.run(follower._climb(Command("stage", "gloo", seconds=3.0), climb))
     assert [(one.kind, one.stage, one.ok) for one in told] == [("result", "gloo", False)]

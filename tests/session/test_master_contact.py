@@ -12,7 +12,7 @@ from distdoctor.model.plan import Plan
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.master import LAST_SECONDS, MasterContact
-from distdoctor.session.rendezvous.progress import Teller
+from distdoctor.session.rendezvous.progress import WaitReporter
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
 
@@ -23,7 +23,7 @@ def test_this_node_is_reached_by_its_way_to_the_address_that_works() -> None:
         plan = Plan(nnodes=2, nproc_per_node=1, master_addr="host0", master_port=server.getsockname()[1])
         recorder = Recorder(Options(plan, CHECKS), Told())
         recorder.update_network(master_is_own=False)
-        found = asyncio.run(MasterContact(recorder, Teller(recorder)).make(("127.0.0.2", "127.0.0.1"), inf))
+        found = asyncio.run(MasterContact(recorder, WaitReporter(recorder)).make(("127.0.0.2", "127.0.0.1"), inf))
     network = recorder.facts.network
     assert network is not None and network.route is not None
     assert (found.address, [one.address for one in network.passed_over]) == ("127.0.0.1", ["127.0.0.2"])
@@ -46,7 +46,7 @@ def test_the_last_attempt_ends_with_the_waiting() -> None:
 
             async def make() -> Contact | None:
                 contact = asyncio.ensure_future(
-                    MasterContact(recorder, Teller(recorder)).make(("127.0.0.1",), began + 0.2)
+                    MasterContact(recorder, WaitReporter(recorder)).make(("127.0.0.1",), began + 0.2)
                 )
                 later = asyncio.ensure_future(asyncio.sleep(LAST_SECONDS + 1))
                 first, _ = await asyncio.wait({contact, later}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,7 +11,7 @@ from distdoctor.model.facts import MeetingFacts, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.follower.follower import Meeting
+from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Keys, Marker
 from distdoctor.session.protocol.trust import Seal
@@ -42,7 +42,7 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)
-        meeting = Meeting(recorder, cast(Zygote, None), seat, no_report)
+        meeting = Membership(recorder, cast(Zygote, None), seat, no_report)
         await node0.add(keys.members, 1)  # another was there before
         if order is not None:
             await node0.set(keys.command(0), encode(order))

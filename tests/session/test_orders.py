@@ -13,7 +13,7 @@ from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.session.leader.inbox import Participant
 from distdoctor.session.leader.stages import assign_ranks
 from distdoctor.session.protocol.messages import EVENT_BYTES, Command, Event, Marker, read_event, read_marker
-from distdoctor.session.protocol.trust import Orders
+from distdoctor.session.protocol.trust import CommandValidator
 from tests.facts_builder import healthy, node
 
 HUGE = 10**18
@@ -29,8 +29,8 @@ def target(member: int, address: str = "10.0.0.2", port: int = 40000) -> Target:
     return Target(member, f"host{member} 1 n", address, port, ("gloo",))
 
 
-def orders(**changes: Any) -> Orders:
-    return Orders(1, 2, 2, **{"one_host": False, **changes})
+def orders(**changes: Any) -> CommandValidator:
+    return CommandValidator(1, 2, 2, **{"one_host": False, **changes})
 
 
 TRIAL = opening("trial", attempt=1, env={"1": {"GLOO_SOCKET_IFNAME": "eth0"}})
@@ -163,7 +163,7 @@ def test_large_clusters_are_within_all_bounds(nodes: int, ranks: int) -> None:
         check_facts(one)
     members = [Participant(n, one, 40000) for n, one in enumerate(facts)]
     numbering = assign_ranks(members, facts[0].plan, members[0])
-    last = Orders(nodes - 1, ranks, nodes, one_host=False)
+    last = CommandValidator(nodes - 1, ranks, nodes, one_host=False)
     command = opening(
         "store",
         world=numbering.world,

@@ -15,7 +15,7 @@ from distdoctor.model.plan import Plan
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import progress as module
-from distdoctor.session.rendezvous.progress import Teller, news_at, so_far, waiting_since
+from distdoctor.session.rendezvous.progress import WaitReporter, news_at, progress_line, waiting_since
 from tests.helpers.told import Told
 
 
@@ -33,14 +33,15 @@ from tests.helpers.told import Told
 def test_nobody_has_never_come_before_the_waiting_ends(evidence: tuple[str, ...], said: str) -> None:
     finding = Finding("node1 never came within 4 s.", nodes=("node1", "node2"), evidence=evidence)
     assert (
-        so_far(replace(_as(finding, "store/nodes-missing"), incomplete=True)) == f"so far: store/nodes-missing: {said}"
+        progress_line(replace(_as(finding, "store/nodes-missing"), incomplete=True))
+        == f"so far: store/nodes-missing: {said}"
     )
 
 
 def test_another_finding_is_told_as_it_is() -> None:
     finding = _as(Finding("host0 refuses port 29500."), "network/port-refused")
     line = "so far: network/port-refused: host0 refuses port 29500. Still waiting"
-    assert so_far(finding) == line
+    assert progress_line(finding) == line
 
 
 @pytest.mark.parametrize(("launched", "since"), [(100.0, 100.0), (99.4, 99.4), (98.6, 99.0), (40.0, 99.0)])
@@ -87,7 +88,7 @@ def test_who_may_just_be_importing_torch_is_not_yet_missing(
     recorder.started = began
     recorder.update_network(contact=Contact("10.77.0.10", 29500, outcome))
     zygote = SimpleNamespace(imported=None if imported is None else began + imported)
-    Teller(recorder, cast(Any, zygote)).tell(left)
+    WaitReporter(recorder, cast(Any, zygote)).tell(left)
     assert bool(heard.notes) == told
 
 

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from distdoctor.ranks.supervisor import Child
-from distdoctor.session.rendezvous.store_host import files_left
+from distdoctor.session.rendezvous.store_host import descriptors_exhausted
 
 LIMIT = 32
 OPENS = (
@@ -32,11 +32,11 @@ def test_how_many_are_open_is_told_where_none_is_left(free: int, none_left: bool
         process.stdout.readline()
         child = cast(Child, SimpleNamespace(pid=process.pid))
         assert len(os.listdir(f"/proc/{process.pid}/fd")) == LIMIT - free
-        assert files_left(child) == ((LIMIT, LIMIT) if none_left else None)
+        assert descriptors_exhausted(child) == ((LIMIT, LIMIT) if none_left else None)
         process.stdin.close()
 
 
 def test_of_one_that_has_ended_nothing_is_known() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    assert files_left(cast(Child, SimpleNamespace(pid=process.pid))) is None
+    assert descriptors_exhausted(cast(Child, SimpleNamespace(pid=process.pid))) is None

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, lacks_torch, no_such_master, why_not_met
+from distdoctor.session.rendezvous.master import (
+    PROBLEM_SECONDS,
+    join_failure_text,
+    lacks_torch,
+    no_such_master,
+)
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))
@@ -33,15 +38,15 @@ IN_USE = "OSError: [Errno 98] The server socket has failed to listen on any loca
     ],
 )
 def test_in_a_few_words(network: NetworkFacts | None, said: str) -> None:
-    assert why_not_met(replace(node("host1", 1), network=network)) == said
+    assert join_failure_text(replace(node("host1", 1), network=network)) == said
 
 
 def test_a_missing_torch_is_not_a_missing_address() -> None:
     facts = replace(node("host0", 0), network=NetworkFacts(master=FOUND))
     facts = replace(facts, identity=replace(facts.identity, torch=None, torch_error="No module named 'torch'"))
-    assert why_not_met(facts) == "node 0 opens the store with torch, which cannot be imported"
+    assert join_failure_text(facts) == "node 0 opens the store with torch, which cannot be imported"
     assert lacks_torch(facts)
-    assert why_not_met(with_plan(facts, master_addr=None)) == "MASTER_ADDR is not set"
+    assert join_failure_text(with_plan(facts, master_addr=None)) == "MASTER_ADDR is not set"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import __version__, interrupts
-from distdoctor.cli.check import WAIT_SECONDS, CheckCommand, told_flags
+from distdoctor.cli.check import WAIT_SECONDS, CheckCommand, printable_flags
 from distdoctor.cli.hosts import orchestrate
 from distdoctor.cli.hosts.progress import Progress
 from distdoctor.cli.output import Telling
-from distdoctor.cli.program import one_of
+from distdoctor.cli.program import require_one_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
@@ -50,7 +50,7 @@ def check_hosts(command: CheckCommand) -> int:
     way, targets = orchestrate.targets_of(command.where)
     orders = _orders(command, way, targets)
     command.check_times()
-    one_of("--until", command.how.until, STAGES)
+    require_one_of("--until", command.how.until, STAGES)
     if command.how.dry_run:
         raise UsageError("--dry-run tells of one node: start it there, without what names the hosts")
     if command.how.baseline is not None:
@@ -100,7 +100,7 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
     for setting in _TAKEN:
         if getattr(command.launch, setting.name) not in (None, False):
             raise UsageError(f"{setting.flag} does not go with {way}, which says who the nodes are: leave it out")
-    launch = told_flags(command.launch)
+    launch = printable_flags(command.launch)
     master = launch.master_addr or (_master(way, targets[0]) if len(targets) > 1 else None)
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}

@@ -13,7 +13,7 @@ from distdoctor.cli.hosts.check import on_calls_alone
 from distdoctor.cli.hosts.progress import Progress, observer_of
 from distdoctor.cli.options import STACKS, HangFlags, HostFlags, ReportFlags
 from distdoctor.cli.output import Telling
-from distdoctor.cli.program import one_of
+from distdoctor.cli.program import require_one_of
 from distdoctor.hang.report import report_on_jobs
 from distdoctor.model.errors import UsageError
 from distdoctor.plan.syntax import split_endpoint
@@ -34,7 +34,7 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
             raise UsageError(f"{flag} does not go with {way}: it is of one host")
     if how.store is not None and split_endpoint(how.store)[1] is None:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
-    wanted = {"run_id": how.run_id, "store": how.store, "stacks": one_of("--stacks", how.stacks, STACKS)}
+    wanted = {"run_id": how.run_id, "store": how.store, "stacks": require_one_of("--stacks", how.stacks, STACKS)}
     place = orchestrate.folder(how.save)
     checks = load_checks(flags.checks or ())
     ignore = known_ids(flags.ignore or (), checks)

@@ -79,22 +79,22 @@ class Reading:
     async def _foresee(self, store: ReadOnlyStore, old: bool) -> None:
         """Ask for the keys whose names can be known."""
         run = self._run_id
-        await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *foreseen_agents(run, _FORESEEN_NODES)])
+        await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *expected_agent_keys(run, _FORESEEN_NODES)])
         group = "default_pg/0"
         attempts = (None, *range(_FORESEEN_ATTEMPTS)) if self._keys.roles or run != "none" or old else (None, 0)
         for attempt in attempts:
-            await self._ask(store, foreseen_communicators(group, attempt))
+            await self._ask(store, expected_communicator_keys(group, attempt))
             known = self.found.expected_world or _FORESEEN_RANKS
-            here = await self._ask(store, foreseen_ranks(group, attempt, range(known), old))
+            here = await self._ask(store, expected_rank_keys(group, attempt, range(known), old))
             if here and not self.found.expected_world:
                 await self._addresses(store)
                 world = max((one.world or 0 for one in self._members.values()), default=0)
                 if _FORESEEN_RANKS < world <= MAX_WORLD:
-                    await self._ask(store, foreseen_ranks(group, attempt, range(_FORESEEN_RANKS, world), old))
+                    await self._ask(store, expected_rank_keys(group, attempt, range(_FORESEEN_RANKS, world), old))
             if here:
                 for number in range(1, _FORESEEN_GROUPS):
                     ranks = range(min(known, _FORESEEN_RANKS))
-                    if not await self._ask(store, foreseen_ranks(f"{group}//{number}", attempt, ranks, old)):
+                    if not await self._ask(store, expected_rank_keys(f"{group}//{number}", attempt, ranks, old)):
                         break
 
     async def _ask(self, store: ReadOnlyStore, names: Iterable[bytes]) -> bool:
@@ -127,7 +127,7 @@ class Reading:
             if not self.found.complete_list and newest:
                 prefixes = [f"torch.rendezvous.{run}.{number}" for number in newest[:4]]
                 nodes = max(1, len(state.agents))
-                await self._ask(store, (key for name in prefixes for key in foreseen_agents(name, nodes)))
+                await self._ask(store, (key for name in prefixes for key in expected_agent_keys(name, nodes)))
                 await self._small_values(store)
 
     async def _master(self, store: ReadOnlyStore, run: str, rounds: list[int]) -> str:
@@ -167,7 +167,7 @@ class Reading:
         groups = (self._group(group) for group in keys.groups.values())
         return replace(
             self.found,
-            clients=counted(values.get(CLIENTS, b"")),
+            clients=parse_counter(values.get(CLIENTS, b"")),
             agents=agents,
             hosted_by=hosted_by,
             groups=tuple(group for group in groups if group.joined or group.communicators or group.timed_out),
@@ -175,12 +175,12 @@ class Reading:
             barriers={
                 fit(name): number
                 for name, key in list(keys.barriers.items())[:MAX_TOLD]
-                if (number := counted(values.get(key, b""))) is not None
+                if (number := parse_counter(values.get(key, b""))) is not None
             },
             debug_servers={
                 rank: told for rank, key in sorted(keys.debug.items()) if (told := url(values.get(key, b"")))
             },
-            leaving=max((counted(values.get(key, b"")) or 0 for key in keys.leaving), default=0),
+            leaving=max((parse_counter(values.get(key, b"")) or 0 for key in keys.leaving), default=0),
             problems=tuple(dict.fromkeys(self._problems)),
         )
 
@@ -328,14 +328,14 @@ class Keys:
             group.addresses[int(rank)] = key
 
 
-def foreseen_agents(run_id: str, nodes: int) -> Iterator[bytes]:
+def expected_agent_keys(run_id: str, nodes: int) -> Iterator[bytes]:
     """What agents of torchrun write with the static rendezvous; torch up to 2.3 leaves a slash out."""
     for node in range(nodes):
         for what in (f"role_info/{node}", f"role_info{node}", f"assigned_ranks/{node}"):
             yield f"/{run_id}/torchelastic/{what}".encode()
 
 
-def foreseen_ranks(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
+def expected_rank_keys(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
     """Where the ranks of a group (its path) write their addresses."""
     for rank in ranks:
         for device in ("cpu", "cuda"):
@@ -343,7 +343,7 @@ def foreseen_ranks(group: str, attempt: int | None, ranks: Iterable[int], old: b
                 yield f"{_before(attempt)}{group}//{device}//0/{name}".encode()
 
 
-def foreseen_communicators(group: str, attempt: int | None) -> tuple[bytes, ...]:
+def expected_communicator_keys(group: str, attempt: int | None) -> tuple[bytes, ...]:
     """Where NCCL's first ranks write the ids of the first communicators, and its watchdog that something failed."""
     return tuple(f"{_before(attempt)}{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
 
@@ -387,7 +387,7 @@ def member(rank: int, value: bytes, host: bytes = b"") -> Member:
     return Member(rank, _text(host))
 
 
-def counted(value: bytes) -> int | None:
+def parse_counter(value: bytes) -> int | None:
     """A counter: decimal digits."""
     return int(value) if value.isdigit() and len(value) <= 18 else None
 
@@ -409,7 +409,7 @@ def share(value: bytes) -> tuple[int | None, int | None]:
 
 def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
     """What MASTER_ADDR and MASTER_PORT say; None where that is no address."""
-    number = counted(port)
+    number = parse_counter(port)
     text = address.decode("utf-8", "replace")
     if not number or number > 65535 or not text or len(text) > 255 or not _is_host(text):
         return None

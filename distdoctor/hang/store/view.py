@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal, TypedDict
 
 from distdoctor.hang import namespaces, proc
-from distdoctor.hang.jobs import Found
+from distdoctor.hang.jobs import LocalJob
 from distdoctor.hang.store.reader import Reading
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.facts import StoreState, StoreView
@@ -175,7 +175,7 @@ class _Known(TypedDict):
     hosted_by: HostedBy
 
 
-def ask_stores(found: Found, given: str | None) -> tuple[tuple[StoreView, ...], list[str]]:
+def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...], list[str]]:
     """What the stores hold, and why nothing is known of them. ``given``: ``HOST:PORT`` of the one that is meant."""
     place = store_address(found, given)
     if place is None:
@@ -200,7 +200,7 @@ def patience() -> float:
     return CROWDED_SECONDS if crowded else STORE_SECONDS
 
 
-def _known(found: Found) -> _Known:
+def _known(found: LocalJob) -> _Known:
     """What is known of the job, whatever its store holds."""
     said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
     worlds = [number for number in said if number is not None and number <= MAX_WORLD]
@@ -212,7 +212,7 @@ def _known(found: Found) -> _Known:
     }
 
 
-def _elsewhere(found: Found, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
+def _elsewhere(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
     """The same for a job in another network namespace: asked from in there, by addresses that are known in there."""
     pid, seen = min(found.members), found.seen_store()
     own = _by_variables(found)
@@ -220,7 +220,7 @@ def _elsewhere(found: Found, place: tuple[str, int]) -> tuple[tuple[StoreView, .
     views, notes = [], []
     for host, number in places:
         there = seen[0] if seen and seen[1] == number else ""
-        address = host if parse_address(host) else namespaces.address_there(pid, host) or there
+        address = host if parse_address(host) else namespaces.address_in_namespace(pid, host) or there
         if not address:
             notes.append(f"the store at {host} port {number} was not asked: the name is one of its network namespace")
             continue
@@ -244,18 +244,18 @@ def _unreachable(view: StoreView) -> StoreView:
     return replace(view, contact=replace(contact, outcome="unreachable")) if contact.address in silent else view
 
 
-def store_address(found: Found, given: str | None = None) -> tuple[str, int] | None:
+def store_address(found: LocalJob, given: str | None = None) -> tuple[str, int] | None:
     """Where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
     place = _place_of(found, given)
     return place if place is not None and 0 < place[1] <= 65535 else None
 
 
-def _by_variables(found: Found) -> tuple[str, int] | None:
+def _by_variables(found: LocalJob) -> tuple[str, int] | None:
     address, port = found.variable(MASTER_ADDR.variables[0]), number_of(found.variable(MASTER_PORT.variables[0]))
     return (address, port) if address and port is not None and 0 < port <= 65535 else None
 
 
-def _place_of(found: Found, given: str | None) -> tuple[str, int] | None:
+def _place_of(found: LocalJob, given: str | None) -> tuple[str, int] | None:
     if given:
         host, port = split_endpoint(given)
         return host, port if port is not None else DEFAULT_PORT

@@ -28,7 +28,7 @@ def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list
     first = min((time for time in told or began if time is not None), default=None)
     if first is None:
         return []
-    times = [(match, told_at(match)) for match in matches if match.source in kernel]
+    times = [(match, written_at(match)) for match in matches if match.source in kernel]
     return [match for match, time in times if time is not None and time < first - LONG]
 
 
@@ -44,17 +44,17 @@ def before_the_job(matches: Collection[Match], sources: Collection[LogSource], m
     ``margin``; none where these have no date, nor where the job names the number of such a process."""
     began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
     kernel = {source.name for source in sources if source.kind == "kernel"}
-    own = numbers_told(match for match in matches if match.source not in kernel)
+    own = pids_in_tables(match for match in matches if match.source not in kernel)
     first = min((time for time in began if time is not None), default=None)
     if first is None:
         return []
     ended = [one for one in matches if one.source in kernel and one.check.startswith("process/")]
     named = any(one.values.get("pid") in own for one in ended)
-    times = [(match, told_at(match)) for match in ended if not named]
+    times = [(match, written_at(match)) for match in ended if not named]
     return [match for match, time in times if time is not None and time < first - margin]
 
 
-def told_at(match: Match) -> float | None:
+def written_at(match: Match) -> float | None:
     """When it was written, in seconds since the epoch by that host's clock and zone; None where that is not known."""
     dated = _DATED.search(match.text)
     if dated is None:
@@ -168,7 +168,7 @@ def _stops(source: LogSource, start: Match) -> bool:
 
 def started_at(match: Match) -> float | None:
     """When, in whatever year; None where that is not told."""
-    time = told_at(match)
+    time = written_at(match)
     said = match.values.get("when", "")
     return in_a_year(time) if time is not None else float(said) if said else None
 
@@ -190,18 +190,18 @@ _JOB = re.compile(
 characters)."""
 
 
-def numbers_told(matches: Iterable[Match]) -> set[str]:
+def pids_in_tables(matches: Iterable[Match]) -> set[str]:
     """The numbers of processes that these lines name, as torchrun's tables do of those that ended."""
     return {number for match in matches for number in _NUMBER.findall(match.text)}
 
 
-def of_others(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
+def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
     """The lines of kernels' logs about processes that are none of the job's: neither is their number one of those that
     the job's own logs tell, nor their name one that a job's process has. Where the job tells no numbers, none: the
     log was given for a reason. A number alone proves nothing, since a container has others than the kernel.
     """
     kernels = {source.name for source in sources if source.kind == "kernel"}
-    own = numbers_told(match for match in matches if match.source not in kernels)
+    own = pids_in_tables(match for match in matches if match.source not in kernels)
     if not own:
         return []
     told = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]

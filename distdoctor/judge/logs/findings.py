@@ -11,9 +11,9 @@ from time import strptime
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale
-from distdoctor.judge.logs.clocks import told_at
+from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import Reading, read
-from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, only_beside, process
+from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, only_second_stream, process
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -108,7 +108,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     reading = with_full_disk(with_cause(read(logs, known), logs), logs)
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *unread_note(logs)]
-    others = reading.root is not None and is_of_others(logs, reading.failures)
+    others = reading.root is not None and concerns_other_jobs(logs, reading.failures)
     if reading.root is not None and not others:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
@@ -328,7 +328,7 @@ def no_failure_note(
     apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
     doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
     those = {one.source for one in (*raised, *apart, *doubtful)}
-    is_only_beside = only_beside(last)
+    is_only_beside = only_second_stream(last)
     open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
     said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
@@ -521,7 +521,7 @@ def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
     return others and _all_end(logs)
 
 
-def is_of_others(logs: LogFacts, failures: Collection[Match]) -> bool:
+def concerns_other_jobs(logs: LogFacts, failures: Collection[Match]) -> bool:
     """Whether all ``failures`` are ends of processes in a kernel's log, or of pods in a list of them, and all ranks
     have told of the end of the job: they would have missed one that was killed. Where no log is a rank's, a script may
     have said so whatever became of them."""
@@ -534,7 +534,7 @@ def is_of_others(logs: LogFacts, failures: Collection[Match]) -> bool:
 
 def _all_end(logs: LogFacts) -> bool:
     own = [*_own(logs)]
-    is_only_beside = only_beside(own)
+    is_only_beside = only_second_stream(own)
     return any(source.done for source in own) and all(source.done or is_only_beside(source) for source in own)
 
 
@@ -580,12 +580,12 @@ tries), and two clocks differ by less."""
 def with_cause(reading: Reading, logs: LogFacts) -> Reading:
     """``reading``, where a kernel told of the cause of its root shortly before it: with that as the root."""
     root = reading.root
-    at = told_at(root) if root is not None else None
+    at = written_at(root) if root is not None else None
     if root is None or at is None:
         return reading
     past = {match.order for match in reading.noise}
     before = [one for one in logs.matches if one.values.get("ahead_of") == root.check and one.order not in past]
-    cause = max((one for one in before if _lies_before(one, at)), key=lambda one: told_at(one) or 0.0, default=None)
+    cause = max((one for one in before if _lies_before(one, at)), key=lambda one: written_at(one) or 0.0, default=None)
     if cause is None:
         return reading
     symptoms = tuple(match for match in reading.symptoms if match is not cause)
@@ -595,5 +595,5 @@ def with_cause(reading: Reading, logs: LogFacts) -> Reading:
 
 
 def _lies_before(match: Match, at: float) -> bool:
-    time = told_at(match)
+    time = written_at(match)
     return time is not None and 0 <= at - time <= MINUTES

@@ -17,8 +17,8 @@ from distdoctor.judge.logs.clocks import (
     earliest,
     first_by_clock,
     is_strange,
+    lines_about_other_processes,
     long_ago,
-    of_others,
     starts,
     that_ended_it,
 )
@@ -30,8 +30,8 @@ from distdoctor.judge.logs.survived import (
     last_line,
     logged,
     of_the_end,
+    reports_after_recovery,
     survived,
-    told_over,
 )
 from distdoctor.model.facts.logs import LogFacts, Match, Who
 
@@ -80,7 +80,12 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
     went_on = survived(logs.sources, by_source)
     over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
-    over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches), *ended_by_monitor(matches))
+    over = (
+        *over,
+        *lines_about_other_processes(logs.sources, matches),
+        *ended_by_launcher(matches),
+        *ended_by_monitor(matches),
+    )
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     by_itself = caught(logs.sources, matches, (*over, *early))
     past = {match.order for match in (*over, *early, *by_itself)}
@@ -118,7 +123,9 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    return Reading(root, others, tuple(symptoms), tuple(noise), (*by_itself, *told_over(logs.sources, went_on)))
+    return Reading(
+        root, others, tuple(symptoms), tuple(noise), (*by_itself, *reports_after_recovery(logs.sources, went_on))
+    )
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:

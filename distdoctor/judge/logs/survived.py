@@ -72,7 +72,7 @@ def _is_last(match: Match, source: LogSource) -> bool:
     return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
 
 
-def told_over(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
+def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
     """Of ``matches``, which are survived, the causes below the last steps of which only the word of somebody tells so
     that the job is done."""
     of = {source.name: source for source in sources}
@@ -292,7 +292,7 @@ def process(name: str) -> str:
     return _STREAM.sub("", name)
 
 
-def only_beside(every: Iterable[LogSource]) -> Callable[[LogSource], bool]:
+def only_second_stream(every: Iterable[LogSource]) -> Callable[[LogSource], bool]:
     """Tell of each of these whether it needs no end, as it tells of no work: the other stream of its process ends with
     the end of the job, or it is no rank's, and all ranks' logs end so."""
     logs = [one for one in every if one.kind == "log" and one.lines]

@@ -48,7 +48,7 @@ def awaited(job: LiveJob) -> Awaited | None:
         return None
     hosts_store = any(rank.number in (0, None) for rank in apart)
     inside = [rank for rank in job.waiting if rank.place.kind != places.MASTER or hosts_store]
-    asks = [rank for rank in apart if awaits_rank(rank) or at_other_end(rank) or polls(rank.process)]
+    asks = [rank for rank in apart if awaits_rank(rank) or pipe_peers(rank) or polls(rank.process)]
     if not inside:
         others = [rank for rank in apart if rank not in asks]
         if asks and others and all(rank.works for rank in others):
@@ -58,7 +58,7 @@ def awaited(job: LiveJob) -> Awaited | None:
         return Awaited(tuple(asking), (), sure=False) if asking and not any(rank.works for rank in apart) else None
     reached = waits.waited_for(job, inside)
     named = [rank for rank in apart if reached is None or rank in reached]
-    first = [rank for rank in named if not (awaits_rank(rank) or at_other_end(rank))]
+    first = [rank for rank in named if not (awaits_rank(rank) or pipe_peers(rank))]
     return Awaited(tuple(first or named), tuple(inside), sure=True) if named else None
 
 
@@ -97,7 +97,7 @@ def awaits_rank(rank: LiveRank) -> bool:
     return rank.place.kind == places.CODE and (unseen or stacks.awaits_process(main))
 
 
-def at_other_end(rank: LiveRank) -> tuple[int, ...]:
+def pipe_peers(rank: LiveRank) -> tuple[int, ...]:
     """The processes that have the other end of the pipe at which it waits."""
     main = rank.process.main
     return main.other_ends if main is not None else ()

@@ -83,7 +83,7 @@ def _kind(call: RecordedCall) -> tuple[str, str]:
     return call.operation, "" if call.operation.lstrip("_").startswith(MAY_DIFFER) else call.sizes
 
 
-def said(server: WorkerServer, group: str) -> str:
+def call_text(server: WorkerServer, group: str) -> str:
     """The newest call of a rank in a group, as evidence."""
     calls = next((view.calls for view in server.recorders if view.group == group), ())
     if not calls:

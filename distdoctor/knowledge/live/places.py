@@ -224,7 +224,7 @@ def _in_remote_call(seen: _Seen) -> Place | None:
     if called is None:
         return Place(REMOTE, frame=seen.own, why=remote)
     # It may wait for what other ranks are to call, but not where it reads a pipe.
-    sure = of_its_own(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
+    sure = is_outside_collectives(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
     return Place(CODE, frame=own_frame(called), why="in what another rank has called", sure=sure)
 
 
@@ -399,16 +399,16 @@ def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
         return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
     if begun:
-        return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=of_its_own(main))
+        return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=is_outside_collectives(main))
     switches, asleep = switches_of(one), sleeps(main)
     if hosts_store(one) and (asleep or switches > POLLS):
         return Place(HOSTING) if switches > POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
     if asleep and not sockets and switches > 0:
         return Place(MASTER, sure=False)
-    return Place(CODE, why=waiting(main), sure=of_its_own(main) or (asleep and switches == 0))
+    return Place(CODE, why=waiting(main), sure=is_outside_collectives(main) or (asleep and switches == 0))
 
 
-def of_its_own(main: JobThread) -> bool:
+def is_outside_collectives(main: JobThread) -> bool:
     """Whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another process."""
     if main.call in ("wait4", "waitid", "flock", "fsync", "fdatasync", "openat", "pause"):
         return True

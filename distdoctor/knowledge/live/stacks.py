@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from distdoctor.model.facts.job import SERVES, FileLock, Frame, JobProcess, JobThread, Socket
-from distdoctor.model.text import age_said
+from distdoctor.model.text import duration_text
 
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
@@ -300,7 +300,7 @@ def who_has(lock: FileLock | None) -> str:
     if lock is None:
         return ""
     if lock.age is not None:
-        return f", a file that was made {age_said(lock.age)} ago"
+        return f", a file that was made {duration_text(lock.age)} ago"
     holders = ", ".join([f"pid {pid} ({name or 'which has ended'})" for pid, name in lock.holders.items()][:4])
     return f", which {holders} {'has' if len(lock.holders) == 1 else 'have'}" if holders else ""
 

@@ -140,7 +140,7 @@ def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]
     return several and not any(len(those) == len(job.ranks) for those in whole_groups(job))
 
 
-def under_way(rank: LiveRank) -> int:
+def collectives_running(rank: LiveRank) -> int:
     """How many collectives run in a rank: each has a thread of its own (a group has two)."""
     return sum(_runs(thread) for thread in rank.process.threads)
 
@@ -150,12 +150,12 @@ def in_several_groups(ranks: Iterable[LiveRank]) -> bool:
     return any(len(_numbers(rank.process)[1]) > 1 for rank in ranks)
 
 
-def with_other_number(ranks: Sequence[LiveRank]) -> list[LiveRank]:
+def with_fewest_collectives(ranks: Sequence[LiveRank]) -> list[LiveRank]:
     """Of ranks in each of which a collective runs, those in which as many run as in the fewest; all where they are
     halves; none where as many run in all."""
     by_number: dict[int, list[LiveRank]] = {}
     for rank in ranks:
-        by_number.setdefault(under_way(rank), []).append(rank)
+        by_number.setdefault(collectives_running(rank), []).append(rank)
     if len(by_number) != 2 or 0 in by_number:
         return []
     fewer, more = sorted(by_number.values(), key=len)
@@ -268,7 +268,7 @@ _FURTHER_GROUPS = ("new_group", "split_group")
 _PASSES = frozenset([stacks.FORWARD, stacks.BACKWARD])
 
 
-class Met(NamedTuple):
+class Comparison(NamedTuple):
     """Ranks that all wait in calls which each of them has to make, and none of them gets on."""
 
     job: LiveJob
@@ -284,7 +284,7 @@ class Met(NamedTuple):
         return rank.place.call in PAIRS
 
 
-def met_in(job: LiveJob) -> Met | None:
+def comparison_of(job: LiveJob) -> Comparison | None:
     """What can be compared of the job; None where some rank is elsewhere, or where nothing tells that these belong
     together."""
     inside = [rank for rank in job.waiting if _in_call(rank)]
@@ -293,7 +293,7 @@ def met_in(job: LiveJob) -> Met | None:
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
         return None
     # Of a group that is being made they wait for none of the others.
-    return None if whole_in_making(job) else Met(job, inside, whole)
+    return None if whole_in_making(job) else Comparison(job, inside, whole)
 
 
 def _in_call(rank: LiveRank) -> bool:
@@ -304,7 +304,7 @@ def _in_call(rank: LiveRank) -> bool:
     return place.kind == places.COLLECTIVE and bool(place.call)
 
 
-def those_apart(met: Met, knot: Knot | None) -> list[LiveRank]:
+def minority(met: Comparison, knot: Knot | None) -> list[LiveRank]:
     """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
     the lowest rank. ``knot``: those for which all wait in the end."""
     if knot is not None and knot.wrong is not None:
@@ -326,7 +326,7 @@ def those_apart(met: Met, knot: Knot | None) -> list[LiveRank]:
     return [rank for rank in inside if rank not in usual]
 
 
-def either_may_be_wrong(met: Met, knot: Knot | None, odd: list[LiveRank], others: list[LiveRank]) -> bool:
+def either_may_be_wrong(met: Comparison, knot: Knot | None, odd: list[LiveRank], others: list[LiveRank]) -> bool:
     """Whether those that are apart may be right, and the others wrong. Of one host alone it is not asked: the other
     hosts tell."""
     if not met.whole or (knot is not None and knot.wrong is not None):
@@ -341,7 +341,7 @@ def either_may_be_wrong(met: Met, knot: Knot | None, odd: list[LiveRank], others
 def threads_cross(ranks: list[LiveRank]) -> bool:
     """Whether in each rank a thread is in a collective beside the main one, and both run: those of groups of their own,
     and those that all begin in one order, would end."""
-    both = all(under_way(rank) > 1 and any(map(stacks.call_of, rank.process.threads[1:])) for rank in ranks)
+    both = all(collectives_running(rank) > 1 and any(map(stacks.call_of, rank.process.threads[1:])) for rank in ranks)
     return both and not in_several_groups(ranks)
 
 

@@ -133,7 +133,7 @@ BLOCK_BYTES = 1 << 20
 """Bytes that are read at once."""
 
 
-class Counted(io.BufferedReader):
+class BudgetedReader(io.BufferedReader):
     """A file whose bytes are counted as they are read."""
 
     def __init__(self, raw: Any, part: Part) -> None:

@@ -66,7 +66,7 @@ def _end_of(name: str) -> str:
     return "/".join(name.split("/")[-NEAR:])
 
 
-def whose(names: Iterable[str]) -> dict[str, Who]:
+def owners_by_name(names: Iterable[str]) -> dict[str, Who]:
     """Of each file whose name says it beside those of the others, the host; and the rank, where hosts have several
     tasks, all of which are there: one of each host may as well start its ranks."""
     every = [*names]
@@ -203,7 +203,7 @@ def is_of_tool(name: str) -> bool:
     return _OF_WANDB.search(name) is not None
 
 
-def is_beside(name: str) -> bool:
+def is_no_log(name: str) -> bool:
     """Whether the file of this path is no log of a job, by its name."""
     return name.endswith(NAMES) or _KEPT.search(name) is not None or is_of_tool(name)
 

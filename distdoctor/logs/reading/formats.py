@@ -96,7 +96,7 @@ def array_as_text(data: bytes) -> bytes:
         value, end = _object(text, found.end())
         if end < 0:
             break
-        said = said_by(value) if isinstance(value, dict) else None
+        said = message_of(value) if isinstance(value, dict) else None
         gap += found[0]
         before = "\n" * gap.count("\n") if many else "\n" if lines else ""
         lines.append((before + (said or text[found.end() : end])).encode("utf-8", "replace"))
@@ -151,7 +151,9 @@ def _paired(match: re.Match[bytes]) -> bytes:
             value[name] = json.loads(said) if said.startswith('"') else said
         except ValueError:
             value[name] = said[1:-1]
-    text = said_by(value) if any(_first(value, WHO[kind], (str,)) for kind in ("rank", "local_rank", "host")) else None
+    text = (
+        message_of(value) if any(_first(value, WHO[kind], (str,)) for kind in ("rank", "local_rank", "host")) else None
+    )
     return match[0] if text is None else text.encode("utf-8", "replace")
 
 
@@ -165,10 +167,10 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
         value = budget.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said_by(value, wrapped)
+    return message_of(value, wrapped)
 
 
-def said_by(value: Any, wrapped: bool = False) -> str | None:
+def message_of(value: Any, wrapped: bool = False) -> str | None:
     """What an object says, as :func:`text_of`."""
     said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
     if said is None:
@@ -249,7 +251,7 @@ def loki_as_text(data: bytes) -> bytes:
         said = [
             (
                 int(value[0]),
-                said_by({"message": str(value[1]), "time": str(value[0]), "labels": one["stream"]}),
+                message_of({"message": str(value[1]), "time": str(value[0]), "labels": one["stream"]}),
             )
             for one in streams
             for value in one["values"]
@@ -383,7 +385,7 @@ def _said(row: list[str], columns: dict[str, int], names: list[str]) -> str:
                 value[_LABELS] = budget.loads(cell, MOST_LABELS)
             except (ValueError, RecursionError):
                 continue
-    return said_by(value) or ""
+    return message_of(value) or ""
 
 
 def _table_time(text: str) -> str:

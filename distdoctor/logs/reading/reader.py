@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Literal, Protocol
 from zstandard import ZstdDecompressor, ZstdError
 
 from distdoctor.logs.reading import file_names, formats, tar
-from distdoctor.logs.reading.budget import BLOCK_BYTES, Budget, Counted, InPieces, Part
-from distdoctor.logs.reading.file_names import begins_as_tool, is_beside, is_of_kernel, is_of_tool
+from distdoctor.logs.reading.budget import BLOCK_BYTES, Budget, BudgetedReader, InPieces, Part
+from distdoctor.logs.reading.file_names import begins_as_tool, is_no_log, is_of_kernel, is_of_tool
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
@@ -136,7 +136,7 @@ def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.Buffe
     kind = kind_of(head)
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
-    beside = kind == "log" and ((not source.given and is_beside(source.name)) or begins_as_tool(head))
+    beside = kind == "log" and ((not source.given and is_no_log(source.name)) or begins_as_tool(head))
     read = formats.is_json_log(head) or formats.is_gathered(head)
     return "beside" if beside and (not read or is_of_tool(source.name)) else kind, raw
 
@@ -161,12 +161,12 @@ def _unreadable(source: Source, err: Exception) -> Unreadable:
     return Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or str(err) or 'cannot be read'}")
 
 
-def _raw(source: Source, part: Part) -> Counted:
+def _raw(source: Source, part: Part) -> BudgetedReader:
     if source.data is not None:
         held: Any = io.BytesIO(source.data)
-        return Counted(gzip.GzipFile(fileobj=held) if source.packed else held, part)
+        return BudgetedReader(gzip.GzipFile(fileobj=held) if source.packed else held, part)
     if source.path is None:
-        return Counted(io.FileIO(sys.stdin.fileno(), closefd=False), part)
+        return BudgetedReader(io.FileIO(sys.stdin.fileno(), closefd=False), part)
     handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
@@ -176,7 +176,7 @@ def _raw(source: Source, part: Part) -> Counted:
         os.close(handle)
         raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
-    return Counted(io.FileIO(handle, closefd=True), part)
+    return BudgetedReader(io.FileIO(handle, closefd=True), part)
 
 
 def _peek(raw: io.BufferedReader) -> bytes:

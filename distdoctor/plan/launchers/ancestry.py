@@ -41,7 +41,7 @@ ANCESTORS = 12
 """Shells, wrappers and container runtimes between a launcher and this process, at most."""
 
 
-def refuse_lost_variables(env: Mapping[str, str], cgroups: Path = CGROUPS) -> None:
+def refuse_hidden_launcher(env: Mapping[str, str], cgroups: Path = CGROUPS) -> None:
     """Raises UsageError where a process above this one is one of several that a launcher started, or the control group
     says so, and this one is told nothing of it."""
     if RANK.variables[0] in env:
@@ -85,7 +85,7 @@ def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
     return re.search(r"/job_(\d+)/step_(\d+)(?:/(?:user/)?task_(\d+))?(?:/|$)", text, re.M)
 
 
-def lost() -> Mapping[str, str]:
+def launcher_environment() -> Mapping[str, str]:
     """The environment of the nearest process above this one that a launcher started as one of several; empty where
     there is none."""
     try:

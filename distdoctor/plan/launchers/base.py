@@ -30,7 +30,7 @@ from distdoctor.plan.syntax import expand, number_of
 
 
 @dataclass(frozen=True)
-class Found:
+class DerivedValue:
     """A value of the plan that stands in no variable of its own, and what it was made from."""
 
     value: int | str
@@ -44,7 +44,7 @@ class Launched:
     launcher: str
     variables: Mapping[str, tuple[str, ...]]
     """Where it puts each field of the plan; the first variable that is set counts."""
-    found: Mapping[str, Found] = field(default_factory=dict)
+    found: Mapping[str, DerivedValue] = field(default_factory=dict)
     """Fields of the plan that no variable of those says."""
     required: tuple[str, ...] = LAUNCH_VARIABLES
     """The variables without which the job would not start."""
@@ -83,7 +83,7 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class Numbered:
+class RankVariables:
     """The four variables of such a launcher: each rank's number and how many there are, in all and on its node."""
 
     rank: str
@@ -101,15 +101,15 @@ class Numbered:
         """Whether all of them are on this node."""
         return env.get(self.local_size) == env[self.size]
 
-    def placed(self, env: Mapping[str, str]) -> dict[str, Found]:
+    def placed(self, env: Mapping[str, str]) -> dict[str, DerivedValue]:
         """The port of the job, and where the ranks meet if all of them are on this node."""
         found = dict(job_port(env))
         if self.on_one_node(env):
-            found["nnodes"] = Found(1, self.local_size)
-            found["master_addr"] = Found("127.0.0.1", self.local_size)
+            found["nnodes"] = DerivedValue(1, self.local_size)
+            found["master_addr"] = DerivedValue("127.0.0.1", self.local_size)
         return found
 
-    def launched(self, name: str, found: Mapping[str, Found], roster: Sequence[str] = ()) -> Launched:
+    def launched(self, name: str, found: Mapping[str, DerivedValue], roster: Sequence[str] = ()) -> Launched:
         """What it tells. The variables of torch, where they are set, count before its own."""
         command = next(word for word in self.with_variable.split() if "{" not in word)
         return Launched(
@@ -202,13 +202,13 @@ AZURE = "AZ_BATCH_MASTER_NODE"
 """Azure Batch, and Azure ML below it: ADDRESS:PORT of the node that mpirun runs on, and no list of the nodes."""
 
 
-def job_port(env: Mapping[str, str]) -> dict[str, Found]:
+def job_port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
     """``master_port`` by the job's number; empty where there is no job."""
     for name, first, count in PORTS:
         # PBS has 123.server and 123[7].server; SGE's variable has a name that others may use, its file has not.
         number = number_of(env.get(name, "").partition(".")[0].partition("[")[0])
         if number is not None and (name != "JOB_ID" or SGE_FILE in env):
-            return {"master_port": Found(first + number % count, name)}
+            return {"master_port": DerivedValue(first + number % count, name)}
     return {}
 
 
@@ -234,11 +234,11 @@ def job_nodes(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     return tuple(dict.fromkeys(names)), source
 
 
-def job_first_node(env: Mapping[str, str]) -> Found | None:
+def job_first_node(env: Mapping[str, str]) -> DerivedValue | None:
     """Where a launcher in the job places its first process, unless it is told otherwise."""
     names, source = job_nodes(env)
     address = env.get(AZURE, "").rpartition(":")[0]
-    return Found(names[0], source) if names else Found(address, AZURE) if address else None
+    return DerivedValue(names[0], source) if names else DerivedValue(address, AZURE) if address else None
 
 
 def unread_note(env: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.launch_variables import RUN_ID
 from distdoctor.plan import torchrun
 from distdoctor.plan.launchers import base, schedulers
-from distdoctor.plan.launchers.base import Found, Launched, Numbered
+from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables
 from distdoctor.plan.syntax import number_of, repeated
 
 AGENTS = ("torch.distributed.run", "torch.distributed.launch")
@@ -121,7 +121,7 @@ def detect_deepspeed(env: Mapping[str, str]) -> Launched | None:
         "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
         "node_rank": (_NODE, *NODE_RANK.variables),
     }
-    found = {"nnodes": Found(nodes, _NODES)} if nodes else {}
+    found = {"nnodes": DerivedValue(nodes, _NODES)} if nodes else {}
     # Started once on each node by srun (--no_ssh), all of them share its output.
     task = RANK.variables[0] if schedulers.in_slurm_step(env) else ""
     return replace(told, variables=variables, found=found, nodes_even=False, task=task)
@@ -195,7 +195,7 @@ def ray_note(env: Mapping[str, str]) -> str:
 # Its executor for SLURM starts them with srun.
 
 
-RANKS = Numbered(
+RANKS = RankVariables(
     "SUBMITIT_LOCAL_GLOBALID",
     "SUBMITIT_LOCAL_NTASKS",
     "SUBMITIT_LOCAL_LOCALID",

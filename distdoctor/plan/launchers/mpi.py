@@ -17,11 +17,11 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import MASTER_ADDR, RANK, STANDALONE, WORLD_SIZE
 from distdoctor.model.launch_variables import HOROVOD, MVAPICH, OPENMPI
 from distdoctor.plan.launchers import base, schedulers
-from distdoctor.plan.launchers.base import Found, Launched, Numbered
+from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables
 from distdoctor.plan.syntax import number_of
 
 OPENMPI_NAME = "Open MPI"
-OPENMPI_RANKS = Numbered(*OPENMPI, "mpirun -x {}={}")
+OPENMPI_RANKS = RankVariables(*OPENMPI, "mpirun -x {}={}")
 _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 
@@ -33,19 +33,19 @@ def detect_openmpi(env: Mapping[str, str]) -> Launched | None:
     if "master_addr" in found:
         return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
     if nodes := number_of(env.get(_NODES)):
-        found["nnodes"] = Found(nodes, _NODES)
+        found["nnodes"] = DerivedValue(nodes, _NODES)
     if master := _first(env):
         found["master_addr"] = master
     return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
 
 
-def _first(env: Mapping[str, str]) -> Found | None:
+def _first(env: Mapping[str, str]) -> DerivedValue | None:
     """The first node of the job that mpirun was started in, wherever it was typed, as in a shell of salloc; else its
     own address (4.x)."""
     if first := base.job_first_node(env):
         return first
     address = re.match(r"[^;]*;tcp://([0-9.]+)", env.get(_MPIRUN, ""))
-    return Found(address[1], _MPIRUN) if address else None
+    return DerivedValue(address[1], _MPIRUN) if address else None
 
 
 # hydra, the mpiexec of MPICH and Intel MPI: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (measured, 4.0.2).
@@ -56,12 +56,12 @@ def _first(env: Mapping[str, str]) -> Found | None:
 
 
 HYDRA_NAME, PMI_NAME = "hydra", "PMI"
-HYDRA_RANKS = Numbered(*launch_variables.HYDRA, "mpiexec -genv {} {}")
-CRAY = Numbered(*launch_variables.CRAY, "mpiexec --env {}={}")
+HYDRA_RANKS = RankVariables(*launch_variables.HYDRA, "mpiexec -genv {} {}")
+CRAY = RankVariables(*launch_variables.CRAY, "mpiexec --env {}={}")
 """Cray's PALS, whose mpiexec sets these two beside them."""
-PALS = Numbered(*launch_variables.PALS, CRAY.with_variable)
+PALS = RankVariables(*launch_variables.PALS, CRAY.with_variable)
 """The same where it starts what uses no PMI, or PMIx."""
-FLUX = Numbered(*launch_variables.FLUX, "flux run --env={}={}")
+FLUX = RankVariables(*launch_variables.FLUX, "flux run --env={}={}")
 """How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7)). PMI_* are not
 there with ``-o pmi=none``."""
 
@@ -84,24 +84,24 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
     return _told(env, "Cray PALS", PALS) if PALS.size in env else _told(env, PMI_NAME, HYDRA_RANKS)
 
 
-def _told(env: Mapping[str, str], launcher: str, ranks: Numbered) -> Launched | None:
+def _told(env: Mapping[str, str], launcher: str, ranks: RankVariables) -> Launched | None:
     if not ranks.one_of_several(env):
         return None
     found = ranks.placed(env)
     nodes = number_of(env.get(_FLUX_NODES)) if ranks is FLUX else None
     if nodes:
-        found["nnodes"] = Found(nodes, _FLUX_NODES)
+        found["nnodes"] = DerivedValue(nodes, _FLUX_NODES)
     if nodes == 1:
-        found["master_addr"] = Found("127.0.0.1", _FLUX_NODES)
+        found["master_addr"] = DerivedValue("127.0.0.1", _FLUX_NODES)
     if "master_addr" not in found and (first := _mpiexec(os.getppid()) or base.job_first_node(env)):
         found["master_addr"] = first
     return ranks.launched(launcher, found)
 
 
-def _mpiexec(pid: int) -> Found | None:
+def _mpiexec(pid: int) -> DerivedValue | None:
     """The host of mpiexec, as the proxy among this process's ancestors was told it."""
     told = hydra_control_port(pid).rpartition(":")[0]
-    return Found(told, "hydra's --control-port") if told else None
+    return DerivedValue(told, "hydra's --control-port") if told else None
 
 
 def hydra_control_port(pid: int | None = None) -> str:
@@ -126,7 +126,7 @@ def hydra_control_port(pid: int | None = None) -> str:
 
 
 MVAPICH_NAME = "MVAPICH2"
-MVAPICH_RANKS = Numbered(*MVAPICH, "mpirun_rsh ... {}={}")
+MVAPICH_RANKS = RankVariables(*MVAPICH, "mpirun_rsh ... {}={}")
 
 
 def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
@@ -145,7 +145,7 @@ def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
 
 
 HOROVOD_NAME = "Horovod"
-HOROVOD_RANKS = Numbered(*HOROVOD, "{}={} horovodrun")
+HOROVOD_RANKS = RankVariables(*HOROVOD, "{}={} horovodrun")
 _DRIVER = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 
@@ -155,7 +155,7 @@ def detect_horovod(env: Mapping[str, str]) -> Launched | None:
         return None
     found = HOROVOD_RANKS.placed(env)
     if "master_addr" not in found and (driver := env.get(_DRIVER)):
-        found["master_addr"] = Found(driver, _DRIVER)
+        found["master_addr"] = DerivedValue(driver, _DRIVER)
     return HOROVOD_RANKS.launched(HOROVOD_NAME, found)
 
 
@@ -179,7 +179,7 @@ _SIZES = (*(ranks.size for ranks in _RANKS), schedulers.SLURM_NTASKS)
 _FLUX = "FLUX_URI"
 
 
-def refuse_numbered(env: Mapping[str, str]) -> None:
+def refuse_rank_without_size(env: Mapping[str, str]) -> None:
     """Raises UsageError in a process that has a number, and nothing that says how many there are."""
     number = next((name for name in _NUMBERS if env.get(name, "").isdecimal()), None)
     if number is None or RANK.variables[0] in env or any(name in env for name in _SIZES):

@@ -29,12 +29,12 @@ from distdoctor.model.launch_settings import (
     WORLD_SIZE,
 )
 from distdoctor.plan.launchers import base
-from distdoctor.plan.launchers.base import Found, Launched
+from distdoctor.plan.launchers.base import DerivedValue, Launched
 from distdoctor.plan.syntax import MAX_LENGTH, MAX_NODES, number_of
 
 
 @dataclass(frozen=True)
-class Counted:
+class PlatformVariables:
     """The variables of one platform: how many nodes, this one's number, the first's address, ranks of each, a port."""
 
     name: str
@@ -50,45 +50,45 @@ class Counted:
 
 
 PLATFORMS = (
-    Counted(
+    PlatformVariables(
         "AWS Batch",
         "AWS_BATCH_JOB_NUM_NODES",
         "AWS_BATCH_JOB_NODE_INDEX",
         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
         first_knows=False,
     ),
-    Counted(
+    PlatformVariables(
         "RunPod", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NUM_TRAINERS", sign="PRIMARY_ADDR"
     ),
-    Counted("Metaflow", "MF_PARALLEL_NUM_NODES", "MF_PARALLEL_NODE_INDEX", "MF_PARALLEL_MAIN_IP"),
-    Counted("HTCondor", "_CONDOR_NPROCS", "_CONDOR_PROCNO"),
-    Counted("LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
-    Counted("Google Batch", "BATCH_NODE_COUNT", "BATCH_NODE_INDEX", "BATCH_MAIN_NODE_HOSTNAME"),
-    Counted("Baseten", "BT_GROUP_SIZE", "BT_NODE_RANK", "BT_LEADER_ADDR", "BT_NUM_GPUS"),
-    Counted(
+    PlatformVariables("Metaflow", "MF_PARALLEL_NUM_NODES", "MF_PARALLEL_NODE_INDEX", "MF_PARALLEL_MAIN_IP"),
+    PlatformVariables("HTCondor", "_CONDOR_NPROCS", "_CONDOR_PROCNO"),
+    PlatformVariables("LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
+    PlatformVariables("Google Batch", "BATCH_NODE_COUNT", "BATCH_NODE_INDEX", "BATCH_MAIN_NODE_HOSTNAME"),
+    PlatformVariables("Baseten", "BT_GROUP_SIZE", "BT_NODE_RANK", "BT_LEADER_ADDR", "BT_NUM_GPUS"),
+    PlatformVariables(
         "Beaker",
         "BEAKER_REPLICA_COUNT",
         "BEAKER_REPLICA_RANK",
         "BEAKER_LEADER_REPLICA_HOSTNAME",
         sign="BEAKER_LEADER_REPLICA_HOSTNAME",  # without it, the replicas have nothing to do with each other
     ),
-    Counted(
+    PlatformVariables(
         "Volcengine", "MLP_WORKER_NUM", "MLP_ROLE_INDEX", "MLP_WORKER_0_HOST", "MLP_WORKER_GPU", "MLP_WORKER_0_PORT"
     ),
-    Counted(
+    PlatformVariables(
         "Merlin", "ARNOLD_WORKER_NUM", "ARNOLD_ID", "ARNOLD_WORKER_0_HOST", "ARNOLD_WORKER_GPU", "ARNOLD_WORKER_0_PORT"
     ),
-    Counted("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
-    Counted("NSML", "NSML_WORLD_SIZE", "NSML_RANK", "NSML_HOST_RANK0"),
-    Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
-    Counted("Taiji", "HOST_NUM", "INDEX", "CHIEF_IP", "HOST_GPU_NUM", sign="CHIEF_IP"),
-    Counted("TI-ONE", "NODE_NUM", "INDEX", "CHIEF_IP", "GPU_NUM_PER_NODE", sign="CHIEF_IP"),
+    PlatformVariables("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
+    PlatformVariables("NSML", "NSML_WORLD_SIZE", "NSML_RANK", "NSML_HOST_RANK0"),
+    PlatformVariables("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
+    PlatformVariables("Taiji", "HOST_NUM", "INDEX", "CHIEF_IP", "HOST_GPU_NUM", sign="CHIEF_IP"),
+    PlatformVariables("TI-ONE", "NODE_NUM", "INDEX", "CHIEF_IP", "GPU_NUM_PER_NODE", sign="CHIEF_IP"),
 )
-DLROVER = Counted("DLRover", "NODE_NUM", NODE_RANK.variables[0], sign="DLROVER_MASTER_ADDR")
+DLROVER = PlatformVariables("DLRover", "NODE_NUM", NODE_RANK.variables[0], sign="DLROVER_MASTER_ADDR")
 """Its RANK and WORLD_SIZE count nodes, too, until dlrover-run has started ranks."""
 COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
 OTHERS = tuple(
-    Counted(count, count, NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
+    PlatformVariables(count, count, NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
     for count in ("NUM_NODES", "NODE_COUNT")
 )
 """What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
@@ -96,7 +96,7 @@ OTHERS = tuple(
 driver_pytorch.py)."""
 
 
-def detect_counted(env: Mapping[str, str]) -> Launched | None:
+def detect_platform(env: Mapping[str, str]) -> Launched | None:
     """One node of several. In the job of a scheduler on such a platform, that one is nearer."""
     if RANK.variables[0] in env or base.job_nodes(env)[0]:
         return None
@@ -115,7 +115,7 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
         return None
     if not count or count < 2:
         return None if COUNT in env else next(filter(None, (_told(other, env) for other in OTHERS)), _by_ranks(env))
-    found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
+    found = {"nnodes": DerivedValue(count, COUNT), **({"nproc_per_node": DerivedValue(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 
 
@@ -132,7 +132,7 @@ def _by_ranks(env: Mapping[str, str]) -> Launched | None:
         f"{RANK.variables[0]} is not set: {names[0]} and {names[1]} were taken for {count} nodes on each of which a "
         "launcher starts the ranks, as composer's does"
     )
-    found = {"nnodes": Found(count, f"{names[0]} and {names[1]}")}
+    found = {"nnodes": DerivedValue(count, f"{names[0]} and {names[1]}")}
     return Launched(
         names[1], {}, found, (), per_node=True, rank0_unknown=_unknown(names[1], count, names[2]), note=note
     )
@@ -174,17 +174,17 @@ def platform_number_note(env: Mapping[str, str]) -> str:
     )
 
 
-def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:
+def _told(platform: PlatformVariables, env: Mapping[str, str]) -> Launched | None:
     count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
     if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
         return None
-    found = {"nnodes": Found(count, platform.count), "node_rank": Found(number, platform.number)}
+    found = {"nnodes": DerivedValue(count, platform.count), "node_rank": DerivedValue(number, platform.number)}
     if ranks := number_of(env.get(platform.ranks)):
-        found["nproc_per_node"] = Found(ranks, platform.ranks)
+        found["nproc_per_node"] = DerivedValue(ranks, platform.ranks)
     if first := env.get(platform.first):
-        found["master_addr"] = Found(first, platform.first)
+        found["master_addr"] = DerivedValue(first, platform.first)
     if port := number_of(env.get(platform.port, "").partition(",")[0]):  # there may be several: the first is used
-        found["master_port"] = Found(port, platform.port)
+        found["master_port"] = DerivedValue(port, platform.port)
     itself = number == 0 and not platform.first_knows
     unknown = "" if itself else _unknown(platform.name, count, platform.number)
     return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown=unknown)
@@ -200,7 +200,7 @@ def _unknown(name: str, count: int, number: str) -> str:
 
 # Platforms that run the same command once on every node of a job, and tell each which one it is.
 #
-# Here those that name the nodes; the others: ``distdoctor.plan.launchers.platforms``. SkyPilot: docs, "Distributed Multi-Node
+# Here those that name the nodes; the others are above. SkyPilot: docs, "Distributed Multi-Node
 # Jobs"
 # (the first address is node 0's). dstack: docs, "Tasks", system environment variables. SageMaker:
 # sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; where it starts torchrun or mpirun itself, those are nearer;
@@ -242,7 +242,7 @@ def detect_node_platform(env: Mapping[str, str]) -> Launched | None:
         place = nodes.index(here) if here in nodes else number_of(here)
         if found := _listed(name, nodes, listed, place, own):
             return found
-    return detect_counted(env) or _by_spec(env) or _openpai(env) or _by_file(env)
+    return detect_platform(env) or _by_spec(env) or _openpai(env) or _by_file(env)
 
 
 def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, own: str) -> Launched | None:
@@ -250,9 +250,9 @@ def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, o
     if len(nodes) < 2 or place is None or place >= len(nodes):
         return None
     found = {
-        "nnodes": Found(len(nodes), listed),
-        "node_rank": Found(place, own),
-        "master_addr": Found(nodes[0], listed),
+        "nnodes": DerivedValue(len(nodes), listed),
+        "node_rank": DerivedValue(place, own),
+        "master_addr": DerivedValue(nodes[0], listed),
     }
     return Launched(name, {}, found, (), nodes, per_node=True)
 
@@ -345,7 +345,11 @@ def volcano(env: Mapping[str, str]) -> Launched | None:
             "nproc_per_node": NPROC_PER_NODE.variables,
             "node_rank": RANK.variables,
         },
-        {"nnodes": Found(pods, _WORLD), "nproc_per_node": Found(1, "Volcano's pods"), "local_rank": Found(0, _RANK)},
+        {
+            "nnodes": DerivedValue(pods, _WORLD),
+            "nproc_per_node": DerivedValue(1, "Volcano's pods"),
+            "local_rank": DerivedValue(0, _RANK),
+        },
         note=f"Volcano's {_RANK} and {_WORLD} count pods: one rank in each was checked; where a pod starts more, add "
         f"{NPROC_PER_NODE.flag} N",
     )
@@ -360,9 +364,9 @@ def volcano_hosts(env: Mapping[str, str]) -> Launched | None:
     if len(hosts) < 2 or number >= len(hosts):
         return None
     found = {
-        "nnodes": Found(len(hosts), source),
-        "node_rank": Found(number, _VOLCANO[0]),
-        "master_addr": Found(hosts[0], source),
+        "nnodes": DerivedValue(len(hosts), source),
+        "node_rank": DerivedValue(number, _VOLCANO[0]),
+        "master_addr": DerivedValue(hosts[0], source),
     }
     return Launched("Volcano", {}, found, (), hosts, per_node=True)
 
@@ -391,11 +395,11 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
     ranked = _RANK in env and NODE_RANK.pet in env and not any(name in env for name in LOCAL_RANK.variables)
     if _POD not in env or not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
         return None
-    found = {"nproc_per_node": Found(world // pods, _WORLD)}
+    found = {"nproc_per_node": DerivedValue(world // pods, _WORLD)}
     return Launched("PyTorchJob", {}, found, (), per_node=True)
 
 
-def counted_with_ranks(env: Mapping[str, str]) -> Launched | None:
+def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
     """A pod of PAI-DLC: RANK and WORLD_SIZE count pods, NPROC_PER_NODE the ranks that torchrun is to start in each."""
     pods, ranks, number = (number_of(env.get(name)) for name in (_WORLD, RANKS, _RANK))
     if _POD not in env or not pods or not ranks or ranks == 1 or number is None or number >= pods:
@@ -403,9 +407,9 @@ def counted_with_ranks(env: Mapping[str, str]) -> Launched | None:
     if any(name in env for name in (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)):
         return None
     found = {
-        "nnodes": Found(pods, _WORLD),
-        "node_rank": Found(number, _RANK),
-        "nproc_per_node": Found(ranks, RANKS),
+        "nnodes": DerivedValue(pods, _WORLD),
+        "node_rank": DerivedValue(number, _RANK),
+        "nproc_per_node": DerivedValue(ranks, RANKS),
     }
     note = (
         f"{RANKS} is set and {LOCAL_RANK.variables[0]} is not: {_RANK} and {_WORLD} were taken to count nodes, with "

@@ -17,9 +17,16 @@ from distdoctor.model.launch_settings import (
     RANK,
     WORLD_SIZE,
 )
-from distdoctor.model.launch_variables import JSRUN, SLURM_JOB, SLURM_LISTS, SLURM_NODE, SLURM_STEP, SLURM_TERMINAL
+from distdoctor.model.launch_variables import (
+    JSRUN,
+    SLURM_JOB,
+    SLURM_LISTS,
+    SLURM_NODE,
+    SLURM_STEP,
+    SLURM_TERMINAL,
+)
 from distdoctor.plan.launchers import base
-from distdoctor.plan.launchers.base import Found, Launched, Numbered, text_of
+from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables, text_of
 from distdoctor.plan.syntax import MAX_NODES, expand, number_of, repeated
 
 SLURM_NAME = "SLURM"
@@ -52,8 +59,8 @@ def detect_slurm(env: Mapping[str, str]) -> Launched | None:
     here = number_of(env.get(NODE_RANK.slurm))
     found = _port(env)
     if per_node and here is not None and here < len(per_node):
-        found["nproc_per_node"] = Found(per_node[here], NPROC_PER_NODE.slurm)
-        found["nnodes"] = Found(len(per_node), MASTER_ADDR.slurm)
+        found["nproc_per_node"] = DerivedValue(per_node[here], NPROC_PER_NODE.slurm)
+        found["nnodes"] = DerivedValue(len(per_node), MASTER_ADDR.slurm)
     first = _rank0(env, nodes)
     if first is not None:
         found["master_addr"] = first
@@ -87,9 +94,9 @@ def in_slurm_prolog(env: Mapping[str, str]) -> Launched | None:
     if source is None or env[SLURM_NODE] not in nodes or len(nodes) < 2:
         return None
     found = {
-        "nnodes": Found(len(nodes), source),
-        "node_rank": Found(nodes.index(env[SLURM_NODE]), SLURM_NODE),
-        "master_addr": Found(nodes[0], source),
+        "nnodes": DerivedValue(len(nodes), source),
+        "node_rank": DerivedValue(nodes.index(env[SLURM_NODE]), SLURM_NODE),
+        "master_addr": DerivedValue(nodes[0], source),
         **base.job_port(env),
     }
     return Launched("SLURM's prolog", {}, found, (), nodes, per_node=True)
@@ -109,7 +116,8 @@ def refuse_outside_slurm_step(env: Mapping[str, str]) -> None:
     flags = ("--overlap " if SLURM_STEP in env else "") + (f"--het-group=0-{parts - 1} " if parts > 1 else "")
     line = f"srun {flags}distdoctor check"
     raise UsageError(
-        f"this is {what} of SLURM job {env[SLURM_JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
+        f"this is {what} of SLURM job {env[SLURM_JOB]}, which has {number} nodes, and would check one machine: "
+        f"type `{line}` "
         "(or add --standalone for this machine alone)"
     )
 
@@ -126,7 +134,7 @@ def in_slurm_batch(env: Mapping[str, str]) -> Launched | None:
     return Launched("", {}, {}, (), roster, per_node=True, everywhere="srun --ntasks-per-node=1")
 
 
-def _port(env: Mapping[str, str]) -> dict[str, Found]:
+def _port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
     """The job's port; that of a later step is another one, so that a check beside the job (srun --overlap) is in
     nobody's way."""
     found = base.job_port(env)
@@ -134,21 +142,21 @@ def _port(env: Mapping[str, str]) -> dict[str, Found]:
     if found and step:
         first, count = next((first, count) for name, first, count in base.PORTS if name == SLURM_JOB)
         number = (int(found["master_port"].value) - first + step) % count
-        return {"master_port": Found(first + number, f"{SLURM_JOB} and {SLURM_STEP}")}
+        return {"master_port": DerivedValue(first + number, f"{SLURM_JOB} and {SLURM_STEP}")}
     return found
 
 
-def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:
+def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> DerivedValue | None:
     """The node of task 0: the first, but for -m arbitrary, where it is that of the first line of the host file."""
     if not env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
-        return Found(nodes[0], MASTER_ADDR.slurm) if nodes else None
+        return DerivedValue(nodes[0], MASTER_ADDR.slurm) if nodes else None
     if "0" in env.get("SLURM_GTIDS", "").split(",") and SLURM_NODE in env:
-        return Found(env[SLURM_NODE], "SLURM_GTIDS")
+        return DerivedValue(env[SLURM_NODE], "SLURM_GTIDS")
     first = text_of(env.get(HOSTFILE, ""), 1024).partition("\n")[0].strip()
     if first in nodes:
-        return Found(first, HOSTFILE)
+        return DerivedValue(first, HOSTFILE)
     others = [name for name in nodes if name != env.get(SLURM_NODE)]
-    return Found(others[0], "SLURM_GTIDS") if len(others) == 1 else None
+    return DerivedValue(others[0], "SLURM_GTIDS") if len(others) == 1 else None
 
 
 # PBS: the processes of pbsdsh, and a batch script without it (pbsdsh(1), qsub(1), ENVIRONMENT VARIABLES).
@@ -178,11 +186,11 @@ def detect_pbs(env: Mapping[str, str]) -> Launched | None:
     if len(hosts) == 1:
         return None
     found = {
-        "world_size": Found(len(hosts), source),
-        "nproc_per_node": Found(1, source),
-        "nnodes": Found(len(hosts), source),
-        "local_rank": Found(0, source),
-        "master_addr": Found(hosts[0], source),
+        "world_size": DerivedValue(len(hosts), source),
+        "nproc_per_node": DerivedValue(1, source),
+        "nnodes": DerivedValue(len(hosts), source),
+        "local_rank": DerivedValue(0, source),
+        "master_addr": DerivedValue(hosts[0], source),
         **base.job_port(env),
     }
     return Launched(
@@ -212,7 +220,7 @@ def refuse_outside_pbs(env: Mapping[str, str]) -> None:
 # LSF: the tasks of jsrun, and a batch script without it. Variables: lightning/fabric/plugins/environments/lsf.py.
 
 
-LSF_RANKS = Numbered(*JSRUN, "jsrun -E {}={}")
+LSF_RANKS = RankVariables(*JSRUN, "jsrun -E {}={}")
 
 
 def detect_lsf(env: Mapping[str, str]) -> Launched | None:
@@ -223,7 +231,7 @@ def detect_lsf(env: Mapping[str, str]) -> Launched | None:
     names, source = base.job_nodes(env)
     if source != base.LSF_FILE or not names:
         return LSF_RANKS.launched("LSF (jsrun)", found)
-    found["master_addr"] = Found(names[0], source)
+    found["master_addr"] = DerivedValue(names[0], source)
     return LSF_RANKS.launched("LSF (jsrun)", found, names)
 
 

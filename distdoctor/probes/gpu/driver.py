@@ -362,10 +362,10 @@ def read_nvidia_smi(text: str) -> tuple[str | None, str | None, tuple[Device, ..
     except ElementTree.ParseError as err:
         raise BadOutput(str(err)) from None
     devices = tuple(_device(index, gpu) for index, gpu in enumerate(log.iter("gpu")))
-    return said(log, "driver_version"), said(log, "cuda_version"), devices
+    return element_text(log, "driver_version"), element_text(log, "cuda_version"), devices
 
 
-def said(element: ElementTree.Element, path: str) -> str | None:
+def element_text(element: ElementTree.Element, path: str) -> str | None:
     """The text there; None where the command says that it is not available, or not known."""
     found = (element.findtext(path) or "").strip()
     return None if not found or found in ("N/A", "Unknown Error", *LOST) or found.startswith("[") else found
@@ -377,37 +377,39 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
     retired, remapped = "retired_pages/", "remapped_rows/"
     infos = gpu.findall("processes/process_info")
     fields: dict[str, Any] = {
-        "memory": _bytes(said(gpu, "fb_memory_usage/total")),
-        "memory_used": _bytes(said(gpu, "fb_memory_usage/used")),
+        "memory": _bytes(element_text(gpu, "fb_memory_usage/total")),
+        "memory_used": _bytes(element_text(gpu, "fb_memory_usage/used")),
         "processes": tuple(map(_process, filter(_computes, infos))),
-        "compute_mode": MODES.get(said(gpu, "compute_mode") or ""),
-        "mig": _yes(said(gpu, "mig_mode/current_mig")),
-        "ecc": _yes(said(gpu, "ecc_mode/current_ecc")),
-        "ecc_uncorrected": _sum(said(gpu, f"ecc_errors/volatile/{name}") for name in UNCORRECTABLE),
-        "retired_pending": _yes(said(gpu, f"{retired}pending_retirement") or said(gpu, f"{retired}pending_blacklist")),
-        "sram_worn": _yes(said(gpu, "ecc_errors/aggregate/sram_threshold_exceeded")),
-        "persistence": _yes(said(gpu, "persistence_mode")),
-        "power_limit": next((watts for path in POWER if (watts := _number(said(gpu, path))) is not None), None),
-        "memory_drawn": sum(_bytes(said(info, "used_memory")) or 0 for info in infos if not _computes(info)),
-        "remap_pending": _yes(said(gpu, f"{remapped}remapped_row_pending")),
-        "remap_failed": _yes(said(gpu, f"{remapped}remapped_row_failure")),
+        "compute_mode": MODES.get(element_text(gpu, "compute_mode") or ""),
+        "mig": _yes(element_text(gpu, "mig_mode/current_mig")),
+        "ecc": _yes(element_text(gpu, "ecc_mode/current_ecc")),
+        "ecc_uncorrected": _sum(element_text(gpu, f"ecc_errors/volatile/{name}") for name in UNCORRECTABLE),
+        "retired_pending": _yes(
+            element_text(gpu, f"{retired}pending_retirement") or element_text(gpu, f"{retired}pending_blacklist")
+        ),
+        "sram_worn": _yes(element_text(gpu, "ecc_errors/aggregate/sram_threshold_exceeded")),
+        "persistence": _yes(element_text(gpu, "persistence_mode")),
+        "power_limit": next((watts for path in POWER if (watts := _number(element_text(gpu, path))) is not None), None),
+        "memory_drawn": sum(_bytes(element_text(info, "used_memory")) or 0 for info in infos if not _computes(info)),
+        "remap_pending": _yes(element_text(gpu, f"{remapped}remapped_row_pending")),
+        "remap_failed": _yes(element_text(gpu, f"{remapped}remapped_row_failure")),
         "slowed": tuple(name for reason, name in SLOWED.items() if _active(gpu, reason)),
-        "pcie_width": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
-        "pcie_width_max": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
-        "pcie_generation": _number(said(gpu, "pci/pci_gpu_link_info/pcie_gen/current_link_gen")),
-        "pcie_generation_max": _number(said(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
-        "performance": _number((said(gpu, "performance_state") or "").removeprefix("P")),
-        "fabric": FABRIC.get(said(gpu, "fabric/state") or "", ""),
-        "recovery": RECOVERY.get(said(gpu, "gpu_recovery_action") or "", ""),
+        "pcie_width": _number(element_text(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
+        "pcie_width_max": _number(element_text(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
+        "pcie_generation": _number(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/current_link_gen")),
+        "pcie_generation_max": _number(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
+        "performance": _number((element_text(gpu, "performance_state") or "").removeprefix("P")),
+        "fabric": FABRIC.get(element_text(gpu, "fabric/state") or "", ""),
+        "recovery": RECOVERY.get(element_text(gpu, "gpu_recovery_action") or "", ""),
     }
-    status = said(gpu, "fabric/status")
+    status = element_text(gpu, "fabric/status")
     if fields["fabric"] == "completed" and status not in (None, "Success"):
         fields["fabric_error"] = status
     return Device(
         index,
-        name=said(gpu, "product_name") or "",
-        uuid=said(gpu, "uuid") or "",
-        bus_id=said(gpu, "pci/pci_bus_id") or gpu.get("id") or "",
+        name=element_text(gpu, "product_name") or "",
+        uuid=element_text(gpu, "uuid") or "",
+        bus_id=element_text(gpu, "pci/pci_bus_id") or gpu.get("id") or "",
         error=lost,
         **({} if lost else fields),
     )
@@ -415,13 +417,15 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
 
 def _computes(info: ElementTree.Element) -> bool:
     """Whether it is of type C, C+G or M+C (MPS); one of type G only draws."""
-    return "C" in (said(info, "type") or "C")
+    return "C" in (element_text(info, "type") or "C")
 
 
 def _process(info: ElementTree.Element) -> DeviceProcess:
-    path = (said(info, "process_name") or "").split(" ")[0]
+    path = (element_text(info, "process_name") or "").split(" ")[0]
     return DeviceProcess(
-        _number(said(info, "pid")) or 0, path.rpartition("/")[2], memory=_bytes(said(info, "used_memory"))
+        _number(element_text(info, "pid")) or 0,
+        path.rpartition("/")[2],
+        memory=_bytes(element_text(info, "used_memory")),
     )
 
 
@@ -430,7 +434,7 @@ def _active(gpu: ElementTree.Element, reason: str) -> bool:
         f"clocks_event_reasons/clocks_event_reason_{reason}",
         f"clocks_throttle_reasons/clocks_throttle_reason_{reason}",
     )
-    return any(said(gpu, path) == "Active" for path in paths)
+    return any(element_text(gpu, path) == "Active" for path in paths)
 
 
 def _yes(text: str | None) -> bool | None:

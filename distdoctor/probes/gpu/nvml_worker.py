@@ -260,24 +260,24 @@ def main(seconds: int) -> None:
     signal.alarm(seconds)  # also where whoever asked has ended
     told: dict[str, Any] = {"library": None, "error": "", "no_libcuda": unloadable(COMPUTES), "count": 0}
     if why := unloadable(LIBRARY):
-        tell({**told, "error": why})
+        write_now({**told, "error": why})
         return
     told.update(library=next(loaded(), None))
     try:
         import pynvml
     except ImportError:
-        tell({**told, "error": "nvidia-ml-py is not installed"})
+        write_now({**told, "error": "nvidia-ml-py is not installed"})
         return
     try:
         told.update(ask(pynvml))
     except pynvml.NVMLError as err:
         told.update(error=text(pynvml.nvmlErrorString(err.value)))
-    tell(told)
+    write_now(told)
     for index in range(told["count"]):
-        tell(device(pynvml, index))
+        write_now(device(pynvml, index))
 
 
-def tell(found: dict[str, Any]) -> None:
+def write_now(found: dict[str, Any]) -> None:
     """At once: what comes next may never end."""
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()

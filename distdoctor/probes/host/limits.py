@@ -51,7 +51,7 @@ def probe_limits() -> Limits:
         threads=process_room.room_on_machine(),
         threads_max=proc.number("/proc/sys/kernel/threads-max"),
         pid_max=pid_max,
-        pids_seen=process_room.seen(pid_max),
+        pids_seen=process_room.visible_processes(pid_max),
         threads_forbidden=process_room.threads_forbidden(),
     )
 

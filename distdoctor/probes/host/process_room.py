@@ -55,7 +55,7 @@ def room_of_user(limit: int) -> int | None:
     return sum(threads for owner, threads in _seen() if owner == str(user))
 
 
-def seen(pid_max: int | None) -> int | None:
+def visible_processes(pid_max: int | None) -> int | None:
     """How many processes and threads are seen here; None where ``pid_max`` is not so small that it may be this
     container's own."""
     if pid_max is None or pid_max >= USUAL_PIDS:

@@ -17,13 +17,13 @@ from distdoctor.probes.network import routing
 from distdoctor.probes.network.neighbours import answered, unanswered
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
-from distdoctor.session.follower.outbox import OwnPost, Post, StorePost, TooLate, Untrusted
+from distdoctor.session.follower.outbox import Outbox, OwnPost, StorePost, TooLate, Untrusted
 from distdoctor.session.leader.inbox import Inbox
 from distdoctor.session.leader.leader import Leader, MakeReport
 from distdoctor.session.leader.roll_call import planned
 from distdoctor.session.protocol.confirm import Unconfirmed, confirm, proven
 from distdoctor.session.protocol.messages import Command, Event, Keys
-from distdoctor.session.protocol.trust import Orders
+from distdoctor.session.protocol.trust import CommandValidator
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.session.stages.local import Ended, look_again, look_for_files
@@ -40,7 +40,7 @@ class Follower:
         recorder: Recorder,
         zygote: Zygote,
         store: JoinedStore,
-        post: Post,
+        post: Outbox,
         transcript: Callable[[], bytes] | None = None,
     ) -> None:
         """``transcript``: on node 0, what its listener confirms."""
@@ -149,10 +149,10 @@ class Follower:
         if isinstance(self._post, StorePost):
             self._recorder.note_forged(*(f"{place} {why}" for place, why in self._post.forged.items()))
 
-    def _orders(self) -> Orders:
+    def _orders(self) -> CommandValidator:
         facts, options = self._recorder.facts, self._recorder.options
         one_host = is_loopback(self._store.address) or bool(facts.network and facts.network.master_is_own)
-        return Orders(self._post.number, len(facts.ranks), planned(options), one_host=one_host)
+        return CommandValidator(self._post.number, len(facts.ranks), planned(options), one_host=one_host)
 
     async def _climb(self, command: Command, climb: Callable[[Command], Awaitable[Ended]]) -> None:
         """One stage, and how it ended here."""
@@ -213,7 +213,7 @@ ANEW_SECONDS = 1.0
 """For another connection to a store that went away."""
 
 
-class Meeting:
+class Membership:
     """One process's part: all follow, and that of node 0 leads, too, and tells itself nothing through the store."""
 
     def __init__(

@@ -154,5 +154,5 @@ class StorePost:
             return None
 
 
-Post: TypeAlias = OwnPost | StorePost
+Outbox: TypeAlias = OwnPost | StorePost
 """How a participant and the leader talk."""

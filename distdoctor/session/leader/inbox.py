@@ -15,7 +15,15 @@ from distdoctor.model.facts import BadFacts, Caller, NodeFacts, StageFacts, deco
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.model.text import fit
-from distdoctor.session.protocol.messages import Command, Event, Keys, Transcript, pack, read_event, read_facts
+from distdoctor.session.protocol.messages import (
+    Command,
+    Event,
+    Keys,
+    Transcript,
+    pack,
+    read_event,
+    read_facts,
+)
 from distdoctor.session.protocol.trust import SURPLUS, NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 

@@ -17,7 +17,7 @@ from distdoctor.model.report import Report
 from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.leader.inbox import OWN, Inbox, Participant
-from distdoctor.session.leader.roll_call import Foreseen, RollCall
+from distdoctor.session.leader.roll_call import EarlyVerdict, RollCall
 from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks
 from distdoctor.session.leader.trials import search, try_fixes
 from distdoctor.session.protocol.messages import Command
@@ -34,7 +34,7 @@ class Leader:
     def __init__(self, recorder: Recorder, inbox: Inbox, make_report: MakeReport) -> None:
         options = recorder.options
         self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
-        self._foreseen = Foreseen(options)
+        self._foreseen = EarlyVerdict(options)
         self._roll = RollCall(recorder, inbox, self.cluster, self._foreseen)
         self._trials: list[Trial] = []
         self._groups: list[SmallerGroup] = []

@@ -19,7 +19,7 @@ from distdoctor.session.rendezvous.progress import (
     TELL_AGAIN_SECONDS,
     judge_facts,
     news_at,
-    tell_so_far,
+    report_progress,
     waiting_since,
 )
 
@@ -38,7 +38,9 @@ CALLED = {
 class RollCall:
     """Who came, and who was expected."""
 
-    def __init__(self, recorder: Recorder, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: Foreseen) -> None:
+    def __init__(
+        self, recorder: Recorder, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: EarlyVerdict
+    ) -> None:
         self._options, self._observer, self._inbox = recorder.options, recorder.observer, inbox
         self._cluster, self._foreseen, self._started = cluster, foreseen, recorder.started
         self._waiting_since = waiting_since(recorder.started, recorder.launched)
@@ -141,7 +143,7 @@ class RollCall:
             self.ended = True
             self._missing = judge_facts(self._cluster().slices, self._options)
             self.ended = False
-        tell_so_far(self._observer, self._missing, left, self._options.wait)
+        report_progress(self._observer, self._missing, left, self._options.wait)
 
 
 def planned(options: Options) -> int:
@@ -153,7 +155,7 @@ def planned(options: Options) -> int:
 # What is known already to make the job fail: asked between the stages, so that no time is lost on what cannot work.
 
 
-class Foreseen:
+class EarlyVerdict:
     """Asks only the checks that the question needs; what was known to fail stays known."""
 
     def __init__(self, options: Options) -> None:

@@ -109,7 +109,7 @@ HOST_NAME = re.compile(r"[\w.:-]{1,253}", re.ASCII)
 """Processes beyond those planned that are still looked at: whoever starts too many is told so."""
 
 
-class Orders:
+class CommandValidator:
     """Admits the commands of one run, one after the other."""
 
     def __init__(self, number: int, ranks: int, planned: int, *, one_host: bool) -> None:

@@ -26,10 +26,10 @@ from distdoctor.session.rendezvous.master import (
     PROBLEM_SECONDS,
     MasterContact,
     MasterLookup,
-    StoreElsewhere,
+    PortScanner,
     no_such_master,
 )
-from distdoctor.session.rendezvous.progress import Teller
+from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
@@ -64,9 +64,9 @@ class Rendezvous:
         self.seal = Seal(recorder.options.token)
         self.hosting = StoreHost(recorder, zygote, self.seal)
         self.astray_since: float | None = None
-        self.teller = Teller(recorder, zygote)
+        self.teller = WaitReporter(recorder, zygote)
         self.contact = MasterContact(recorder, self.teller)
-        self.elsewhere = StoreElsewhere(recorder, self.seal)
+        self.elsewhere = PortScanner(recorder, self.seal)
         self.markers = MarkerFinder(recorder, self.seal, self.hosting)
 
     async def join(self) -> JoinedStore | None:

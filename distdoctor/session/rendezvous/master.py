@@ -32,7 +32,7 @@ from distdoctor.session.leader.notice import read_notice
 from distdoctor.session.protocol.messages import Keys, Marker, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous.progress import Teller
+from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
@@ -157,7 +157,7 @@ def control_ports(port: int) -> tuple[int, int]:
 class MasterContact:
     """Makes contact, and notes what came of it."""
 
-    def __init__(self, recorder: Recorder, teller: Teller) -> None:
+    def __init__(self, recorder: Recorder, teller: WaitReporter) -> None:
         self._recorder, self._teller = recorder, teller
 
     async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
@@ -284,7 +284,7 @@ def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(n for n in (*numbers, *USUAL, port + 1, port - 1) if 0 < n < 65536 and n != port))[:MOST]
 
 
-class StoreElsewhere:
+class PortScanner:
     """Asks, at most every few seconds, until it has found one."""
 
     def __init__(self, recorder: Recorder, seal: Seal) -> None:
@@ -405,7 +405,7 @@ def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
     return not unanswered or seconds > PROBLEM_SECONDS
 
 
-def why_not_met(facts: NodeFacts) -> str:
+def join_failure_text(facts: NodeFacts) -> str:
     """What the findings tell whole."""
     seen, plan = facts.network, facts.plan
     if seen is not None and seen.bind is not None and not seen.bind.ok:

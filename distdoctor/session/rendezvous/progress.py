@@ -72,16 +72,16 @@ def news_at(waiting: float, ready: float) -> float:
     return max(waiting + SO_FAR_AFTER, ready + settled)
 
 
-def tell_so_far(observer: Observer, findings: Sequence[Finding], left: float, limit: float) -> None:
+def report_progress(observer: Observer, findings: Sequence[Finding], left: float, limit: float) -> None:
     """Tell what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
     waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
     for finding in findings:
-        text = so_far(finding)
+        text = progress_line(finding)
         key = f"{finding.check} {finding.nodes} {re.sub(_NUMBER, '0', text)}"  # seconds that pass are no news
         observer.so_far(key, text, waited)
 
 
-def so_far(finding: Finding) -> str:
+def progress_line(finding: Finding) -> str:
     """The line on one finding, without the time."""
     if not finding.incomplete:
         return f"so far: {finding.check}: {finding.summary} Still waiting"
@@ -90,7 +90,7 @@ def so_far(finding: Finding) -> str:
     return f"so far: {finding.check}: still waiting for {fold(finding.nodes)}{f'; {last}' if last else ''}"
 
 
-class Teller:
+class WaitReporter:
     """Tells what keeps one process out of the meeting."""
 
     def __init__(self, recorder: Recorder, zygote: Zygote | None = None) -> None:
@@ -114,7 +114,7 @@ class Teller:
         self._next = now + TELL_AGAIN_SECONDS
         findings = judge_facts([facts], recorder.options)
         recorder.told_so_far |= bool(findings)
-        tell_so_far(recorder.observer, findings, left, recorder.options.wait)
+        report_progress(recorder.observer, findings, left, recorder.options.wait)
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""

@@ -38,7 +38,7 @@ SPARE_FILES = 2
 """Descriptors that a server which has no more for connections may have free for a moment."""
 
 
-def files_left(child: Child) -> tuple[int, int] | None:
+def descriptors_exhausted(child: Child) -> tuple[int, int] | None:
     """How many descriptors this process has open and how many it may, where none is left; else None."""
     try:
         held = len(os.listdir(f"/proc/{child.pid}/fd"))
@@ -72,7 +72,7 @@ class StoreHost:
     def note_files(self) -> None:
         """Where the store has no descriptor left for who comes: how many it has."""
         bind = self.network.bind
-        if self.child is not None and bind is not None and (files := files_left(self.child)) is not None:
+        if self.child is not None and bind is not None and (files := descriptors_exhausted(self.child)) is not None:
             self.recorder.update_network(bind=replace(bind, files=files))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from distdoctor.probes.network.tcp import connect
 from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import POD, RETRY_SECONDS, JoinedStore, Rendezvous
-from distdoctor.session.rendezvous.master import MasterLookup, contact_words, lacks_torch, why_not_met
+from distdoctor.session.rendezvous.master import MasterLookup, contact_words, join_failure_text, lacks_torch
 from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.session.stages.local import Ended
 
@@ -40,7 +40,7 @@ class NetworkStage:
         if self.store is not None:
             return "ok", f"{self.store.address} port {self.store.port}"
         facts = self._recorder.facts
-        return "skipped" if lacks_torch(facts) else "failed", why_not_met(facts)
+        return "skipped" if lacks_torch(facts) else "failed", join_failure_text(facts)
 
     async def look_only(self) -> Ended:
         """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""
@@ -52,9 +52,9 @@ class NetworkStage:
         facts = self._recorder.facts
         seen = facts.network
         if seen is not None and seen.bind is not None:
-            return "failed", why_not_met(facts)
+            return "failed", join_failure_text(facts)
         if seen is None or seen.master is None or not seen.master.addresses:
-            return "failed", why_not_met(facts)
+            return "failed", join_failure_text(facts)
         if not seen.master_is_own or plan.rank or plan.node_rank:
             contact = await connect(seen.master.addresses[0], plan.master_port)
             self._recorder.update_network(refused_before=contact.outcome == "refused")
