@@ -26,6 +26,7 @@ from distdoctor.model.facts import LinkRow, MeshFacts, NodeFacts, StageFacts
 from distdoctor.model.observer import Silent
 from distdoctor.model.report import Report
 from distdoctor.model.stages import MESH
+from distdoctor.session.context import RunContext
 from distdoctor.session.finish import ReportMaker
 from distdoctor.session.follower.outbox import Outbox, OwnPost, StorePost
 from distdoctor.session.leader.inbox import Inbox
@@ -65,9 +66,9 @@ class Counting(StoreClient):
         self.sent += len(message)
         await super()._send(message)
 
-    async def _read(self, length: int) -> bytes:
+    async def _read(self, length: int, last: bool = False) -> bytes:
         self.received += length
-        return await super()._read(length)
+        return await super()._read(length, last)
 
 
 # -- a simulated meeting ----------------------------------------------------------------------------------------------
@@ -117,7 +118,8 @@ async def meeting(count: int, port: int) -> Met:
     began, busy = time.monotonic(), time.process_time()
     own = await Counting.to(port)
     inbox = Inbox(own, RUN, Seal(None), count)
-    leader = Leader(options, Silent(), inbox, ReportMaker(MESH.name).make, began)
+    context = RunContext(options, Silent())
+    leader = Leader(context, inbox, ReportMaker(MESH.name, context.clock).make)
     clients = [await Counting.to(port) for _ in everyone[1:]]
     posts: list[Outbox] = [OwnPost(inbox), *(StorePost(client, RUN, Seal(None)) for client in clients)]
     following = [follow(post, facts) for post, facts in zip(posts, everyone, strict=True)]

@@ -24,6 +24,7 @@ from distdoctor.plan.launchers import frameworks, mpi
 from distdoctor.plan.launchers.schedulers import STARTED_FROM
 from distdoctor.probes.resolver import ASKER
 from distdoctor.session.baseline import changes, with_own_changes
+from distdoctor.session.context import Clock, RunContext
 from distdoctor.session.follower.follower import Membership
 from distdoctor.session.interruption import (
     certain_judgement,
@@ -33,7 +34,6 @@ from distdoctor.session.interruption import (
     pending_failures,
     pending_notes,
 )
-from distdoctor.session.recorder import Recorder
 from distdoctor.store.client import StoreError
 
 READING_SECONDS = 1.5
@@ -48,8 +48,8 @@ FIRST_GOES_ON = 30.0
 class Finish:
     """Brings the run to its end, once. ``tell`` gets the report where this process prints it."""
 
-    def __init__(self, recorder: Recorder, reports: ReportMaker, tell: Callable[[Report], None]) -> None:
-        self._recorder, self._reports, self._tell = recorder, reports, tell
+    def __init__(self, context: RunContext, reports: ReportMaker, tell: Callable[[Report], None]) -> None:
+        self._context, self._reports, self._tell = context, reports, tell
         self.report: Report | None = None
         """The report, once the run has one."""
         self.unsaved = False
@@ -60,8 +60,8 @@ class Finish:
 
     async def finish(self, report: Report | None, meeting: Membership | None) -> None:
         """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
-        self.report = report or self._reports.of_own(self._recorder)
-        self._where_first = await first_process_addresses(self._recorder.facts)
+        self.report = report or self._reports.of_own(self._context)
+        self._where_first = await first_process_addresses(self._context.facts)
         self._save_and_tell(meeting)
         if meeting is not None:
             await meeting.part()
@@ -70,13 +70,13 @@ class Finish:
     def _stays(self, meeting: Membership | None) -> float:
         """Seconds that this process, which met nobody, stays after it has told what it saw: what ends with a bad status
         makes mpirun end all others, and what the first was about to tell is cut off (seen with Open MPI 4.1)."""
-        plan, wait = self._recorder.options.plan, self._recorder.options.wait
+        plan, clock = self._context.plan, self._context.clock
         told = self._prints(meeting) or (meeting is not None and meeting.agreed)
         good = self.report is None or self.report.verdict in ("pass", "warn")
         if told or good or plan.task is None or plan.launcher not in ENDS_ALL:
             return 0.0
-        longest = wait + min(FIRST_GOES_ON, self._recorder.options.timeout)
-        return max(0.0, self._recorder.started + longest - time.monotonic())
+        longest = clock.wait + min(FIRST_GOES_ON, clock.timeout)
+        return max(0.0, clock.started + longest - time.monotonic())
 
     async def break_off(self, meeting: Membership | None, importing: float | None) -> None:
         """Interrupted or out of time: tell what is known so far, and let the others know.
@@ -86,18 +86,18 @@ class Finish:
         if self.report is not None:
             return
         if importing is not None:
-            self._recorder.note_importing(importing)
+            self._context.note_importing(importing)
         if meeting is not None:
             if self._reports.signal is not None:
-                self._recorder.update_meeting(left=signal.Signals(self._reports.signal).name)
+                self._context.update_meeting(left=signal.Signals(self._reports.signal).name)
             try:
                 self.report = await asyncio.wait_for(meeting.break_off(), BREAKING_OFF_SECONDS)
             except (StoreError, asyncio.TimeoutError, OSError):
                 pass
         if self.report is None:
-            if self._recorder.told_so_far and self._reports.signal is None:
-                self._recorder.update_meeting(ended=True)
-            self.report = self._reports.of_own(self._recorder, unfinished=True)
+            if self._context.progress_reported and self._reports.signal is None:
+                self._context.update_meeting(ended=True)
+            self.report = self._reports.of_own(self._context, unfinished=True)
         self._save_and_tell(meeting)
         if meeting is not None and meeting.published:
             try:
@@ -108,30 +108,30 @@ class Finish:
     def tell_late(self, meeting: Membership | None) -> None:
         """Called in another thread, while a step here ignores its deadline: tell what is known."""
         nothing = Judgement("incomplete", ())
-        report = self.report or self._reports.of_own(self._recorder, nothing, unfinished=True)
+        report = self.report or self._reports.of_own(self._context, nothing, unfinished=True)
         if self._prints(meeting):
             self._tell(report)
 
     def _prints(self, meeting: Membership | None) -> bool:
-        plan = self._recorder.options.plan
+        plan = self._context.plan
         if plan.started == "node" and plan.task is None:
             return True
         leads = meeting is not None and meeting.leads
         if meeting is not None and self.report is not None and not leads and meeting.agreed:
             return False
         if plan.task is None or leads:
-            return leads or self._recorder.leads_node or self._alone
+            return leads or self._context.leads_node or self._alone
         # A launcher that ends one process ends all, and the first tells.
         if plan.task != 1 or self._reports.signal is not None:
             return plan.task == 0
-        return first_process_gone(self._recorder.facts, self._where_first)
+        return first_process_gone(self._context.facts, self._where_first)
 
     def _tell_beside(self, report: Report) -> None:
         """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""
         for finding in report.findings:
             if finding.because_of is None and finding.severity == "fail":
-                self._recorder.observer.note(
-                    f"{self._recorder.facts.identity.hostname}: {finding.check}: {finding.summary}"
+                self._context.observer.note(
+                    f"{self._context.facts.identity.hostname}: {finding.check}: {finding.summary}"
                 )
 
     def _save_and_tell(self, meeting: Membership | None) -> None:
@@ -141,23 +141,23 @@ class Finish:
         if problem is not None and self._prints(meeting):
             self.report = replace(self.report, notes=(*self.report.notes, problem))
         elif problem is not None:
-            self._recorder.observer.note(problem)
+            self._context.observer.note(problem)
         if self._prints(meeting):
             self._tell(self.report)
-        elif self._recorder.options.plan.task is not None and not (meeting is not None and meeting.agreed):
+        elif self._context.plan.task is not None and not (meeting is not None and meeting.agreed):
             self._tell_beside(self.report)
         interrupts.over()
 
     def _save(self, meeting: Membership | None) -> str | None:
         """Save the facts where that is asked for. What went wrong, or None."""
-        place, keep = self._recorder.options.save, self._recorder.options.keep
-        facts = meeting.own_facts() if meeting is not None else self._recorder.facts
+        place, keep = self._context.options.save, self._context.options.keep
+        facts = meeting.own_facts() if meeting is not None else self._context.facts
         if keep is not None:
             keep(facts)
         if place is None:
             return None
         try:
-            files.write(place, facts, self._recorder.leads_node)
+            files.write(place, facts, self._context.leads_node)
         except OSError as err:
             return f"the facts could not be saved: {err}"
         return None
@@ -173,18 +173,11 @@ EACH_BY_ITSELF = (
 
 
 class ReportMaker:
-    """Makes the reports of one process; it begins with the run."""
+    """Makes the reports of one process."""
 
-    def __init__(self, until: str, baseline: Sequence[NodeFacts] = (), began: float | None = None) -> None:
-        """``until``: the last stage that is to be climbed. ``baseline``: an earlier run, to tell what changed since.
-
-        ``began``: when the import of torch did, on the clock of ``time.monotonic``, where that was before; the seconds
-        that are told count from there.
-        """
-        self._until, self._baseline = until, baseline
-        self.started = time.monotonic()
-        self._began = self.started if began is None else min(began, self.started)
-        self._started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    def __init__(self, until: str, clock: Clock, baseline: Sequence[NodeFacts] = ()) -> None:
+        """``until``: the last stage of the run. ``baseline``: facts of an earlier run, to report what changed since."""
+        self._until, self._clock, self._baseline = until, clock, baseline
         self.signal: int | None = None
         """The signal that interrupted the run."""
 
@@ -206,8 +199,8 @@ class ReportMaker:
         report = assemble(
             cluster,
             judgement,
-            started_at=self._started_at,
-            seconds=round(time.monotonic() - self._began, 2),
+            started_at=datetime.fromtimestamp(self._clock.started_at, timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - self._clock.began, 2),
             notes=tuple(notes),
             extra_missing=missing,
             until=self._until,
@@ -223,14 +216,14 @@ class ReportMaker:
         """Node 0's report, with what changed on this node since its own baseline."""
         return with_own_changes(for_another_node(report), own, self._baseline)
 
-    def of_own(self, recorder: Recorder, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
+    def of_own(self, context: RunContext, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
         """The report of this process's own facts; they are judged here where that is not done."""
-        judgement = recorder.judge_alone() if judgement is None else judgement
+        judgement = context.judge_alone() if judgement is None else judgement
         pending: tuple[Finding, ...] = ()
         if self.signal is not None:
-            judgement = certain_judgement(judgement, recorder.facts)
-            pending = pending_failures([recorder.facts], recorder.options, judgement)
-        return self.make(build([recorder.facts]), judgement, unfinished, pending)
+            judgement = certain_judgement(judgement, context.facts)
+            pending = pending_failures([context.facts], context.options, judgement)
+        return self.make(build([context.facts]), judgement, unfinished, pending)
 
 
 # Whether the first of a launcher's processes, which tells the report of all, is there to tell it.

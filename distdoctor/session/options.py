@@ -1,8 +1,7 @@
-"""What a run of ``check`` needs to know."""
+"""Request for one run of ``check``."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,10 @@ from distdoctor.model.stages import STAGES
 
 @dataclass(frozen=True)
 class Options:
-    """One run of the doctor. Times in seconds."""
+    """Flags of one run, resolved. Times in seconds.
+
+    A run takes the plan from here once; afterwards ``RunContext.plan`` is the only one.
+    """
 
     plan: Plan
     checks: Sequence[Check]
@@ -38,9 +40,3 @@ class Options:
     """What the processes of this run share and nobody else knows; every message is authenticated with it."""
     command: tuple[str, ...] = ("distdoctor", "check")
     """How this was started, for the line printed for the other nodes."""
-
-    def waits_until(self, started: float) -> float:
-        """When a process that began at ``started`` and now begins to wait for others stops it; both of the monotonic
-        clock, in seconds. That is --wait after its start, and half of --wait from now at least: where the processors
-        are taken, the import of torch alone outlasts a short one, and the others come as late, for the same reason."""
-        return max(started + self.wait, time.monotonic() + self.wait / 2)

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,11 +29,11 @@ from distdoctor.model.stages import (
 from distdoctor.probes.resolver import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
 from distdoctor.render.exit_status import INCOMPLETE
+from distdoctor.session.context import RunContext
 from distdoctor.session.finish import Finish, ReportMaker
 from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.confirm import Unconfirmed, with_unconfirmed
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import Rendezvous
 from distdoctor.session.rendezvous.master import MasterLookup
 from distdoctor.session.rendezvous.progress import line_for_others, with_master
@@ -103,12 +102,10 @@ class CheckSession:
     ) -> None:
         options = with_master(options)
         self._zygote = zygote
-        self._seconds = options.wait + options.timeout
-        launched = zygote.started if zygote is not None else None
-        self._reports = ReportMaker(options.until, options.baseline, launched)
-        recorder = Recorder(options, observer, launched)
-        self._ladder = StageRunner(recorder, zygote, self._reports)
-        self._finish = Finish(recorder, self._reports, tell)
+        self._context = context = RunContext(options, observer, zygote.started if zygote is not None else None)
+        self._reports = ReportMaker(options.until, context.clock, options.baseline)
+        self._ladder = StageRunner(context, zygote, self._reports)
+        self._finish = Finish(context, self._reports, tell)
 
     async def run(self) -> Outcome:
         """Climb the ladder and tell the report."""
@@ -117,7 +114,7 @@ class CheckSession:
         task = asyncio.ensure_future(self._run())
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_ignore_shortage)
-        loop.call_later(self._seconds + LATE_SECONDS, self._expire, task)
+        loop.call_later(self._context.clock.left + LATE_SECONDS, self._expire, task)
         watching = asyncio.ensure_future(self._watch(task))
         try:
             await task
@@ -172,33 +169,33 @@ class CheckSession:
 class StageRunner:
     """Climbed once, up to ``--until``. Without a zygote no stage that needs torch is."""
 
-    def __init__(self, recorder: Recorder, zygote: Zygote | None, reports: ReportMaker) -> None:
-        self._recorder, self._options, self._zygote, self._reports = recorder, recorder.options, zygote, reports
-        self._lookup = MasterLookup(recorder)
+    def __init__(self, context: RunContext, zygote: Zygote | None, reports: ReportMaker) -> None:
+        self._context, self._options, self._zygote, self._reports = context, context.options, zygote, reports
+        self._lookup = MasterLookup(context)
         self.meeting: Membership | None = None
         """Where this process has got into it."""
 
     async def climb(self) -> Report | None:
         """Node 0's report; None where there is none, or where no stage is climbed together."""
-        recorder, plan = self._recorder, self._options.plan
-        await self._alone(ENVIRONMENT, lambda: local.environment(recorder))
+        context, plan = self._context, self._context.plan
+        await self._alone(ENVIRONMENT, lambda: local.environment(context))
         if self._wants(HOST):
             await self._alone(HOST, self._host)
         if plan.announce and self._wants_meeting:
-            recorder.observer.announce(line_for_others(self._options), plan.nnodes or 1)
+            context.observer.announce(line_for_others(self._options), plan.nnodes or 1)
         gpus: asyncio.Future[None] | None = None
         if self._wants(GPU):
-            gpus = asyncio.ensure_future(self._alone(GPU, lambda: local.look_at_gpus(recorder, self._zygote)))
+            gpus = asyncio.ensure_future(self._alone(GPU, lambda: local.look_at_gpus(context, self._zygote)))
         if self._wants_meeting:
             await self._network()
         if gpus is not None:
             await gpus
         if self._wants(NETWORK) and not self._wants_meeting:
-            await self._alone(NETWORK, NetworkStage(recorder, self._lookup).look_only)
+            await self._alone(NETWORK, NetworkStage(context, self._lookup).look_only)
         if self.meeting is not None:
             return await self._meet(self.meeting)
         for stage in opened_up_to(self._options.until):
-            recorder.skip(stage.name, f"needs {NETWORK.name}", NETWORK.name)
+            context.skip(stage.name, f"needs {NETWORK.name}", NETWORK.name)
         return None
 
     @property
@@ -210,39 +207,38 @@ class StageRunner:
 
     async def _alone(self, stage: Stage, work: Callable[[], Awaitable[Ended]]) -> None:
         """One stage that needs no other node, where this process is the one to climb it."""
-        if stage.climbs == "node" and not self._recorder.leads_node:
-            self._recorder.skip(stage.name, ANOTHER_PROCESS)
+        if stage.climbs == "node" and not self._context.leads_node:
+            self._context.skip(stage.name, ANOTHER_PROCESS)
         else:
-            await self._recorder.run_stage(stage.name, work(), stage.seconds)
+            await self._context.run_stage(stage.name, work(), stage.seconds)
 
     async def _host(self) -> Ended:
         if self._wants(NETWORK):
             self._lookup.begin()
-        return await local.look_at_host(self._recorder)
+        return await local.look_at_host(self._context)
 
     async def _network(self) -> None:
-        network = NetworkStage(self._recorder, self._lookup)
-        rendezvous = Rendezvous(self._recorder, self._zygote, self._lookup)
-        await self._recorder.run_stage(NETWORK.name, network.join(rendezvous), self._options.wait)
+        network = NetworkStage(self._context, self._lookup)
+        rendezvous = Rendezvous(self._context, self._zygote, self._lookup)
+        await self._context.run_stage(NETWORK.name, network.join(rendezvous), self._context.clock.wait)
         if network.store is not None and self._zygote is not None:
-            self.meeting = Membership(self._recorder, self._zygote, network.store, self._reports.make)
+            self.meeting = Membership(self._context, self._zygote, network.store, self._reports.make)
 
     async def _meet(self, meeting: Membership) -> Report | None:
         assert self._zygote is not None
-        recorder, options = self._recorder, self._options
+        context, options = self._context, self._options
         await meeting.announce()
-        recorder.note_torch(await self._zygote.torch())
-        if options.plan.nnodes != 1:
-            left = self._reports.started + options.wait + options.timeout - time.monotonic()
-            recorder.observer.waits("waiting for the others", left)
+        context.note_torch(await self._zygote.torch())
+        if context.plan.nnodes != 1:
+            context.observer.waits("waiting for the others", context.clock.left)
         try:
             report = await meeting.hold()
         except Unconfirmed as err:
-            return with_unconfirmed(self._reports.of_own(recorder), err.report, options.checks, err.proven)
+            return with_unconfirmed(self._reports.of_own(context), err.report, options.checks, err.proven)
         if report is None:
-            recorder.update_meeting(ended=True)
+            context.update_meeting(ended=True)
             return None
-        return self._reports.with_own_changes(report, recorder.facts)
+        return self._reports.with_own_changes(report, context.facts)
 
 
 # The last resort: a step that ignores its deadline must not keep the process, and what is known is told.

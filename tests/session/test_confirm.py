@@ -63,7 +63,7 @@ def recorded(**changes: Any) -> Any:
     status = dict.fromkeys(STAGES, "ok") | {"gpu": "skipped", "nccl": "skipped"} | changes
     stages = tuple(StageFacts(name, status[name], 0.1) for name in STAGES if status[name])
     facts = replace(a, plan=plan, stages=stages)
-    return SimpleNamespace(options=Options(plan, CHECKS), facts=facts, leads_node=True)
+    return SimpleNamespace(options=Options(plan, CHECKS), plan=plan, facts=facts, leads_node=True)
 
 
 ALL = {stage.name: 2 for stage in LADDER if stage.opened}

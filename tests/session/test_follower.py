@@ -11,11 +11,11 @@ import pytest
 
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.follower.follower import Follower
 from distdoctor.session.follower.outbox import Outbox
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Event
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.session.stages.local import Ended
 from tests.facts_builder import CHECKS
@@ -26,7 +26,7 @@ def test_a_stage_that_failed_is_told_where_no_thread_is_left_to_read_the_kernels
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = Plan(nnodes=2, node_rank=1, world_size=2, master_addr="10.77.0.10", master_port=29500)
-    recorder, told = Recorder(Options(plan, CHECKS), Told()), list[Event]()
+    context, told = RunContext(Options(plan, CHECKS), Told()), list[Event]()
 
     async def send(event: Event) -> None:
         told.append(event)
@@ -38,6 +38,6 @@ def test_a_stage_that_failed_is_told_where_no_thread_is_left_to_read_the_kernels
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    follower = Follower(recorder, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send)))
+    follower = Follower(context, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send)))
     asyncio.run(follower._climb(Command("stage", "gloo", seconds=3.0), climb))
     assert [(one.kind, one.stage, one.ok) for one in told] == [("result", "gloo", False)]

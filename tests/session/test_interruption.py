@@ -12,6 +12,7 @@ from distdoctor.model.facts import MeetingFacts, NodeFacts
 from distdoctor.render import html, markdown
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
+from distdoctor.session.context import Clock
 from distdoctor.session.finish import ReportMaker
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.options import Options
@@ -20,7 +21,7 @@ from tests.facts_builder import CHECKS, healthy, judged, loopback_name
 
 def told(*facts: NodeFacts, number: int = signal.SIGINT, until: str = "collective") -> tuple[list[str], str]:
     """The lines of the report, and its verdict, of a run that was interrupted with these facts."""
-    maker = ReportMaker(until)
+    maker = ReportMaker(until, Clock(60.0, 60.0))
     maker.signal = number
     certain = judged(*facts)
     pending = pending_failures(facts, Options(facts[0].plan, CHECKS), certain)
@@ -87,7 +88,7 @@ def test_what_is_certain_still_follows() -> None:
 
 
 def test_the_page_and_markdown_say_it_first() -> None:
-    maker = ReportMaker("collective")
+    maker = ReportMaker("collective", Clock(60.0, 60.0))
     maker.signal = signal.SIGINT
     facts = [waiting(2)]
     certain = judged(*facts)

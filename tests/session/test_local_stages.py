@@ -13,20 +13,20 @@ import pytest
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.model.stages import GPU, LADDER
 from distdoctor.ranks import devices
+from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.stages import local
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
 
 
-def recorder(plan: Plan) -> Recorder:
-    return Recorder(Options(plan, CHECKS), Told())
+def context(plan: Plan) -> RunContext:
+    return RunContext(Options(plan, CHECKS), Told())
 
 
 def test_devices_are_not_looked_at_without_torch() -> None:
     assert [stage for stage in LADDER if "torch" in stage.skips_without] == [GPU]
-    status, why = asyncio.run(local.look_at_gpus(recorder(Plan()), None))
+    status, why = asyncio.run(local.look_at_gpus(context(Plan()), None))
     assert (status, why) == (
         "skipped",
         "devices are seen through torch, which is not loaded up to the network stage",
@@ -35,8 +35,8 @@ def test_devices_are_not_looked_at_without_torch() -> None:
 
 def test_a_variable_that_cannot_be_read_fails_the_environment() -> None:
     wrong = Plan(problems=(PlanProblem("RANK", "x", "it is no number"),))
-    assert asyncio.run(local.environment(recorder(wrong))) == ("failed", "RANK: it is no number")
-    assert asyncio.run(local.environment(recorder(Plan()))) == ("ok", "")
+    assert asyncio.run(local.environment(context(wrong))) == ("failed", "RANK: it is no number")
+    assert asyncio.run(local.environment(context(Plan()))) == ("ok", "")
 
 
 class Stuck:
@@ -75,7 +75,7 @@ def test_a_device_that_never_ends_is_named_and_the_others_are_seen(monkeypatch: 
         ("".join(lines), ["", "a product of matrices was begun: no answer from the driver within 0 s", ""]),
         ("some other word\n", []),
     ):
-        one, process = recorder(Plan(nproc_per_node=1, backend="nccl")), Stuck(said)
+        one, process = context(Plan(nproc_per_node=1, backend="nccl")), Stuck(said)
         status, why = asyncio.run(local.look_at_gpus(one, process))  # type: ignore[arg-type]
         seen = [rank.gpu for rank in one.facts.ranks if rank.gpu]
         assert process.killed and seen

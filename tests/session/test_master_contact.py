@@ -9,8 +9,8 @@ from math import inf
 
 from distdoctor.model.facts import Contact
 from distdoctor.model.plan import Plan
+from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.master import LAST_SECONDS, MasterContact
 from distdoctor.session.rendezvous.progress import WaitReporter
 from tests.facts_builder import CHECKS
@@ -21,10 +21,10 @@ def test_this_node_is_reached_by_its_way_to_the_address_that_works() -> None:
     """Not by the way to the first address of MASTER_ADDR's name, which leads nowhere (here: it refuses)."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         plan = Plan(nnodes=2, nproc_per_node=1, master_addr="host0", master_port=server.getsockname()[1])
-        recorder = Recorder(Options(plan, CHECKS), Told())
-        recorder.update_network(master_is_own=False)
-        found = asyncio.run(MasterContact(recorder, WaitReporter(recorder)).make(("127.0.0.2", "127.0.0.1"), inf))
-    network = recorder.facts.network
+        context = RunContext(Options(plan, CHECKS), Told())
+        context.update_network(master_is_own=False)
+        found = asyncio.run(MasterContact(context, WaitReporter(context)).make(("127.0.0.2", "127.0.0.1"), inf))
+    network = context.facts.network
     assert network is not None and network.route is not None
     assert (found.address, [one.address for one in network.passed_over]) == ("127.0.0.1", ["127.0.0.2"])
     assert network.route.target == "127.0.0.1"
@@ -39,14 +39,14 @@ def test_the_last_attempt_ends_with_the_waiting() -> None:
             for one in full:
                 one.setblocking(False)
                 one.connect_ex(("127.0.0.1", port))
-            recorder = Recorder(Options(Plan(nnodes=2, master_addr="host0", master_port=port), CHECKS), Told())
+            context = RunContext(Options(Plan(nnodes=2, master_addr="host0", master_port=port), CHECKS), Told())
             before = Contact("127.0.0.1", port, "unreachable", 113, 3.07)
-            recorder.update_network(master_is_own=False, contact=before)
+            context.update_network(master_is_own=False, contact=before)
             began = time.monotonic()
 
             async def make() -> Contact | None:
                 contact = asyncio.ensure_future(
-                    MasterContact(recorder, WaitReporter(recorder)).make(("127.0.0.1",), began + 0.2)
+                    MasterContact(context, WaitReporter(context)).make(("127.0.0.1",), began + 0.2)
                 )
                 later = asyncio.ensure_future(asyncio.sleep(LAST_SECONDS + 1))
                 first, _ = await asyncio.wait({contact, later}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,11 +11,11 @@ from distdoctor.model.facts import MeetingFacts, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Keys, Marker
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
@@ -34,15 +34,15 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
     first ``order``, where there is one."""
     store = RealStore("libuv")
     plan = Plan(nnodes=nnodes, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
-    recorder = Recorder(Options(plan, CHECKS), Told())
-    recorder.update_meeting(joined=True)
+    context = RunContext(Options(plan, CHECKS), Told())
+    context.update_meeting(joined=True)
     keys = Keys(MARKER.run)
 
     async def work() -> MeetingFacts:
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)
-        meeting = Membership(recorder, cast(Zygote, None), seat, no_report)
+        meeting = Membership(context, cast(Zygote, None), seat, no_report)
         await node0.add(keys.members, 1)  # another was there before
         if order is not None:
             await node0.set(keys.command(0), encode(order))
@@ -52,7 +52,7 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
         if counted:
             assert await node0.add(keys.members, 0) == 2  # known before it says hello, and once
         holding = asyncio.ensure_future(meeting.hold())
-        while counted and not (recorder.facts.stages if order else await node0.has(keys.message(2, 0))):  # its hello
+        while counted and not (context.facts.stages if order else await node0.has(keys.message(2, 0))):  # its hello
             assert not holding.done(), holding
             await asyncio.sleep(0.01)
         assert not counted or await node0.add(keys.members, 0) == 2
@@ -60,8 +60,8 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
         assert await holding is None
         meeting.close()
         node0.close()
-        assert recorder.facts.meeting is not None
-        return recorder.facts.meeting
+        assert context.facts.meeting is not None
+        return context.facts.meeting
 
     try:
         return asyncio.run(work())

@@ -15,9 +15,9 @@ import pytest
 from distdoctor.model.facts import Bind, NetworkFacts
 from distdoctor.model.plan import Plan
 from distdoctor.probes.network.ports import refused_bind
+from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Keys
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.master import MasterLookup
 from distdoctor.session.stages import network
 from distdoctor.session.stages.local import Ended
@@ -30,10 +30,10 @@ from tests.helpers.told import Told
 def looked(port: int, **plan: Any) -> tuple[Ended, NetworkFacts]:
     """What node 0 of two, by default, saw on its own."""
     plan = {"nnodes": 2, "node_rank": 0, "world_size": 4, "master_addr": "127.0.0.1", "master_port": port, **plan}
-    recorder = Recorder(Options(Plan(**plan), CHECKS), Told())
-    ended = asyncio.run(NetworkStage(recorder, MasterLookup(recorder)).look_only())
-    assert recorder.facts.network is not None
-    return ended, recorder.facts.network
+    context = RunContext(Options(Plan(**plan), CHECKS), Told())
+    ended = asyncio.run(NetworkStage(context, MasterLookup(context)).look_only())
+    assert context.facts.network is not None
+    return ended, context.facts.network
 
 
 @pytest.fixture
@@ -104,9 +104,9 @@ def test_a_port_that_is_only_closing_is_waited_for() -> None:
 
         async def both() -> Ended:
             plan = Plan(nnodes=2, node_rank=0, world_size=4, master_addr="127.0.0.1", master_port=port)
-            recorder = Recorder(Options(plan, CHECKS), Told())
+            context = RunContext(Options(plan, CHECKS), Told())
             asyncio.get_running_loop().call_later(0.5, listener.close)
-            return await NetworkStage(recorder, MasterLookup(recorder)).look_only()
+            return await NetworkStage(context, MasterLookup(context)).look_only()
 
         assert asyncio.run(both()) == ("ok", "")
 
@@ -159,7 +159,7 @@ class _Nowhere:
 @pytest.mark.parametrize(("error", "status"), [("No module named 'torch'", "skipped"), ("", "failed")])
 def test_without_its_torch_the_network_of_node_0_is_not_what_failed(error: str, status: str) -> None:
     plan = Plan(nnodes=2, node_rank=0, world_size=4, master_addr="127.0.0.1", master_port=unused_port())
-    recorder = Recorder(Options(plan, CHECKS), Told())
-    recorder.update(identity=replace(recorder.facts.identity, torch=None, torch_error=error))
-    ended = asyncio.run(NetworkStage(recorder, MasterLookup(recorder)).join(_Nowhere()))  # type: ignore[arg-type]
+    context = RunContext(Options(plan, CHECKS), Told())
+    context.update(identity=replace(context.facts.identity, torch=None, torch_error=error))
+    ended = asyncio.run(NetworkStage(context, MasterLookup(context)).join(_Nowhere()))  # type: ignore[arg-type]
     assert ended[0] == status

@@ -15,11 +15,11 @@ from distdoctor.model.facts import RankStage, StageStatus, decode
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STORE
 from distdoctor.ranks.supervisor import Child
+from distdoctor.session.context import RunContext
 from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Event, Keys
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.stages.ranks import RankStages
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
@@ -42,11 +42,11 @@ class Ended:
     events: list[Event]
 
 
-def ranks_of(running: Running, recorder: Recorder, client: StoreClient, store: RealStore, run: str) -> RankStages:
+def ranks_of(running: Running, context: RunContext, client: StoreClient, store: RealStore, run: str) -> RankStages:
     """Those of participant 1 of that run."""
     post = StorePost(client, run, Seal(None))
     post.number = 1
-    return RankStages(recorder, running.zygote, "127.0.0.1", store.port, post.keys, post.number, post.send)
+    return RankStages(context, running.zygote, "127.0.0.1", store.port, post.keys, post.number, post.send)
 
 
 def climb_store(
@@ -63,15 +63,15 @@ def climb_store(
 
     async def work() -> Ended:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        recorder = Recorder(Options(plan, CHECKS), Told())
-        recorder.note_torch(await running.zygote.torch())
-        ranks = ranks_of(running, recorder, client, store, run)
+        context = RunContext(Options(plan, CHECKS), Told())
+        context.note_torch(await running.zygote.torch())
+        ranks = ranks_of(running, context, client, store, run)
         if before is not None:
             before(ranks)
         numbers: dict[str, tuple[int, ...]] = {"1": (0, 1)}
         command = Command("stage", "store", seconds=seconds, world=world, ranks=numbers, group_ranks=numbers)
         started = time.monotonic()
-        stage = asyncio.ensure_future(recorder.run_stage("store", ranks.work[STORE](command)))
+        stage = asyncio.ensure_future(context.run_stage("store", ranks.work[STORE](command)))
         if meanwhile is not None:
             while not ranks.children or any(child.pid is None for child in ranks.children):
                 await asyncio.sleep(0.01)
@@ -85,7 +85,7 @@ def climb_store(
             events.append(decode(value, Event))
         ranks.close()
         client.close()
-        return Ended(status, spent, [rank.stages[0] for rank in recorder.facts.ranks], events)
+        return Ended(status, spent, [rank.stages[0] for rank in context.facts.ranks], events)
 
     return running.do(work())
 
@@ -145,9 +145,9 @@ def test_a_trial_whose_processes_cannot_be_started_has_not_helped(store: RealSto
 
     async def work() -> tuple[bool, str]:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        recorder = Recorder(Options(plan, CHECKS), Told())
-        recorder.note_torch(await running.zygote.torch())
-        ranks = ranks_of(running, recorder, client, store, "t")
+        context = RunContext(Options(plan, CHECKS), Told())
+        context.note_torch(await running.zygote.torch())
+        ranks = ranks_of(running, context, client, store, "t")
         running.zygote.process.kill()
         running.zygote.process.wait()
         numbers: dict[str, tuple[int, ...]] = {"1": (0,)}

@@ -16,9 +16,9 @@ import pytest
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.ranks.supervisor import Child, Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Keys, Marker
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore, Rendezvous
 from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, MasterLookup
 from distdoctor.session.rendezvous.store_host import StoreHost
@@ -31,8 +31,8 @@ from tests.helpers.told import Told
 MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
 
 
-def way_in(recorder: Recorder, zygote: Zygote | None = None) -> Rendezvous:
-    return Rendezvous(recorder, zygote, MasterLookup(recorder))
+def way_in(context: RunContext, zygote: Zygote | None = None) -> Rendezvous:
+    return Rendezvous(context, zygote, MasterLookup(context))
 
 
 class Joined:
@@ -41,44 +41,44 @@ class Joined:
     def __init__(self, port: int, wait: float = 1.0) -> None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
         self.told = Told()
-        self.recorder = Recorder(Options(plan, CHECKS, wait=wait), self.told)
+        self.context = RunContext(Options(plan, CHECKS, wait=wait), self.told)
         started = time.monotonic()
         self.seat: JoinedStore | None = asyncio.run(self._join())
         self.seconds = time.monotonic() - started
 
     async def _join(self) -> JoinedStore | None:
-        seat = await way_in(self.recorder).join()
+        seat = await way_in(self.context).join()
         if seat is not None:
             seat.client.close()
         return seat
 
     @property
     def network(self) -> NetworkFacts:
-        assert self.recorder.facts.network is not None
-        return self.recorder.facts.network
+        assert self.context.facts.network is not None
+        return self.context.facts.network
 
     @property
     def meeting(self) -> MeetingFacts:
-        assert self.recorder.facts.meeting is not None
-        return self.recorder.facts.meeting
+        assert self.context.facts.meeting is not None
+        return self.context.facts.meeting
 
 
 def test_who_was_slow_itself_still_waits_for_the_others() -> None:
     """All are slow then: importing torch on taken processors outlasts a short --wait, here by a minute."""
     port = unused_port()
     plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-    recorder = Recorder(Options(plan, CHECKS, wait=2.0), Told())
-    recorder.started -= 60.0
+    context = RunContext(Options(plan, CHECKS, wait=2.0), Told())
+    context.clock.started -= 60.0
 
     async def join() -> None:
         asyncio.get_running_loop().call_later(0.5, lambda: opened.append(socket.create_server(("127.0.0.1", port))))
-        assert await way_in(recorder).join() is None, "nothing there speaks the store's protocol"
+        assert await way_in(context).join() is None, "nothing there speaks the store's protocol"
 
     opened = list[socket.socket]()
     asyncio.run(join())
     opened[0].close()
-    assert recorder.facts.network is not None and recorder.facts.network.contact is not None
-    assert recorder.facts.network.contact.outcome != "refused", "it was there half a second later"
+    assert context.facts.network is not None and context.facts.network.contact is not None
+    assert context.facts.network.contact.outcome != "refused", "it was there half a second later"
 
 
 @pytest.mark.parametrize(("imported", "met"), [(None, True), (-0.2, True), (-5.0, False)])
@@ -88,21 +88,21 @@ def test_a_broken_plan_waits_for_who_is_as_slow_as_this_process(imported: float 
     problem = PlanProblem("PET_RDZV_BACKEND", "c10d", "makes torchrun read no --master-addr")
     place = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
     plan = replace(place, problems=(problem,))
-    recorder = Recorder(Options(plan, CHECKS, wait=30.0), Told())
-    recorder.started -= PROBLEM_SECONDS + 1
-    recorder.launched = recorder.started
+    context = RunContext(Options(plan, CHECKS, wait=30.0), Told())
+    context.clock.started -= PROBLEM_SECONDS + 1
+    context.clock.launched = context.clock.started
     zygote = SimpleNamespace(imported=None if imported is None else time.monotonic() + imported)
 
     async def join() -> None:
         asyncio.get_running_loop().call_later(0.5, lambda: opened.append(socket.create_server(("127.0.0.1", port))))
-        assert await way_in(recorder, cast(Any, zygote)).join() is None, "nothing there speaks the store's protocol"
+        assert await way_in(context, cast(Any, zygote)).join() is None, "nothing there speaks the store's protocol"
         await asyncio.sleep(0.6)
 
     opened = list[socket.socket]()
     asyncio.run(join())
     opened[0].close()
-    assert recorder.facts.network is not None and recorder.facts.network.contact is not None
-    assert (recorder.facts.network.contact.outcome == "open") == met
+    assert context.facts.network is not None and context.facts.network.contact is not None
+    assert (context.facts.network.contact.outcome == "open") == met
 
 
 def mark(port: int, value: bytes) -> None:
@@ -183,8 +183,8 @@ def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
 
     async def both() -> JoinedStore | None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-        recorder = Recorder(Options(plan, CHECKS, wait=30), Told())
-        joining = asyncio.ensure_future(way_in(recorder).join())
+        context = RunContext(Options(plan, CHECKS, wait=30), Told())
+        joining = asyncio.ensure_future(way_in(context).join())
         await asyncio.sleep(1.0)
         assert not joining.done()
         relay = await asyncio.start_server(_relay_to(store.port), "127.0.0.1", port)
@@ -241,7 +241,7 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(
         client = await own_client(self)
         if len(tries) == 1:
             assert self.marker is not None
-            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
+            await client.set(Keys.marker(self.context.plan), self.sealed(self.marker))
             client.close()
             raise StoreGone("the store did not answer for 1 s")
         return client
@@ -250,7 +250,7 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(
     plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
 
     async def meet() -> bool:
-        seat = await way_in(Recorder(Options(plan, CHECKS, wait=20), Told()), shared.zygote).join()
+        seat = await way_in(RunContext(Options(plan, CHECKS, wait=20), Told()), shared.zygote).join()
         assert seat is not None and seat.host is not None
         seat.client.close()
         seat.host.close()
@@ -278,7 +278,7 @@ def test_a_store_that_is_killed_before_anybody_came_is_opened_anew(
     plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=unused_port())
 
     async def meet() -> tuple[bool, bool]:
-        seat = await way_in(Recorder(Options(plan, CHECKS, wait=10), Told()), shared.zygote).join()
+        seat = await way_in(RunContext(Options(plan, CHECKS, wait=10), Told()), shared.zygote).join()
         assert seat is not None and seat.host is not None
         anew = seat.host.child not in killed
         seat.client.close()
@@ -293,10 +293,10 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
     mark(store.port, encode(MARKER))
     port = unused_port()
     plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-    recorder = Recorder(Options(plan, CHECKS, wait=20), Told())
+    context = RunContext(Options(plan, CHECKS, wait=20), Told())
 
     async def join() -> tuple[StageStatus, str]:
-        seat = await way_in(recorder).join()
+        seat = await way_in(context).join()
         assert seat is not None
         seat.client.close()
         return "ok", ""
@@ -311,7 +311,7 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
         await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
 
     async def run() -> float:
-        stage = asyncio.ensure_future(recorder.run_stage("network", join()))
+        stage = asyncio.ensure_future(context.run_stage("network", join()))
         began = time.monotonic()
         await asyncio.sleep(2.0)
         server = await asyncio.start_server(through, "127.0.0.1", port)
@@ -320,6 +320,6 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
         return time.monotonic() - began
 
     took = asyncio.run(run())
-    (network,) = recorder.facts.stages
+    (network,) = context.facts.stages
     assert took > 2.0
     assert network.seconds < took - 1.5

@@ -49,11 +49,13 @@ def roll_of(inbox: Inbox, nnodes: int, started: float) -> RollCall:
     """The roll of so many nodes, where two that are there make the job fail; node 0 began that long ago."""
     plan = SimpleNamespace(started="node", nnodes=nnodes, world_size=2 * nnodes)
     now = time.monotonic()
-    options = cast(Any, SimpleNamespace(plan=plan, wait=60.0, waits_until=lambda began: now + 30))
+    options = cast(Any, SimpleNamespace(wait=60.0))
     observer = cast(Any, SimpleNamespace(waiting=lambda *_: None, note=lambda *_: None, so_far=lambda *_: None))
     foreseen = cast(Any, SimpleNamespace(conflicts=lambda _: len(inbox.participants) > 1))
-    recorder = SimpleNamespace(options=options, observer=observer, started=now - started, launched=now - started)
-    return RollCall(cast(Any, recorder), cast(Any, inbox), cast(Any, lambda: None), foreseen)
+    began = now - started
+    clock = SimpleNamespace(wait=60.0, started=began, waiting_since=began, waits_until=lambda: now + 30)
+    context = SimpleNamespace(options=options, plan=plan, clock=clock, observer=observer)
+    return RollCall(cast(Any, context), cast(Any, inbox), cast(Any, lambda: None), foreseen)
 
 
 def called(*times: float, started: float) -> RollCall:

@@ -12,10 +12,10 @@ import pytest
 from distdoctor.model.facts import Contact
 from distdoctor.model.findings import Finding
 from distdoctor.model.plan import Plan
+from distdoctor.session.context import Clock, RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import progress as module
-from distdoctor.session.rendezvous.progress import WaitReporter, news_at, progress_line, waiting_since
+from distdoctor.session.rendezvous.progress import WaitReporter, news_at, progress_line
 from tests.helpers.told import Told
 
 
@@ -47,7 +47,7 @@ def test_another_finding_is_told_as_it_is() -> None:
 @pytest.mark.parametrize(("launched", "since"), [(100.0, 100.0), (99.4, 99.4), (98.6, 99.0), (40.0, 99.0)])
 def test_the_user_waits_from_the_command_on(launched: float, since: float) -> None:
     """On a quiet machine, that is: who was slow to start himself gives the others as long."""
-    assert waiting_since(100.0, launched) == since
+    assert Clock(60.0, 60.0, started=100.0, launched=launched).waiting_since == since
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_who_may_just_be_importing_torch_is_not_yet_missing(
     began = time.monotonic() - waited
     finding = _as(Finding("host0 refuses port 29500."), "network/port-refused")
     monkeypatch.setattr(module, "judge_facts", lambda *_: (finding,))
-    recorder = Recorder(Options(Plan(nnodes=2, node_rank=1, master_addr="host0"), ()), heard := Told(), began)
-    recorder.started = began
-    recorder.update_network(contact=Contact("10.77.0.10", 29500, outcome))
+    context = RunContext(Options(Plan(nnodes=2, node_rank=1, master_addr="host0"), ()), heard := Told(), began)
+    context.clock.started = began
+    context.update_network(contact=Contact("10.77.0.10", 29500, outcome))
     zygote = SimpleNamespace(imported=None if imported is None else began + imported)
-    WaitReporter(recorder, cast(Any, zygote)).tell(left)
+    WaitReporter(context, cast(Any, zygote)).tell(left)
     assert bool(heard.notes) == told
 
 

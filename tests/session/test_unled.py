@@ -10,12 +10,12 @@ import pytest
 from distdoctor.model.facts import encode
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.follower.follower import Follower
 from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Keys, Marker
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
@@ -29,20 +29,20 @@ ORDER = Command("skip", "store", reason="no time left")
 @pytest.mark.parametrize("store", ["libuv"], indirect=True)
 def test_the_time_since_its_last_order_counts_and_no_order_that_was_not_read_yet(store: RealStore) -> None:
     plan = Plan(nnodes=2, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
-    recorder = Recorder(Options(plan, CHECKS), Told())
+    context = RunContext(Options(plan, CHECKS), Told())
 
     async def work() -> list[float]:
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)
-        follower = Follower(recorder, cast(Zygote, None), seat, StorePost(client, MARKER.run, seat.seal))
+        follower = Follower(context, cast(Zygote, None), seat, StorePost(client, MARKER.run, seat.seal))
         following = asyncio.ensure_future(follower.follow())
         while not follower.enrolled:
             assert not following.done(), following
             await asyncio.sleep(0.01)
         before = await follower.unled()
         await node0.set(Keys(MARKER.run).command(0), encode(ORDER))
-        while not recorder.facts.stages:
+        while not context.facts.stages:
             assert not following.done(), following
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)

@@ -17,6 +17,7 @@ from distdoctor.probes.network import routing
 from distdoctor.probes.network.neighbours import answered, unanswered
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.follower.outbox import Outbox, OwnPost, StorePost, TooLate, Untrusted
 from distdoctor.session.leader.inbox import Inbox
 from distdoctor.session.leader.leader import Leader, MakeReport
@@ -24,7 +25,6 @@ from distdoctor.session.leader.roll_call import planned
 from distdoctor.session.protocol.confirm import Unconfirmed, confirm, proven
 from distdoctor.session.protocol.messages import Command, Event, Keys
 from distdoctor.session.protocol.trust import CommandValidator
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.session.stages.local import Ended, look_again, look_for_files
 from distdoctor.session.stages.mesh import MeshStage
@@ -37,14 +37,14 @@ class Follower:
 
     def __init__(
         self,
-        recorder: Recorder,
+        context: RunContext,
         zygote: Zygote,
         store: JoinedStore,
         post: Outbox,
         transcript: Callable[[], bytes] | None = None,
     ) -> None:
         """``transcript``: on node 0, what its listener confirms."""
-        self._recorder, self._zygote, self._store, self._post = recorder, zygote, store, post
+        self._context, self._zygote, self._store, self._post = context, zygote, store, post
         self._transcript = transcript
         self._ranks: RankStages | None = None
         self._mesh: MeshStage | None = None
@@ -68,15 +68,15 @@ class Follower:
         """
         await self._post.enrol()
         number, token = self._post.number, self._store.marker.token
-        self._mesh = mesh = MeshStage(self._recorder, token, number)
-        address = self._recorder.facts.plan.master_addr or self._store.address
+        self._mesh = mesh = MeshStage(self._context, token, number)
+        address = self._context.plan.master_addr or self._store.address
         self._ranks = ranks = RankStages(
-            self._recorder, self._zygote, address, self._store.port, self._post.keys, number, self.tell
+            self._context, self._zygote, address, self._store.port, self._post.keys, number, self.tell
         )
         port = None
-        if self._recorder.leads_node or self._transcript is not None:
+        if self._context.leads_node or self._transcript is not None:
             port = await mesh.listen(self._transcript)
-        await self.tell(Event("hello", self._recorder.facts, mesh_port=port))
+        await self.tell(Event("hello", self._context.facts, mesh_port=port))
         stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.climb}
         trials = {TRIAL: ranks.trial, SEARCH: ranks.search}
         orders = self._orders()
@@ -89,17 +89,17 @@ class Follower:
                     raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
                 if self._transcript is not None and work is None:
                     if silent := unanswered():
-                        self._recorder.update_network(hardware_addresses=answered(), unanswered=silent)
-                    self._recorder.update_network(ipsec=routing.ipsec_policies())
+                        self._context.update_network(hardware_addresses=answered(), unanswered=silent)
+                    self._context.update_network(ipsec=routing.ipsec_policies())
                 self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
                 if command.op == "abort":
                     ranks.abort.set()
                 elif command.op == "skip":
-                    self._recorder.skip(command.stage, command.reason, command.blocked_by)
+                    self._context.skip(command.stage, command.reason, command.blocked_by)
                 elif command.op == "stage" and str(number) not in command.ranks:
                     if work is None:
                         self.begun_without = len(command.ranks)
-                    self._recorder.skip(command.stage, "the others had begun without this node")
+                    self._context.skip(command.stage, "the others had begun without this node")
                 elif command.op == "stage":
                     self._together[command.stage] = len(command.ranks)
                     if work is not None:
@@ -123,7 +123,7 @@ class Follower:
     async def tell(self, event: Event) -> None:
         """One message to the leader, with the facts as they are now where it brings facts."""
         self._note_forged()
-        await self._post.send(replace(event, facts=self._recorder.facts) if event.facts is not None else event)
+        await self._post.send(replace(event, facts=self._context.facts) if event.facts is not None else event)
 
     async def unled(self) -> float:
         """For how many seconds node 0 has given no order, beyond the time of those that it gave, while its store
@@ -147,27 +147,27 @@ class Follower:
 
     def _note_forged(self) -> None:
         if isinstance(self._post, StorePost):
-            self._recorder.note_forged(*(f"{place} {why}" for place, why in self._post.forged.items()))
+            self._context.note_forged(*(f"{place} {why}" for place, why in self._post.forged.items()))
 
     def _orders(self) -> CommandValidator:
-        facts, options = self._recorder.facts, self._recorder.options
+        facts = self._context.facts
         one_host = is_loopback(self._store.address) or bool(facts.network and facts.network.master_is_own)
-        return CommandValidator(self._post.number, len(facts.ranks), planned(options), one_host=one_host)
+        return CommandValidator(self._post.number, len(facts.ranks), planned(self._context.plan), one_host=one_host)
 
     async def _climb(self, command: Command, climb: Callable[[Command], Awaitable[Ended]]) -> None:
         """One stage, and how it ended here."""
         most = command.seconds + LATE_SECONDS
         status, _ = await asyncio.gather(
-            self._recorder.run_stage(command.stage, climb(command), most),
-            _where_possible(look_for_files(self._recorder, command.marks)),
+            self._context.run_stage(command.stage, climb(command), most),
+            _where_possible(look_for_files(self._context, command.marks)),
         )
         if status not in ("ok", "skipped"):
-            await _where_possible(look_again(self._recorder))
+            await _where_possible(look_again(self._context))
         await self._tell_result(command, status in ("ok", "skipped"), "")
 
     async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
         """What is no rung of the ladder: whether it passed here, else why not."""
-        observer, what = self._recorder.observer, BY_NAME[command.stage].spoken
+        observer, what = self._context.observer, BY_NAME[command.stage].spoken
         observer.waits(what, command.seconds)
         passed, error = await trial(command)
         observer.waited(what)
@@ -175,14 +175,14 @@ class Follower:
 
     async def _tell_result(self, command: Command, ok: bool, error: str) -> None:
         try:
-            await self.tell(Event("result", self._recorder.facts, command.stage, command.attempt, ok, error))
+            await self.tell(Event("result", self._context.facts, command.stage, command.attempt, ok, error))
         except StoreGone:
             return  # the loop that reads commands sees it, too
 
     async def _report(self, command: Command) -> Report:
         """Node 0's report, once it is sure whose it is. Raises Untrusted, Unconfirmed and TooLate."""
         report = await self._post.report(command)
-        self._recorder.update_meeting(verdict=report.verdict)
+        self._context.update_meeting(verdict=report.verdict)
         self._note_forged()
         if not isinstance(self._post, StorePost) or self._store.seal.keyed:
             return report
@@ -193,7 +193,7 @@ class Follower:
         if answer == "denied":
             raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
         if answer == "no-answer":
-            raise Unconfirmed(report, proven(self._recorder, self._together))
+            raise Unconfirmed(report, proven(self._context, self._together))
         return report
 
 
@@ -218,21 +218,21 @@ class Membership:
 
     def __init__(
         self,
-        recorder: Recorder,
+        context: RunContext,
         zygote: Zygote,
         store: JoinedStore,
         make_report: MakeReport,
     ) -> None:
-        options, run = recorder.options, store.marker.run
-        self._recorder, self._store, self._keys = recorder, store, Keys(run)
+        run = store.marker.run
+        self._context, self._store, self._keys = context, store, Keys(run)
         self._inbox: Inbox | None = None
         self._leader: Leader | None = None
         if store.leads:
-            self._inbox = inbox = Inbox(store.client, run, store.seal, planned(options))
-            self._leader = Leader(recorder, inbox, make_report)
-            self._follower = Follower(recorder, zygote, store, OwnPost(inbox), inbox.transcript.digest)
+            self._inbox = inbox = Inbox(store.client, run, store.seal, planned(context.plan))
+            self._leader = Leader(context, inbox, make_report)
+            self._follower = Follower(context, zygote, store, OwnPost(inbox), inbox.transcript.digest)
         else:
-            self._follower = Follower(recorder, zygote, store, StorePost(store.client, run, store.seal))
+            self._follower = Follower(context, zygote, store, StorePost(store.client, run, store.seal))
         self._untrusted = False
 
     @property
@@ -248,12 +248,12 @@ class Membership:
     @property
     def agreed(self) -> bool:
         """Whether the meeting came to its end for this process, with a report that all have."""
-        seen = self._recorder.facts.meeting
+        seen = self._context.facts.meeting
         return bool(seen and seen.joined and not seen.host_lost and not self._untrusted)
 
     def own_facts(self) -> NodeFacts:
         """This process's facts; on node 0 with the leader's record in them."""
-        return (self._leader.own_facts() if self._leader is not None else None) or self._recorder.facts
+        return (self._leader.own_facts() if self._leader is not None else None) or self._context.facts
 
     async def announce(self) -> None:
         """Let node 0 know that this process is on its way: importing torch may take it longer than all the others."""
@@ -273,20 +273,20 @@ class Membership:
             for task in done:
                 task.result()
             report = following.result() if following in done else None
-            self._recorder.update_meeting(host_lost=report is None)
+            self._context.update_meeting(host_lost=report is None)
             return report
         except StoreError:
             if self._store.host is not None:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
             if now == "gone" and self._came_too_many:  # the others have come to their end
-                self._recorder.update_meeting(joined=False, late=self._follower.begun_without)
+                self._context.update_meeting(joined=False, late=self._follower.begun_without)
                 return None
-            self._recorder.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
+            self._context.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
             if now == "gone" and not self._follower.enrolled:  # node 0 knew of nobody here whom it could wait for
-                self._recorder.update_meeting(joined=False, ended=True)
+                self._context.update_meeting(joined=False, ended=True)
         except TooLate as err:
-            self._recorder.update_meeting(joined=False, late=err.met)
+            self._context.update_meeting(joined=False, late=err.met)
         except Untrusted as err:
             self._untrusted = True
             await self._tell_of(err)
@@ -298,7 +298,7 @@ class Membership:
     @property
     def _came_too_many(self) -> bool:
         """Whether as many nodes as were planned had begun without this one."""
-        plan, met = self._recorder.facts.plan, self._follower.begun_without
+        plan, met = self._context.plan, self._follower.begun_without
         return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
 
     async def _store_now(self) -> Literal["there", "silent", "gone"]:
@@ -323,12 +323,12 @@ class Membership:
         Raises StoreError and OSError.
         """
         if self._leader is not None and self._inbox is not None and self._inbox.participants:
-            seen = self._recorder.facts.meeting
+            seen = self._context.facts.meeting
             await self._leader.publish(interrupted=True, left=seen.left if seen else "")
             return self._inbox.report
         if self._follower.enrolled:
-            self._recorder.update_meeting(unled=round(await self._follower.unled(), 1))
-            await self._follower.tell(Event("left", self._recorder.facts))
+            self._context.update_meeting(unled=round(await self._follower.unled(), 1))
+            await self._follower.tell(Event("left", self._context.facts))
         return None
 
     async def part(self) -> None:
@@ -338,7 +338,7 @@ class Membership:
             await client.add(self._keys.bye, 1)
             if self._leader is not None:
                 await self._leader.farewell()
-            elif not self._recorder.facts.plan.agent_store:
+            elif not self._context.plan.agent_store:
                 await client.closed(PARTING_SECONDS)
             else:
                 end = time.monotonic() + PARTING_SECONDS
@@ -354,8 +354,8 @@ class Membership:
 
     async def _tell_of(self, err: Untrusted) -> None:
         """Others write into this run's store: node 0 is to know, if it can still be told."""
-        self._recorder.note_forged(str(err))
+        self._context.note_forged(str(err))
         try:
-            await self._follower.tell(Event("left", self._recorder.facts))
+            await self._follower.tell(Event("left", self._context.facts))
         except StoreError:
             pass

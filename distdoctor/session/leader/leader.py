@@ -15,13 +15,13 @@ from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageF
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
+from distdoctor.session.context import RunContext
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.leader.inbox import OWN, Inbox, Participant
 from distdoctor.session.leader.roll_call import EarlyVerdict, RollCall
 from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks
 from distdoctor.session.leader.trials import search, try_fixes
 from distdoctor.session.protocol.messages import Command
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.stages.mesh import limited_addresses, targets
 
 MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
@@ -31,11 +31,11 @@ MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
 class Leader:
     """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
 
-    def __init__(self, recorder: Recorder, inbox: Inbox, make_report: MakeReport) -> None:
-        options = recorder.options
-        self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
+    def __init__(self, context: RunContext, inbox: Inbox, make_report: MakeReport) -> None:
+        options = context.options
+        self._options, self._plan, self._inbox, self._make_report = options, context.plan, inbox, make_report
         self._foreseen = EarlyVerdict(options)
-        self._roll = RollCall(recorder, inbox, self.cluster, self._foreseen)
+        self._roll = RollCall(context, inbox, self.cluster, self._foreseen)
         self._trials: list[Trial] = []
         self._groups: list[SmallerGroup] = []
         self._skipped: list[StageFacts] = []

@@ -11,16 +11,16 @@ from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import Finding
 from distdoctor.model.launch_settings import VARIABLE
+from distdoctor.model.plan import Plan
 from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
+from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import Inbox, Participant
 from distdoctor.session.options import Options
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.progress import (
     TELL_AGAIN_SECONDS,
     judge_facts,
     news_at,
     report_progress,
-    waiting_since,
 )
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
@@ -39,11 +39,10 @@ class RollCall:
     """Who came, and who was expected."""
 
     def __init__(
-        self, recorder: Recorder, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: EarlyVerdict
+        self, context: RunContext, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: EarlyVerdict
     ) -> None:
-        self._options, self._observer, self._inbox = recorder.options, recorder.observer, inbox
-        self._cluster, self._foreseen, self._started = cluster, foreseen, recorder.started
-        self._waiting_since = waiting_since(recorder.started, recorder.launched)
+        self._context, self._options, self._inbox = context, context.options, inbox
+        self._cluster, self._foreseen = cluster, foreseen
         self._told = False
         self._named = 0
         """How many of those that were not let in have been named."""
@@ -56,16 +55,16 @@ class RollCall:
 
     async def call(self) -> None:
         """Until all are here, waiting is over, or the plans contradict each other."""
-        plan = self._options.plan
-        deadline, conflict, told = self._options.waits_until(self._started), None, 0.0
-        self.expected = planned(self._options)
+        plan = self._context.plan
+        deadline, conflict, told = self._context.clock.waits_until(), None, 0.0
+        self.expected = planned(plan)
         what = "ranks" if plan.started == "rank" else "nodes"
         again = 0.0
-        news = news_at(self._waiting_since, time.monotonic())
+        news = news_at(self._context.clock.waiting_since, time.monotonic())
         while True:
             changed = await self._inbox.poll()
             now = time.monotonic()
-            self.waited = now - self._started
+            self.waited = now - self._context.clock.started
             if changed and conflict is None and self._conflicts():
                 conflict = now
             if conflict is not None and now - conflict > self._stays_open(conflict):
@@ -81,7 +80,7 @@ class RollCall:
             if (changed or now - told > 1.0) and self.expected > 1:
                 told = now
                 names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
-                self._observer.waiting(names, self.expected, what, deadline - now)
+                self._context.observer.waiting(names, self.expected, what, deadline - now)
                 await self._inbox.read_callers(plan)
                 self._name_callers()
             await asyncio.sleep(0.02)
@@ -113,13 +112,13 @@ class RollCall:
         """Say of each caller that was not let in, once, who it is and why."""
         for caller in self._inbox.callers[self._named :]:
             if caller is not None:
-                self._observer.note(f"so far: {caller.host} ({caller.address}) {CALLED[caller.token]}")
+                self._context.observer.note(f"so far: {caller.host} ({caller.address}) {CALLED[caller.token]}")
         self._named = len(self._inbox.callers)
 
     def _all_here(self) -> bool:
         if self._inbox.own is None:
             return False
-        if self._options.plan.started == "rank":
+        if self._context.plan.started == "rank":
             ranks = {m.facts.plan.rank for m in self._inbox.participants.values()}
             return len(ranks - {None}) >= self.expected
         return len(self._inbox.participants) >= self.expected
@@ -131,7 +130,9 @@ class RollCall:
     def _stays_open(self, conflict: float) -> float:
         """For how many seconds from then on."""
         return (
-            CONFLICT_SECONDS if self._all_here() else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._started))
+            CONFLICT_SECONDS
+            if self._all_here()
+            else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._context.clock.started))
         )
 
     def _tell_so_far(self, left: float, changed: bool) -> None:
@@ -143,12 +144,11 @@ class RollCall:
             self.ended = True
             self._missing = judge_facts(self._cluster().slices, self._options)
             self.ended = False
-        report_progress(self._observer, self._missing, left, self._options.wait)
+        report_progress(self._context.observer, self._missing, left, self._context.clock.wait)
 
 
-def planned(options: Options) -> int:
-    """How many processes are to meet."""
-    plan = options.plan
+def planned(plan: Plan) -> int:
+    """Return how many processes are to join."""
     return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1
 
 

@@ -22,9 +22,9 @@ from distdoctor.model.launch_settings import VARIABLE
 from distdoctor.model.report import Report
 from distdoctor.model.stages import GPU, LADDER, position
 from distdoctor.probes.network.tcp import open_socket
+from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import OWN
 from distdoctor.session.leader.roll_call import planned
-from distdoctor.session.recorder import Recorder
 
 ANSWER_SECONDS = 1.0
 TRIES = 2
@@ -96,26 +96,26 @@ def _named(finding: Finding, check: Check) -> Finding:
     )
 
 
-def proven(recorder: Recorder, together: Mapping[str, int]) -> bool:
+def proven(context: RunContext, together: Mapping[str, int]) -> bool:
     """Return whether this process's own stages show that the job works.
 
     Every stage up to --until passed here, or is none of this process's, and ``together`` says of each that node 0 opens
     that all planned processes took part (stage -> how many did). What others wrote into the store has no part in that,
     unless they played those processes themselves.
     """
-    options, facts = recorder.options, recorder.facts
+    options, facts = context.options, context.facts
     gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
     ended = {stage.stage: stage.status for stage in facts.stages}
     for stage in LADDER[: position(options.until) + 1]:
         needless = (
-            (stage.climbs == "node" and not recorder.leads_node)
-            or ("other nodes" in stage.skips_without and options.plan.one_node)
-            or ("GPU" in stage.skips_without and stage.backend not in options.plan.backends(gpus=gpus))
+            (stage.climbs == "node" and not context.leads_node)
+            or ("other nodes" in stage.skips_without and context.plan.one_node)
+            or ("GPU" in stage.skips_without and stage.backend not in context.plan.backends(gpus=gpus))
             or (stage == GPU and not gpus)
         )
         if needless and ended.get(stage.name) == "skipped":
             continue
-        if ended.get(stage.name) != "ok" or (stage.opened and together.get(stage.name, 0) < planned(options)):
+        if ended.get(stage.name) != "ok" or (stage.opened and together.get(stage.name, 0) < planned(context.plan)):
             return False
     return True
 

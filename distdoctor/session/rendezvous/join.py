@@ -15,13 +15,12 @@ from typing import Literal
 
 from distdoctor.mesh.listener import TOKEN_BYTES
 from distdoctor.model.facts import Answer, BadFacts, Caller, Contact, NetworkFacts, encode
-from distdoctor.model.plan import Plan
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes.network.ports import intercepted
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.context import RunContext
 from distdoctor.session.protocol.messages import Keys, Marker, OtherProtocol, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal, Sealed
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.master import (
     PROBLEM_SECONDS,
     MasterContact,
@@ -58,20 +57,19 @@ class JoinedStore:
 class Rendezvous:
     """One process's way into the meeting."""
 
-    def __init__(self, recorder: Recorder, zygote: Zygote | None, lookup: MasterLookup) -> None:
-        self.recorder, self.lookup = recorder, lookup
-        self.started = recorder.started
-        self.seal = Seal(recorder.options.token)
-        self.hosting = StoreHost(recorder, zygote, self.seal)
+    def __init__(self, context: RunContext, zygote: Zygote | None, lookup: MasterLookup) -> None:
+        self.context, self.lookup = context, lookup
+        self.seal = Seal(context.options.token)
+        self.hosting = StoreHost(context, zygote, self.seal)
         self.astray_since: float | None = None
-        self.teller = WaitReporter(recorder, zygote)
-        self.contact = MasterContact(recorder, self.teller)
-        self.elsewhere = PortScanner(recorder, self.seal)
-        self.markers = MarkerFinder(recorder, self.seal, self.hosting)
+        self.teller = WaitReporter(context, zygote)
+        self.contact = MasterContact(context, self.teller)
+        self.elsewhere = PortScanner(context, self.seal)
+        self.markers = MarkerFinder(context, self.seal, self.hosting)
 
     async def join(self) -> JoinedStore | None:
         """A store, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
-        deadline = self.recorder.options.waits_until(self.started)
+        deadline = self.context.clock.waits_until()
         telling = asyncio.ensure_future(self.teller.tell_in_time(deadline))
         try:
             return await self._join(deadline)
@@ -83,45 +81,42 @@ class Rendezvous:
         while True:
             store = await self._attempt(deadline)
             now = time.monotonic()
-            self.recorder.update_meeting(waited=round(now - self.started, 2), joined=store is not None)
+            self.context.update_meeting(waited=round(now - self.context.clock.started, 2), joined=store is not None)
             if store is not None:
                 await self.elsewhere.withdraw()
                 if refused is not None and store.host is None:
-                    self.recorder.put_down(
+                    self.context.put_down(
                         NETWORK.name, now - refused
                     )  # until node 0 had started: no time of the stage's
                 return store
             contact = self.network.contact
             if refused is None and contact is not None and contact.outcome == "refused":
                 refused = now
-                self.recorder.update_network(refused_before=True)
+                self.context.update_network(refused_before=True)
             if self._alone:
                 await self.elsewhere.look(contact)
             if self._hopeless() or now >= deadline:
                 break
             self.teller.tell(deadline - now)
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
-        self.recorder.update_meeting(ended=True)
-        self.hosting.note_holders(bool(self.network.master_is_own) and (self.plan.opens_store or self._may_host()))
+        self.context.update_meeting(ended=True)
+        self.hosting.note_holders(
+            bool(self.network.master_is_own) and (self.context.plan.opens_store or self._may_host())
+        )
         await self.hosting.note_visitors()
         self.hosting.close()
         return None
 
     @property
-    def plan(self) -> Plan:
-        """The plan, with the port that the store was given."""
-        return self.hosting.plan
-
-    @property
     def network(self) -> NetworkFacts:
         """The network facts so far."""
-        return self.recorder.facts.network or NetworkFacts()
+        return self.context.facts.network or NetworkFacts()
 
     @property
     def _alone(self) -> bool:
         """Whether this process is to join a store that another one opens: on another host, or on this one, where its
         own rank says that it is not the first."""
-        plan = self.plan
+        plan = self.context.plan
         if plan.started == "rank" and plan.rank:  # tasks of one node, too, may each have a port of their own
             return not plan.agent_store
         own = not plan.node_rank and self.network.master_is_own is not False
@@ -130,16 +125,16 @@ class Rendezvous:
     # -- one attempt ------------------------------------------------------------------------------------------
 
     async def _attempt(self, deadline: float) -> JoinedStore | None:
-        if self.plan.master_addr is None:
+        if self.context.plan.master_addr is None:
             return None
         if not (self.network.master and self.network.master.addresses):
             await self.lookup.resolve()
             if self.network.master and self.network.master.addresses:
-                self.recorder.update_network(resolved_after=round(time.monotonic() - self.started, 2))
+                self.context.update_network(resolved_after=round(time.monotonic() - self.context.clock.started, 2))
             elif self._nameless():
                 return None
         self.hosting.let_the_dead_go()
-        if self.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
+        if self.context.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()
         if not (self.network.master and self.network.master.addresses):
@@ -154,7 +149,7 @@ class Rendezvous:
 
     def _may_host(self) -> bool:
         """If nobody else did before."""
-        return self.plan.may_open_store(self.network.master_is_own)
+        return self.context.plan.may_open_store(self.network.master_is_own)
 
     async def _sit_down(self, contact: Contact) -> JoinedStore | None:
         marker = await self.markers.find(contact)
@@ -163,7 +158,7 @@ class Rendezvous:
                 self.hosting.note_other_run()
             return None
         own = self.hosting.marker
-        if own is None and self.plan.one_node and self._beside_another():
+        if own is None and self.context.plan.one_node and self._beside_another():
             self.hosting.note_other_run()
             return None
         if own is not None and marker.run != own.run:
@@ -175,7 +170,7 @@ class Rendezvous:
             return None
         leads = own is not None
         host = self.hosting if self.hosting.child is not None else None
-        self.recorder.update_meeting(hosted=leads, ours=True, token="agreed" if self.seal.keyed else "")
+        self.context.update_meeting(hosted=leads, ours=True, token="agreed" if self.seal.keyed else "")
         if self.seal.keyed:
             marker = replace(marker, token=self.seal.derived(f"mesh {marker.run}", TOKEN_BYTES))
         return JoinedStore(client, marker, self.seal, contact.address, contact.port, host, leads)
@@ -184,16 +179,16 @@ class Rendezvous:
         """Whether a mark on the port that is not this process's own is of another run: this is node 0 by its own plan,
         and the port is that of its own address. Of several nodes it joins all the same, so that two node 0s are found.
         """
-        return self.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
+        return self.context.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
 
     # -- judging meanwhile ------------------------------------------------------------------------------------
 
     def _hopeless(self) -> bool:
         """Whether waiting cannot cure what keeps this process out."""
-        seen, plan = self.network, self.plan
+        seen, plan = self.network, self.context.plan
         if plan.master_addr is None:
             return True
-        if self.recorder.facts.identity.torch_error and (self.plan.opens_store or self._may_host()):
+        if self.context.facts.identity.torch_error and (self.context.plan.opens_store or self._may_host()):
             return True
         if seen.bind is not None and not seen.bind.ok:
             return True
@@ -201,7 +196,11 @@ class Rendezvous:
             return True
         if self.markers.refused() or (self.markers.unmarked and not plan.agent_store):
             return True
-        if plan.broken and time.monotonic() - self.started > PROBLEM_SECONDS and not self._node0_may_be_late():
+        if (
+            plan.broken
+            and time.monotonic() - self.context.clock.started > PROBLEM_SECONDS
+            and not self._node0_may_be_late()
+        ):
             return True
         if self._nameless():
             return True
@@ -214,10 +213,12 @@ class Rendezvous:
 
     def _node0_may_be_late(self) -> bool:
         """Whether node 0 may still import torch, as this process does: what is wrong of all together is worth that."""
-        return not self.recorder.facts.identity.torch_error and self.teller.node0_may_be_late()
+        return not self.context.facts.identity.torch_error and self.teller.node0_may_be_late()
 
     def _nameless(self) -> bool:
-        return no_such_master(self.recorder.facts, time.monotonic() - self.started, in_pod=POD in os.environ)
+        return no_such_master(
+            self.context.facts, time.monotonic() - self.context.clock.started, in_pod=POD in os.environ
+        )
 
     def _astray(self) -> bool:
         """Node 0 hosts the store, but MASTER_ADDR does not lead to it."""
@@ -237,8 +238,8 @@ MARKER_SECONDS = 3.0
 class MarkerFinder:
     """Reads markers, and notes what else it found in their place."""
 
-    def __init__(self, recorder: Recorder, seal: Seal, hosting: StoreHost) -> None:
-        self._recorder, self._seal, self._hosting = recorder, seal, hosting
+    def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost) -> None:
+        self._context, self._seal, self._hosting = context, seal, hosting
         self.unmarked = False
         """A store was there, and no marker in it that is to be followed."""
 
@@ -248,9 +249,9 @@ class MarkerFinder:
         if own is not None:
             altered = await self._hosting.altered()
             if altered:
-                self._recorder.note_forged("marker is not any more what node 0 wrote")
+                self._context.note_forged("marker is not any more what node 0 wrote")
             if altered or self._hosting.network.master_is_own:
-                self._recorder.update_network(answer=Answer("distdoctor"))
+                self._context.update_network(answer=Answer("distdoctor"))
                 return own
         return await self._read(contact)
 
@@ -260,18 +261,18 @@ class MarkerFinder:
         try:
             answer = await identify(contact.address, contact.port)
             if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
-                self._recorder.update_network(answer=answer)
+                self._context.update_network(answer=answer)
                 if answer is not None and answer.kind in ("silent", "closed"):
                     ports, here = await intercepted(contact.address)
-                    self._recorder.update_network(intercepted=ports, intercepted_here=here)
-                self._recorder.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
+                    self._context.update_network(intercepted=ports, intercepted_here=here)
+                self._context.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
                 return None
             client = await StoreClient.connect(contact.address, contact.port)
-            if self._hosting.plan.agent_store and self._hosting.plan.rank == 0:
+            if self._context.plan.agent_store and self._context.plan.rank == 0:
                 marker = self._hosting.marker = self._hosting.new_marker()
-                await client.set(Keys.marker(self._hosting.plan), self._hosting.sealed(marker))
-                await client.has(Keys.marker(self._hosting.plan))
-                self._recorder.update_network(answer=Answer("distdoctor", answer.generation))
+                await client.set(Keys.marker(self._context.plan), self._hosting.sealed(marker))
+                await client.has(Keys.marker(self._context.plan))
+                self._context.update_network(answer=Answer("distdoctor", answer.generation))
                 return marker
             value = await self._wait(client)
         except StoreError:
@@ -281,15 +282,15 @@ class MarkerFinder:
                 client.close()
         if value is None:
             self.unmarked = True
-            self._recorder.update_network(answer=Answer("distdoctor", answer.generation) if self.refused() else answer)
-            self._recorder.update_meeting(ours=False)
+            self._context.update_network(answer=Answer("distdoctor", answer.generation) if self.refused() else answer)
+            self._context.update_meeting(ours=False)
             return None
-        self._recorder.update_network(answer=Answer("distdoctor", answer.generation))
+        self._context.update_network(answer=Answer("distdoctor", answer.generation))
         return value
 
     async def _wait(self, client: StoreClient) -> Marker | None:
         end = time.monotonic() + MARKER_SECONDS
-        key = Keys.marker(self._hosting.plan)
+        key = Keys.marker(self._context.plan)
         while True:
             try:
                 value = await client.get(key)
@@ -305,10 +306,10 @@ class MarkerFinder:
                 await self._turned_away(client, "different")
                 return None
             except OtherProtocol as err:
-                self._recorder.update_meeting(speaks=str(err))
+                self._context.update_meeting(speaks=str(err))
                 return None
             except (BadFacts, Oversize) as err:
-                self._recorder.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
+                self._context.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
             if time.monotonic() >= end:
                 return None
@@ -316,11 +317,11 @@ class MarkerFinder:
 
     async def _turned_away(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
         """Record that this process may not join, and leave node 0 a note of who called: it knows of nobody else."""
-        self._recorder.update_meeting(token=token)
-        plan = self._hosting.plan
+        self._context.update_meeting(token=token)
+        plan = self._context.plan
         if plan.opens_store:
             return  # node 0 of another run, which only shares the port
-        caller = Caller(self._recorder.facts.identity.hostname, client.own_address, token)
+        caller = Caller(self._context.facts.identity.hostname, client.own_address, token)
         key = Keys.caller(plan, await client.add(Keys.callers(plan), 1))
         await client.set(key, encode(caller))
         await client.has(key)  # an answer: the set before it has arrived
@@ -329,7 +330,7 @@ class MarkerFinder:
         """Whether there is a doctor's mark that is not to be followed. ``authentic``: which only another run can have
         written, with another token or another distdoctor.
         """
-        meeting = self._recorder.facts.meeting
+        meeting = self._context.facts.meeting
         if meeting is None:
             return False
         other = meeting.token in ("missing", "unexpected", "different") or bool(meeting.speaks)

@@ -28,10 +28,10 @@ from distdoctor.probes.network.names import hosts_lines
 from distdoctor.probes.network.neighbours import answered, neighbour, unanswered
 from distdoctor.probes.network.tcp import CONNECT_SECONDS, connect
 from distdoctor.probes.resolver import ASKER
+from distdoctor.session.context import RunContext
 from distdoctor.session.leader.notice import read_notice
 from distdoctor.session.protocol.messages import Keys, Marker, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
@@ -43,14 +43,14 @@ SLOW_SECONDS = 1.0
 class MasterLookup:
     """The look-ups of one process. They may be begun before they are needed."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._early: dict[str, asyncio.Future[Resolution]] = {}
         """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
 
     def begin(self) -> None:
         """Begin now what is needed later: a name server that does not answer costs seconds each time."""
-        name = self._recorder.options.plan.master_addr
+        name = self._context.plan.master_addr
         if name is None:
             return
         master = asyncio.ensure_future(names.resolve_store(name))
@@ -63,7 +63,7 @@ class MasterLookup:
 
     async def resolve(self) -> None:
         """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
-        facts, note = self._recorder.facts, self._recorder.update_network
+        facts, note = self._context.facts, self._context.update_network
         plan, ours = facts.plan, facts.host.interfaces if facts.host else ()
         if plan.master_addr is None:
             note(primary=interfaces.reachable_address(ours))
@@ -90,13 +90,13 @@ class MasterLookup:
 
     async def resolve_backwards(self) -> None:
         """Note the reverse look-up of the master's address, which each store client makes."""
-        network = self._recorder.facts.network
+        network = self._context.facts.network
         master = network.master if network else None
         if master is not None and master.addresses:
             early = self._early.pop("reverse", None)
             found = await early if early is not None else None
             address = master.addresses[0]
-            self._recorder.update_network(
+            self._context.update_network(
                 reverse=found if found and found.name == address else await names.reverse(address)
             )
 
@@ -157,8 +157,8 @@ def control_ports(port: int) -> tuple[int, int]:
 class MasterContact:
     """Makes contact, and notes what came of it."""
 
-    def __init__(self, recorder: Recorder, teller: WaitReporter) -> None:
-        self._recorder, self._teller = recorder, teller
+    def __init__(self, context: RunContext, teller: WaitReporter) -> None:
+        self._context, self._teller = context, teller
 
     async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
         """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first).
@@ -173,7 +173,7 @@ class MasterContact:
             before, seconds = self._slow_before(address), CONNECT_SECONDS
             if before is not None:
                 seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
-            attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port, seconds))
+            attempt = asyncio.ensure_future(connect(address, self._context.plan.master_port, seconds))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
             ways = asyncio.ensure_future(self._other_ways(address)) if not done else None
@@ -183,7 +183,7 @@ class MasterContact:
             self._teller.trying = None
             tried.append(contact)
             if contact.outcome in ("no-answer", "rejected"):
-                self._recorder.update_network(control=await (control or self._control(address)))
+                self._context.update_network(control=await (control or self._control(address)))
             elif control is not None:
                 control.cancel()
             if contact.outcome in ("no-answer", "unreachable"):
@@ -192,44 +192,44 @@ class MasterContact:
                 ways.cancel()
             if contact.outcome == "open":
                 break
-        self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
-        network = self._recorder.facts.network
+        self._context.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        network = self._context.facts.network
         if tried[-1].outcome == "open" and tried[1:] and network is not None and network.master_is_own is False:
             # Not the first address, by which the way there was looked up: the one that works leads elsewhere.
-            way, primary = reached_at(self._recorder.facts, tried[-1].address, own=False)
-            self._recorder.update_network(route=way, primary=primary)
+            way, primary = reached_at(self._context.facts, tried[-1].address, own=False)
+            self._context.update_network(route=way, primary=primary)
         if tried[-1].outcome != "open":
-            self._recorder.update_network(
+            self._context.update_network(
                 hardware_addresses=answered(), unanswered=unanswered(), ipsec=routing.ipsec_policies()
             )
         if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
-            self._recorder.update_network(other_ways=other_ways)
+            self._context.update_network(other_ways=other_ways)
         self._look_next_door(tried[-1])
         return tried[-1]
 
     def _slow_before(self, address: str) -> Contact | None:
         """What the attempt before this one came to at this address, if that takes its time."""
-        before = self._recorder.facts.network.contact if self._recorder.facts.network else None
+        before = self._context.facts.network.contact if self._context.facts.network else None
         slow = before is not None and before.address == address and before.outcome in ("no-answer", "unreachable")
         return before if slow else None
 
     def _look_next_door(self, contact: Contact) -> None:
         """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""
-        network, plan = self._recorder.facts.network, self._recorder.facts.plan
+        network, plan = self._context.facts.network, self._context.plan
         if contact.outcome not in ("no-answer", "unreachable"):
-            self._recorder.update_network(neighbour=None)
+            self._context.update_network(neighbour=None)
             return
         before = network.neighbour if network else None
         found = neighbour(contact.address, network.routes if network else None)
         if found is not None and before is not None and not found.state and before.address == found.address:
             found = before  # it is being asked again: what it said last counts until it is known
-        self._recorder.update_network(neighbour=found)
+        self._context.update_network(neighbour=found)
         if found is not None and found.state == "silent" and not (network and network.master_lines):
-            self._recorder.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
+            self._context.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
     async def _other_ways(self, address: str) -> tuple[OtherWay, ...]:
         """What becomes of it by each other interface that has the address in its own network, too."""
-        facts = self._recorder.facts
+        facts = self._context.facts
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
         route = network.route.interface if network is not None and network.route is not None else None
         others = [
@@ -248,7 +248,7 @@ class MasterContact:
 
     async def _control(self, address: str) -> Contact:
         """The same host on other ports: any answer of its own there says that the host is up."""
-        ports = control_ports(self._recorder.facts.plan.master_port)
+        ports = control_ports(self._context.plan.master_port)
         others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
         alive = [c for c in others if c.answered]
         return (alive or list(others))[0]
@@ -287,8 +287,8 @@ def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
 class PortScanner:
     """Asks, at most every few seconds, until it has found one."""
 
-    def __init__(self, recorder: Recorder, seal: Seal) -> None:
-        self._recorder, self._seal = recorder, seal
+    def __init__(self, context: RunContext, seal: Seal) -> None:
+        self._context, self._seal = context, seal
         self._refused: float | None = None
         self._asked = 0.0
         self._notice: Notice | None = notice_of(os.environ)
@@ -300,13 +300,13 @@ class PortScanner:
         now = time.monotonic()
         if contact is None or contact.outcome != "refused":
             self._refused = None
-            self._recorder.update_network(elsewhere=None)
+            self._context.update_network(elsewhere=None)
             return
         self._refused = self._refused or now
         if self._told or now - self._refused < REFUSED_SECONDS or now - self._asked < AGAIN_SECONDS:
             return
         self._asked = now
-        ports = port_candidates(self._recorder.options.plan.master_port, dict(os.environ))
+        ports = port_candidates(self._context.plan.master_port, dict(os.environ))
         places = [*await self._noticed(contact.address), *((contact.address, port) for port in ports)]
         attempts = await asyncio.gather(*(connect(*place, SCAN_SECONDS) for place in places))
         for attempt in attempts:
@@ -337,7 +337,7 @@ class PortScanner:
             if marker is None or marker.plan is None or not await self._lacks_one(client, marker):
                 return False
             found = Elsewhere(contact.address, contact.port, marker.host, marker.plan)
-            self._recorder.update_network(elsewhere=found)
+            self._context.update_network(elsewhere=found)
             self._told = contact, await self._tell(client, marker)
             return True
         except (StoreError, Oversize, BadFacts, NotSealed, NotAuthentic):
@@ -348,7 +348,7 @@ class PortScanner:
 
     async def _lacks_one(self, client: StoreClient, marker: Marker) -> bool:
         """Whether it is for a job of as many nodes (ranks), not all of which have come."""
-        ours, theirs = self._recorder.options.plan, marker.plan
+        ours, theirs = self._context.plan, marker.plan
         assert theirs is not None
         ranks = theirs.started == "rank"
         expected = theirs.world_size if ranks else theirs.nnodes
@@ -360,7 +360,7 @@ class PortScanner:
 
     async def withdraw(self) -> None:
         """Its own store came after all: what was told to the other one is taken back."""
-        self._recorder.update_network(elsewhere=None)
+        self._context.update_network(elsewhere=None)
         if self._told is None:
             return
         (contact, key), self._told = self._told, None
@@ -379,7 +379,7 @@ class PortScanner:
         keys = Keys(marker.run)
         number = await client.add(keys.astray, 1)
         key = keys.stray(number)
-        await client.set(key, self._seal.close(key, encode(self._recorder.facts)))
+        await client.set(key, self._seal.close(key, encode(self._context.facts)))
         await client.has(key)  # an answer: the set before it has arrived
         return key
 

@@ -34,12 +34,10 @@ from distdoctor.plan.launchers import mpi
 from distdoctor.probes.network import interfaces
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.render.words import fold
+from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.recorder import Recorder
 
 SO_FAR_AFTER = 3.5
-OWN_START_SECONDS = 1.0
-"""Of what the program took to start itself no more counts as waiting: who is slow himself waits for others who are."""
 SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
 """How long a process is ready itself before it is news that another is not: that one may still import torch. It is a
 third of what it took itself, within these two."""
@@ -57,12 +55,6 @@ def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, 
     """The root causes of severity fail in these facts."""
     found = judge(build(facts), options.checks, options.ignore).roots
     return tuple(finding for finding in found if finding.severity == "fail")
-
-
-def waiting_since(started: float, launched: float) -> float:
-    """Since when a process has kept its user waiting, of the monotonic clock: from the command on (``launched``), and
-    not only from when its run began (``started``)."""
-    return max(launched, started - OWN_START_SECONDS)
 
 
 def news_at(waiting: float, ready: float) -> float:
@@ -93,8 +85,8 @@ def progress_line(finding: Finding) -> str:
 class WaitReporter:
     """Tells what keeps one process out of the meeting."""
 
-    def __init__(self, recorder: Recorder, zygote: Zygote | None = None) -> None:
-        self.recorder, self.zygote = recorder, zygote
+    def __init__(self, context: RunContext, zygote: Zygote | None = None) -> None:
+        self.context, self.zygote = context, zygote
         self.trying: tuple[str, float] | None = None
         """The address that is being connected to, and since when."""
         self._next = 0.0
@@ -102,19 +94,19 @@ class WaitReporter:
 
     def tell(self, left: float) -> None:
         """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
-        recorder = self.recorder
+        context = self.context
         now = time.monotonic()
         if now < self._next or now < self._from() or left < 1.0:
             return
         if self.node0_may_be_late() and left > LAST_CHANCE:
             return
-        facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
+        facts = replace(context.facts, meeting=replace(context.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
         self._next = now + TELL_AGAIN_SECONDS
-        findings = judge_facts([facts], recorder.options)
-        recorder.told_so_far |= bool(findings)
-        report_progress(recorder.observer, findings, left, recorder.options.wait)
+        findings = judge_facts([facts], context.options)
+        context.progress_reported |= bool(findings)
+        report_progress(context.observer, findings, left, context.clock.wait)
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
@@ -127,7 +119,7 @@ class WaitReporter:
 
     def _from(self) -> float:
         """When it may be told, of the monotonic clock."""
-        return waiting_since(self.recorder.started, self.recorder.launched) + SO_FAR_AFTER
+        return self.context.clock.waiting_since + SO_FAR_AFTER
 
     def node0_may_be_late(self) -> bool:
         """Whether nobody listens at the master's port yet, and node 0 may still be at what this process has just done:
@@ -135,11 +127,11 @@ class WaitReporter:
         contact, now = self._contact(), time.monotonic()
         if contact is None or contact.outcome != "refused" or self.zygote is None:
             return False
-        waiting, ready = waiting_since(self.recorder.started, self.recorder.launched), self.zygote.imported
+        waiting, ready = self.context.clock.waiting_since, self.zygote.imported
         return now < waiting + PATIENT_SECONDS if ready is None else now < news_at(waiting, ready)
 
     def _contact(self) -> Contact | None:
-        return self.recorder.facts.network.contact if self.recorder.facts.network else None
+        return self.context.facts.network.contact if self.context.facts.network else None
 
     def _unanswered(self) -> Contact | None:
         """The first attempt to connect, where it goes on for so long that it counts as one without an answer."""
@@ -147,9 +139,9 @@ class WaitReporter:
             return None
         address, since = self.trying
         seconds = round(time.monotonic() - since, 4)
-        if seconds < UNANSWERED_SECONDS or time.monotonic() - self.recorder.started < SO_FAR_AFTER:
+        if seconds < UNANSWERED_SECONDS or time.monotonic() - self.context.clock.started < SO_FAR_AFTER:
             return None
-        return Contact(address, self.recorder.facts.plan.master_port, "no-answer", seconds=seconds)
+        return Contact(address, self.context.plan.master_port, "no-answer", seconds=seconds)
 
 
 # Node 0 of a run whose master nobody named: the address it takes, and the line for the other nodes.

@@ -20,10 +20,10 @@ from distdoctor.plan.notice import notice_of
 from distdoctor.probes.host.proc import listening
 from distdoctor.probes.network import ports
 from distdoctor.ranks.supervisor import Child, Died, Zygote
+from distdoctor.session.context import RunContext, wait_for_torch
 from distdoctor.session.leader.notice import post_notice
 from distdoctor.session.protocol.messages import Keys, Marker
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.session.recorder import Recorder, wait_for_torch
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
@@ -51,9 +51,8 @@ def descriptors_exhausted(child: Child) -> tuple[int, int] | None:
 class StoreHost:
     """The store of a node 0, where this process is one and the port can be had."""
 
-    def __init__(self, recorder: Recorder, zygote: Zygote | None, seal: Seal) -> None:
-        self.recorder, self.zygote, self.seal = recorder, zygote, seal
-        self.plan = recorder.options.plan
+    def __init__(self, context: RunContext, zygote: Zygote | None, seal: Seal) -> None:
+        self.context, self.zygote, self.seal = context, zygote, seal
         self.child: Child | None = None
         self.marker: Marker | None = None
         """What this process wrote into its store. It is never read back from there."""
@@ -67,13 +66,13 @@ class StoreHost:
     @property
     def network(self) -> NetworkFacts:
         """The network facts so far."""
-        return self.recorder.facts.network or NetworkFacts()
+        return self.context.facts.network or NetworkFacts()
 
     def note_files(self) -> None:
         """Where the store has no descriptor left for who comes: how many it has."""
         bind = self.network.bind
         if self.child is not None and bind is not None and (files := descriptors_exhausted(self.child)) is not None:
-            self.recorder.update_network(bind=replace(bind, files=files))
+            self.context.update_network(bind=replace(bind, files=files))
 
     def close(self) -> None:
         """End the store, where there is one."""
@@ -94,12 +93,12 @@ class StoreHost:
     def new_marker(self) -> Marker:
         """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
         token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
-        host = self.recorder.facts.identity.hostname
-        return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.plan)
+        host = self.context.facts.identity.hostname
+        return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.context.plan)
 
     def sealed(self, marker: Marker) -> bytes:
         """The mark as it is to be written."""
-        return self.seal.close(Keys.marker(self.plan), encode(marker))
+        return self.seal.close(Keys.marker(self.context.plan), encode(marker))
 
     async def altered(self) -> bool:
         """Whether somebody else has written another mark into the store that this process hosts."""
@@ -110,7 +109,7 @@ class StoreHost:
         except StoreError:
             return False
         try:
-            value = await client.get(Keys.marker(self.plan))
+            value = await client.get(Keys.marker(self.context.plan))
         except Oversize:
             return True
         except StoreError:
@@ -126,7 +125,7 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            self.recorder.update_meeting(visitors=await client.add(Keys(self.marker.run).members, 0))
+            self.context.update_meeting(visitors=await client.add(Keys(self.marker.run).members, 0))
         except StoreError:
             pass
         finally:
@@ -149,16 +148,16 @@ class StoreHost:
 
     async def try_port(self) -> None:
         """Where nobody is to host anything yet: whether node 0's port could be had, and else what has it."""
-        while number := ports.refused_bind(self.plan.master_port):
+        while number := ports.refused_bind(self.context.plan.master_port):
             if not await self._cannot_host(number, os.strerror(number)) and self.network.bind is None:
                 await asyncio.sleep(CLOSING_SECONDS / 10)
                 continue
             if self.network.bind is None and await self._of_another_run():
-                self.recorder.update_network(answer=Answer("distdoctor"))
+                self.context.update_network(answer=Answer("distdoctor"))
                 self.note_other_run()
             # An agent of the c10d rendezvous that finds a store on its own port joins that
             # (c10d_rendezvous_backend.py, _create_tcp_store).
-            self.note_holders(self.plan.rdzv_backend == "static" or self.plan.is_host is True)
+            self.note_holders(self.context.plan.rdzv_backend == "static" or self.context.plan.is_host is True)
             return
 
     async def _of_another_run(self) -> bool:
@@ -166,7 +165,7 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            return await client.has(Keys.marker(self.plan))
+            return await client.has(Keys.marker(self.context.plan))
         except StoreError:
             return False
         finally:
@@ -177,22 +176,20 @@ class StoreHost:
         """Whether the store is there, ours or, perhaps, that of another process of this same check."""
         if self.zygote is None:
             return False
-        torch = await wait_for_torch(self.recorder, self.zygote, NETWORK.name)
+        torch = await wait_for_torch(self.context, self.zygote, NETWORK.name)
         if torch.version is None:
             return False
         child = self.zygote.spawn("distdoctor:sto")
         answer = await self._ask_to_host(child)
         if answer["ok"]:
             self.child = child
-            if self.plan.master_port != answer["port"]:
-                self.plan = replace(self.plan, master_port=answer["port"])
-                self.recorder.update(plan=self.plan)
-            after = round(time.time() - self.recorder.facts.started_at, 2)
-            self.recorder.update_network(bind=Bind(True, answer["port"], after=after))
+            self.context.use_port(answer["port"])
+            after = round(time.time() - self.context.clock.started_at, 2)
+            self.context.update_network(bind=Bind(True, answer["port"], after=after))
             self.marker, self._marked = self.new_marker(), False
             await self.mark()
             if (notice := notice_of(os.environ)) is not None:
-                self._notice = await post_notice(notice, self.plan.master_port)
+                self._notice = await post_notice(notice, self.context.plan.master_port)
             return True
         child.kill()
         child.close()
@@ -200,7 +197,7 @@ class StoreHost:
 
     async def _ask_to_host(self, child: Child) -> dict[str, Any]:
         """The child's answer. A store whose constructor waits for a connection to itself listens all the same."""
-        port = self.plan.master_port
+        port = self.context.plan.master_port
         call = asyncio.ensure_future(child.call("store_host", port=port, timeout=30.0))
         seconds = HOST_SECONDS if self._reaches_itself() else UNREACHED_SECONDS
         end = time.monotonic() + seconds
@@ -220,7 +217,7 @@ class StoreHost:
             return {"ok": False, "error": str(err), "errno": 0}
 
     def _reaches_itself(self) -> bool:
-        host = self.recorder.facts.host
+        host = self.context.facts.host
         found = [one.up for one in (host.interfaces if host else ()) if one.loopback]
         return not found or any(found)
 
@@ -234,8 +231,8 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
-            self._marked = await client.has(Keys.marker(self.plan))  # an answer: the set before it has arrived
+            await client.set(Keys.marker(self.context.plan), self.sealed(self.marker))
+            self._marked = await client.has(Keys.marker(self.context.plan))  # an answer: the set before it has arrived
         except StoreError:
             pass
         finally:
@@ -247,7 +244,7 @@ class StoreHost:
         own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
         for address in (*own, "127.0.0.1", "::1"):
             try:
-                return await StoreClient.connect(address, self.plan.master_port, LOOPBACK_SECONDS)
+                return await StoreClient.connect(address, self.context.plan.master_port, LOOPBACK_SECONDS)
             except StoreError:
                 continue
         raise StoreError("the store that this process hosts cannot be reached from here")
@@ -255,9 +252,9 @@ class StoreHost:
     async def _cannot_host(self, number: int, error: str) -> bool:
         """Note why; True where the port is held by another process of this same check, so that joining it is right."""
         address = next(iter(self.network.master.addresses if self.network.master else ()), "127.0.0.1")
-        answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.plan.master_port)
+        answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.context.plan.master_port)
         if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
-            self.recorder.update_network(bind=None, answer=answer)
+            self.context.update_network(bind=None, answer=answer)
             return True  # perhaps the doctor's own: the marker will tell
         self._why_not = (number, error, answer)
         now = time.monotonic()
@@ -268,8 +265,8 @@ class StoreHost:
         return False
 
     def _cannot_bind(self, number: int, error: str, answer: Answer | None) -> None:
-        port = self.plan.master_port
-        self.recorder.update_network(
+        port = self.context.plan.master_port
+        self.context.update_network(
             bind=Bind(
                 ok=False,
                 port=port,

@@ -24,7 +24,7 @@ from distdoctor.probes.host.processes import in_time
 from distdoctor.ranks import devices
 from distdoctor.ranks.devices import COPYING
 from distdoctor.ranks.supervisor import Child, Died, Zygote
-from distdoctor.session.recorder import Recorder, wait_for_torch
+from distdoctor.session.context import RunContext, wait_for_torch
 
 Ended = tuple[StageStatus, str]
 """How a stage's work ended, and why."""
@@ -33,21 +33,21 @@ COPY_SECONDS = 8.0
 ANOTHER_PROCESS = "another process of this node does it"
 
 
-async def environment(recorder: Recorder) -> Ended:
+async def environment(context: RunContext) -> Ended:
     """The launch variables: the plan has looked at them."""
-    problems = recorder.options.plan.broken
+    problems = context.plan.broken
     if not problems:
         return "ok", ""
     return "failed", "; ".join(f"{p.variable}: {p.why}" for p in problems)
 
 
-async def look_at_host(recorder: Recorder) -> Ended:
+async def look_at_host(context: RunContext) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
-    plan = recorder.options.plan
-    kernel = asyncio.ensure_future(known_kernel_lines(recorder.options.checks))
-    shared = asyncio.ensure_future(files.leave_marks(recorder.options.shared, plan.init_method))
+    plan = context.plan
+    kernel = asyncio.ensure_future(known_kernel_lines(context.options.checks))
+    shared = asyncio.ensure_future(files.leave_marks(context.options.shared, plan.init_method))
     facts, written, locks, init, temporary_folder, user = await asyncio.gather(
-        host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan), plan.local_addr),
+        host.probe(context.facts.identity.hostname, context.facts.variables, may_announce(plan), plan.local_addr),
         files.probe_folders(os.environ),
         files.probe_build_locks({"self": os.environ}),
         files.try_init_file(plan.init_method),
@@ -56,7 +56,7 @@ async def look_at_host(recorder: Recorder) -> Ended:
     )
     facts = replace(
         facts,
-        limits=replace(facts.limits or Limits(), memory_used=recorder.memory_used),
+        limits=replace(facts.limits or Limits(), memory_used=context.memory_used),
         init_file=init,
         temporary=temporary_folder,
         folders=written,
@@ -65,18 +65,18 @@ async def look_at_host(recorder: Recorder) -> Ended:
         shared=await shared,
         kernel_log=await kernel,
     )
-    recorder.update(host=facts)
+    context.update(host=facts)
     if facts.gloo and facts.gloo.address is None:
         return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"
     return "ok", ""
 
 
-async def look_for_files(recorder: Recorder, marks: Mapping[str, str]) -> None:
+async def look_for_files(context: RunContext, marks: Mapping[str, str]) -> None:
     """Whether node 0's files are in the folders that this node has in common with it (their names, by the folder)."""
-    host = recorder.facts.host
+    host = context.facts.host
     if host is not None and host.shared and marks:
         shared = await files.look_for_marks(host.shared, marks)
-        recorder.update(host=replace(recorder.facts.host or host, shared=shared))
+        context.update(host=replace(context.facts.host or host, shared=shared))
 
 
 async def _copied(child: Child) -> PeerCopies | None:
@@ -107,14 +107,14 @@ def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
     return answer
 
 
-async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
+async def look_at_gpus(context: RunContext, zygote: Zygote | None) -> Ended:
     """The driver and what else NCCL finds, once per node; the devices this process's ranks see, asked in processes of
     their own."""
     if zygote is None:
         return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
-    asked = asyncio.ensure_future(driver.probe_driver()) if recorder.leads_node else None
-    if recorder.leads_node:
-        variables = recorder.facts.variables
+    asked = asyncio.ensure_future(driver.probe_driver()) if context.leads_node else None
+    if context.leads_node:
+        variables = context.facts.variables
         ports, topology, graph, of_amd = await asyncio.gather(
             in_time(lambda: nccl.probe_rdma(gid_index(variables)), nccl.RDMA_SECONDS),
             in_time(lambda: nccl.probe_topology(variables), files.FOLDER_SECONDS),
@@ -122,13 +122,13 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
             in_time(amd.probe, files.FOLDER_SECONDS),
         )
         more = await amd.amd_smi_values(of_amd) if of_amd is not None else None
-        recorder.update(rdma=ports, topology=topology, graph=graph, amd=more)
-    torch = await wait_for_torch(recorder, zygote, GPU.name)
+        context.update(rdma=ports, topology=topology, graph=graph, amd=more)
+    torch = await wait_for_torch(context, zygote, GPU.name)
     if asked is not None:
-        recorder.update(driver=await asked)  # before anything of ours is on the devices
+        context.update(driver=await asked)  # before anything of ours is on the devices
     if torch.version is None:
         return "skipped", "torch cannot be imported"
-    plan = recorder.options.plan
+    plan = context.plan
     child = zygote.spawn("distdoctor:gpu")
     try:
         # One process for all ranks of the node looks at all devices; one of each rank, at its own.
@@ -136,7 +136,7 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
         compute = "nccl" in plan.backends(gpus=True)
         answer = await asyncio.wait_for(child.call("gpu", mine=mine, compute=compute), GPU.seconds)
         if compute and mine is None and len(answer.get("visible", ())) > 1:
-            recorder.update(peers=await _copied(child))
+            context.update(peers=await _copied(child))
     except (asyncio.TimeoutError, Died) as err:
         child.kill()
         error = (
@@ -157,7 +157,7 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
         library=answer.get("library"),
         started=answer.get("started"),
     )
-    recorder.update(ranks=tuple(replace(rank, gpu=seen) for rank in recorder.facts.ranks))
+    context.update(ranks=tuple(replace(rank, gpu=seen) for rank in context.facts.ranks))
     if seen.error:
         return "error", seen.error
     return ("ok", f"{len(seen.visible)} visible") if seen.visible else ("skipped", f"no GPU: {seen.reason}")
@@ -187,11 +187,11 @@ async def known_kernel_lines(checks: Iterable[Check]) -> tuple[KernelLine, ...] 
     return tuple(sorted((*lasting[-MAX_KERNEL_LINES:], *lately[-MAX_KERNEL_LINES:]), key=lambda line: line.at))
 
 
-async def look_again(recorder: Recorder) -> None:
+async def look_again(context: RunContext) -> None:
     """Something failed here: what the kernel has written since."""
-    lines, host = await known_kernel_lines(recorder.options.checks), recorder.facts.host
+    lines, host = await known_kernel_lines(context.options.checks), context.facts.host
     if lines is not None and host is not None:
-        recorder.update(host=replace(host, kernel_log=lines))
+        context.update(host=replace(host, kernel_log=lines))
 
 
 def _known(records: Sequence[tuple[float, str]], wordings: dict[str, tuple[Line, ...]]) -> Iterator[KernelLine]:

@@ -13,9 +13,9 @@ from distdoctor.probes.network import names, ports, routing
 from distdoctor.probes.network.neighbours import answered, filled_since, refused, unanswered
 from distdoctor.probes.network.tcp import connect
 from distdoctor.render.words import count
+from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import Participant
 from distdoctor.session.protocol.messages import Command
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.stages.local import ANOTHER_PROCESS, Ended
 
 REPEATED = 2
@@ -32,8 +32,8 @@ SHUT = ("no-answer", "rejected", "refused")
 class MeshStage:
     """This process's part of it. ``number`` is this participant's, ``token`` what listeners ask for."""
 
-    def __init__(self, recorder: Recorder, token: str, number: int) -> None:
-        self._recorder, self._token, self._number = recorder, token, number
+    def __init__(self, context: RunContext, token: str, number: int) -> None:
+        self._context, self._token, self._number = context, token, number
         self._listener: Listener | None = None
         self._not_listening = ""
 
@@ -60,9 +60,9 @@ class MeshStage:
         ).run()
         await called
         shut = await own
-        self._recorder.update(mesh=facts)
+        self._context.update(mesh=facts)
         if facts.bad:
-            self._recorder.update_network(
+            self._context.update_network(
                 hardware_addresses=answered(),
                 unanswered=unanswered(),
                 neighbour_table=filled_since(room),
@@ -73,11 +73,11 @@ class MeshStage:
 
     async def _call_itself(self) -> bool:
         """Whether this host keeps its ranks, where it has several, from ports of its own."""
-        if (self._recorder.options.plan.nproc_per_node or 1) == 1:
+        if (self._context.plan.nproc_per_node or 1) == 1:
             return False
-        gloo = self._recorder.facts.host.gloo if self._recorder.facts.host is not None else None
+        gloo = self._context.facts.host.gloo if self._context.facts.host is not None else None
         contact = await ports.own_port_reached(gloo.address if gloo is not None else None)
-        self._recorder.update_network(own_port=contact)
+        self._context.update_network(own_port=contact)
         return contact is not None and contact.outcome in SHUT
 
     async def _call(self, command: Command) -> None:
@@ -85,13 +85,13 @@ class MeshStage:
         if not command.announced:
             return
         found = await names.resolve(command.announced)
-        self._recorder.update_network(rendezvous_name=found)
+        self._context.update_network(rendezvous_name=found)
         port = next((target.port for target in command.targets if target.member == command.announcer), None)
         if port is None or command.announcer == self._number:
             return
         for address in [one for one in found.addresses if parse_address(one) and not reaches_no_other(one)][:CALLED]:
             contact = await connect(address, port)
-            self._recorder.update_network(rendezvous_contact=contact)
+            self._context.update_network(rendezvous_contact=contact)
             if contact.outcome == "open":
                 return
 

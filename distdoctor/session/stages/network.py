@@ -12,8 +12,8 @@ from distdoctor.probes.host import processes
 from distdoctor.probes.host.processes import in_time
 from distdoctor.probes.network import firewall, routing
 from distdoctor.probes.network.tcp import connect
+from distdoctor.session.context import RunContext
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.join import POD, RETRY_SECONDS, JoinedStore, Rendezvous
 from distdoctor.session.rendezvous.master import MasterLookup, contact_words, join_failure_text, lacks_torch
 from distdoctor.session.rendezvous.store_host import StoreHost
@@ -26,8 +26,8 @@ LOOK_SECONDS = 10.0
 class NetworkStage:
     """This process's way to the others."""
 
-    def __init__(self, recorder: Recorder, lookup: MasterLookup) -> None:
-        self._recorder, self._lookup = recorder, lookup
+    def __init__(self, context: RunContext, lookup: MasterLookup) -> None:
+        self._context, self._lookup = context, lookup
         self.store: JoinedStore | None = None
         """The store that was joined."""
 
@@ -39,7 +39,7 @@ class NetworkStage:
         await backwards
         if self.store is not None:
             return "ok", f"{self.store.address} port {self.store.port}"
-        facts = self._recorder.facts
+        facts = self._context.facts
         return "skipped" if lacks_torch(facts) else "failed", join_failure_text(facts)
 
     async def look_only(self) -> Ended:
@@ -47,9 +47,9 @@ class NetworkStage:
         await self._look()
         if POD in os.environ:
             await self._await_name()
-        plan = self._recorder.options.plan
+        plan = self._context.plan
         await self._try_port(plan)
-        facts = self._recorder.facts
+        facts = self._context.facts
         seen = facts.network
         if seen is not None and seen.bind is not None:
             return "failed", join_failure_text(facts)
@@ -57,42 +57,41 @@ class NetworkStage:
             return "failed", join_failure_text(facts)
         if not seen.master_is_own or plan.rank or plan.node_rank:
             contact = await connect(seen.master.addresses[0], plan.master_port)
-            self._recorder.update_network(refused_before=contact.outcome == "refused")
+            self._context.update_network(refused_before=contact.outcome == "refused")
             if not seen.master_is_own and contact.outcome not in ("open", "refused"):
-                self._recorder.update_network(contact=contact)
+                self._context.update_network(contact=contact)
                 return "failed", contact_words(contact)
         return "ok", ""
 
     async def _await_name(self) -> None:
         """Up to ``--wait``: the record of another pod may come after this one has begun."""
-        options, began = self._recorder.options, time.monotonic()
-        while not self._has_address() and options.plan.master_addr and time.monotonic() - began < options.wait:
-            self._recorder.observer.waits("waiting for an address of MASTER_ADDR", options.wait)
+        context, began = self._context, time.monotonic()
+        while not self._has_address() and context.plan.master_addr and time.monotonic() - began < context.clock.wait:
+            context.observer.waits("waiting for an address of MASTER_ADDR", context.clock.wait)
             await asyncio.sleep(RETRY_SECONDS)
             await self._lookup.resolve()
             if self._has_address():
-                self._recorder.update_network(resolved_after=round(time.monotonic() - began, 2))
+                self._context.update_network(resolved_after=round(time.monotonic() - began, 2))
 
     def _has_address(self) -> bool:
-        seen = self._recorder.facts.network
+        seen = self._context.facts.network
         return seen is not None and seen.master is not None and bool(seen.master.addresses)
 
     async def _try_port(self, plan: Plan) -> None:
         """That somebody else has the port of node 0 is a fault all the same, where this is the node 0 to be."""
-        seen = self._recorder.facts.network
+        seen = self._context.facts.network
         opens = plan.opens_store or plan.may_open_store(seen.master_is_own if seen is not None else None)
         if opens and plan.master_addr is not None and plan.master_port and plan.rdzv_backend in ("static", "c10d"):
-            options = self._recorder.options
-            await StoreHost(self._recorder, None, Seal(options.token)).try_port()
+            await StoreHost(self._context, None, Seal(self._context.options.token)).try_port()
 
     async def _look(self) -> None:
         await asyncio.gather(self._lookup.resolve(), self._look_around())
 
     async def _look_around(self) -> None:
         """Note this host's packet filter and what an earlier run has left on it."""
-        recorder = self._recorder
-        port = recorder.options.plan.master_port
-        host = recorder.facts.host
+        context = self._context
+        port = context.plan.master_port
+        host = context.facts.host
         picked = host.limits.port_range if host is not None and host.limits is not None else None
         cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
         only = cards[0] if len(cards) == 1 else None
@@ -100,8 +99,8 @@ class NetworkStage:
             in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
             in_time(lambda: processes.probe_leftovers(port), LOOK_SECONDS),
         )
-        recorder.update_network(
+        context.update_network(
             firewall=rules, routes=routing.routing_table(), policy=routing.routing_rules(), strict=routing.strict()
         )
-        if recorder.facts.host is not None and left is not None:
-            recorder.update(host=replace(recorder.facts.host, leftovers=left))
+        if context.facts.host is not None and left is not None:
+            context.update(host=replace(context.facts.host, leftovers=left))

@@ -16,9 +16,9 @@ from distdoctor.probes.resolver_worker import HURRIED
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
+from distdoctor.session.context import RunContext
 from distdoctor.session.leader.trials import first_error, round_robin
 from distdoctor.session.protocol.messages import Command, Event, Keys
-from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous.master import names_cost_seconds
 from distdoctor.session.stages.local import Ended
 
@@ -43,7 +43,7 @@ class RankStages:
 
     def __init__(
         self,
-        recorder: Recorder,
+        context: RunContext,
         zygote: Zygote,
         address: str,
         port: int,
@@ -51,7 +51,7 @@ class RankStages:
         number: int,
         tell: Callable[[Event], Awaitable[None]],
     ) -> None:
-        self._recorder, self._zygote, self._tell = recorder, zygote, tell
+        self._context, self._zygote, self._tell = context, zygote, tell
         self._address, self._port, self._keys, self._number = address, port, keys, number
         self.children: list[Child] = []
         self.abort = asyncio.Event()
@@ -70,12 +70,12 @@ class RankStages:
 
     async def _store(self, command: Command) -> Ended:
         mine = str(self._number)
-        self._recorder.note_ranks(command.node_ranks.get(mine), command.ranks[mine])
-        if self._recorder.facts.identity.torch is None:
+        self._context.note_ranks(command.node_ranks.get(mine), command.ranks[mine])
+        if self._context.facts.identity.torch is None:
             return "failed", "torch cannot be imported"
         self.children = self._spawn(command, {})
         result = await self._call(command, STORE, self.children, self._in_store(command, STORE))
-        self._recorder.note_pids(self.children)
+        self._context.note_pids(self.children)
         return result
 
     async def _gloo(self, command: Command) -> Ended:
@@ -88,16 +88,14 @@ class RankStages:
         try:
             return await self._call(command, NCCL, children, lambda i: {**arguments(i), "device": self._device(i)})
         finally:
-            self._recorder.note_nccl(
-                [nccl.read_log_settings(child.output_from_start(NCCL_BYTES)) for child in children]
-            )
+            self._context.note_nccl([nccl.read_log_settings(child.output_from_start(NCCL_BYTES)) for child in children])
             _kill(children)
 
     async def _barrier(self, command: Command) -> Ended:
         return await self._call(command, BARRIER, self.children, lambda i: {"timeout": command.seconds})
 
     async def _collective(self, command: Command) -> Ended:
-        ranks = self._recorder.facts.plan.nproc_per_node or 1
+        ranks = self._context.plan.nproc_per_node or 1
         return await self._call(command, COLLECTIVE, self.children, lambda i: {"ranks": ranks})
 
     async def trial(self, command: Command) -> tuple[bool, str]:
@@ -176,8 +174,8 @@ class RankStages:
             return {group: first_error(errors) for group, errors in failed.items()}
 
         found = await search_devices(len(ranks), command.seconds, attempt)
-        key = self._recorder.facts.key
-        self._recorder.update(
+        key = self._context.facts.key
+        self._context.update(
             groups=tuple(
                 SmallerGroup((key,), not error, error, tuple(ranks[place] for place in group))
                 for group, error in found.items()
@@ -203,10 +201,10 @@ class RankStages:
         entries = await self._make_groups(children, command.seconds / 2, of)
         errors = ["" if entries[i].status == "ok" else (entries[i].error or "no text") for i in range(len(pairs))]
         tried = (
-            SmallerGroup((self._recorder.facts.key,), not error, error[:SEARCH_ERROR], pair)
+            SmallerGroup((self._context.facts.key,), not error, error[:SEARCH_ERROR], pair)
             for pair, error in zip(pairs, errors, strict=True)
         )
-        self._recorder.update(groups=(*self._recorder.facts.groups, *tried))
+        self._context.update(groups=(*self._context.facts.groups, *tried))
         return not any(errors), ""
 
     async def _make_groups(self, children: list[Child], seconds: float, arguments: Arguments) -> dict[int, RankStage]:
@@ -220,7 +218,7 @@ class RankStages:
         return self._spawn_ranks(command.ranks[str(self._number)], env)
 
     def _spawn_ranks(self, ranks: Iterable[int], env: Mapping[str, str | None]) -> list[Child]:
-        if names_cost_seconds(self._recorder.facts):
+        if names_cost_seconds(self._context.facts):
             env = {"RES_OPTIONS": HURRIED, **env}
         return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in ranks]
 
@@ -238,7 +236,7 @@ class RankStages:
 
     def _device(self, place: int) -> int:
         """The device a script would take: its LOCAL_RANK, or the only one where the launcher gave each rank one."""
-        rank = self._recorder.facts.ranks[place]
+        rank = self._context.facts.ranks[place]
         visible = len(rank.gpu.visible) if rank.gpu else 1
         return rank.local_rank if rank.local_rank < visible else rank.local_rank % max(visible, 1)
 
@@ -248,16 +246,16 @@ class RankStages:
         async def trouble() -> None:
             await self._tell(Event("trouble", stage=command.stage, attempt=command.attempt))
 
-        network = self._recorder.facts.network
+        network = self._context.facts.network
         own = network.own_port if network is not None else None
         deaf = own.address if own is not None and own.outcome == "no-answer" else None
         calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf, command.limited)
         entries = await calls.run(arguments)
-        self._recorder.note_rank_stages(entries)
+        self._context.note_rank_stages(entries)
         if stage in CONNECTING and any(entry.seconds >= SYN_AGAIN for entry in entries.values()):
             pids = [child.pid for child in children if child.pid is not None]
             if late := await in_time(lambda: late_connections(pids), SOCKETS_SECONDS):
-                self._recorder.update_network(late_connections=late)
+                self._context.update_network(late_connections=late)
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:
             starved = max(float(entry.detail.get("starved", 0)) for entry in failed)

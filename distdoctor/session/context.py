@@ -1,11 +1,11 @@
-"""What one started process of the run has seen so far: its facts, growing until they are judged."""
+"""Context of one run in one process: plan, clock, observer, and the facts that grow until they are judged."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distdoctor.judge.engine import Judgement, judge
@@ -23,6 +23,7 @@ from distdoctor.model.facts import (
     Work,
 )
 from distdoctor.model.observer import Observer
+from distdoctor.model.plan import Plan
 from distdoctor.model.text import encodable, environment
 from distdoctor.probes.gpu import nccl as gpu_nccl
 from distdoctor.probes.host import identity, limits
@@ -34,19 +35,59 @@ from distdoctor.session.options import Options
 MAX_FORGED = 8
 
 
-class Recorder:
-    """This process's facts, growing stage by stage."""
+OWN_START_SECONDS = 1.0
+"""Of what the program took to start itself no more counts as waiting: who is slow himself waits for others who are."""
+
+
+@dataclass
+class Clock:
+    """When a run began, and how long it may take: seconds of the monotonic clock."""
+
+    wait: float
+    """Limit of the rendezvous (--wait)."""
+    timeout: float
+    """Limit of everything after it (--timeout)."""
+    started: float = field(default_factory=time.monotonic)
+    launched: float | None = None
+    """When the command was started; None where it is not known to be earlier than the run."""
+    started_at: float = field(default_factory=time.time)
+    """Start of the run in seconds since the epoch."""
+
+    @property
+    def began(self) -> float:
+        """Start of the command, from which a user counts."""
+        return self.started if self.launched is None else min(self.launched, self.started)
+
+    @property
+    def waiting_since(self) -> float:
+        """Time from which this process has kept its user waiting."""
+        return max(self.began, self.started - OWN_START_SECONDS)
+
+    @property
+    def left(self) -> float:
+        """Seconds until --wait and --timeout are both spent."""
+        return self.started + self.wait + self.timeout - time.monotonic()
+
+    def waits_until(self) -> float:
+        """Return when a process that now begins to wait for others stops waiting.
+
+        That is --wait after its start, and at least half of --wait from now: on a busy host the import of torch alone
+        outlasts a short --wait, and the other nodes join as late, for the same reason.
+        """
+        return max(self.started + self.wait, time.monotonic() + self.wait / 2)
+
+
+class RunContext:
+    """Plan, clock, facts and observer of one run in one process. The facts grow stage by stage."""
 
     def __init__(self, options: Options, observer: Observer, launched: float | None = None) -> None:
-        """``launched``: when the command was, of the monotonic clock; None where it is not known to be earlier."""
+        """``launched``: see :class:`Clock`."""
         self.options, self.observer = options, observer
-        self.started = time.monotonic()
-        self.launched = self.started if launched is None else min(launched, self.started)
-        self.told_so_far = False
-        """What is wrong if waiting ends now has been said: a report before that keeps it."""
+        self.clock = Clock(options.wait, options.timeout, launched=launched)
+        self.progress_reported = False
+        """A failure was printed while waiting could still change it: a report before the end keeps it."""
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
-        self._links = LinkWatch() if self.leads_node else None
         self._oom_kills = limits.oom_kills()
         self.memory_used = limits.memory_used()
         """Of the container or unit, before torch was imported."""
@@ -62,15 +103,26 @@ class Recorder:
             near_misses=settings.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
-            started_at=time.time(),
+            started_at=self.clock.started_at,
             until=options.until,
         )
+        self._links = LinkWatch() if self.leads_node else None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this run; its port is the one in use once node 0 has opened the store."""
+        return self.facts.plan
+
+    def use_port(self, port: int) -> None:
+        """Put the port that the store was given into the plan."""
+        if port != self.plan.master_port:
+            self.update(plan=replace(self.plan, master_port=port))
 
     @property
     def leads_node(self) -> bool:
         """Whether this process does the node's probes: started once per node, or local rank 0, or not known to be
         another."""
-        return self.options.plan.started == "node" or not self.options.plan.local_rank
+        return self.plan.started == "node" or not self.plan.local_rank
 
     def update(self, **changes: Any) -> None:
         """Put new values into the facts."""
@@ -218,14 +270,14 @@ def _settings(version: nccl.Version, more: Sequence[str]) -> dict[str, Any]:
 WHAT = "importing torch"
 
 
-async def wait_for_torch(recorder: Recorder, zygote: Zygote, stage: str) -> TorchInfo:
+async def wait_for_torch(context: RunContext, zygote: Zygote, stage: str) -> TorchInfo:
     """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
-    began, options = time.monotonic(), recorder.options
-    recorder.observer.waits(WHAT, recorder.started + options.wait + options.timeout - began)
+    began = time.monotonic()
+    context.observer.waits(WHAT, context.clock.left)
     try:
         torch = await zygote.torch()
     finally:
-        recorder.observer.waited(WHAT)
-        recorder.put_down(stage, time.monotonic() - began)
-    recorder.note_torch(torch)
+        context.observer.waited(WHAT)
+        context.put_down(stage, time.monotonic() - began)
+    context.note_torch(torch)
     return torch
