@@ -37,7 +37,7 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
     values = replace(values, flags=_with_init_method(values.flags))
     flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _told_to_ranks(values)) else 1
-    endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
+    endpoint, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint, pet=pet)
     if pet and meets_in_file(values):
         return None, None
     if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
@@ -48,7 +48,7 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
         raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
     # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
-    address, source = values.given(MASTER_ADDR, pet=pet, plain=not (pet and alone))
+    address, source = values.given(MASTER_ADDR, values.flags.master_addr, pet=pet, plain=not (pet and alone))
     if address is not None:
         if pet and not alone and rdzv_backend(values) == "c10d":
             instead = f"name node 0 with {RDZV_ENDPOINT.flag} {address}:PORT, or take the static rendezvous"
@@ -79,7 +79,11 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
 def takes_own_place(values: Values, *, alone: bool) -> bool:
     """Whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is given:
     where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
-    told = values.given(RDZV_ENDPOINT)[0] or values.given(MASTER_PORT)[0] is not None or values.flags.init_method
+    told = (
+        values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)[0]
+        or values.given(MASTER_PORT, values.flags.master_port)[0] is not None
+        or values.flags.init_method
+    )
     backend = values.env.get(RDZV_BACKEND.pet) if values.flags.rdzv_backend is None else values.flags.rdzv_backend
     if not alone or told or backend not in (None, "static"):
         return False
@@ -132,7 +136,7 @@ def master_from_launcher(
 
 def rdzv_backend(values: Values) -> str:
     """The kind of rendezvous. Raises UsageError for a flag that names none."""
-    name, source = values.given(RDZV_BACKEND)
+    name, source = values.given(RDZV_BACKEND, values.flags.rdzv_backend)
     if name is None:
         return "static"
     values.sources["rdzv_backend"] = source
@@ -180,7 +184,7 @@ def meets_in_file(values: Values) -> bool:
 
 def _setting(values: Values, name: str) -> tuple[str | None, str]:
     """What the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they are in."""
-    text, source = values.given(RDZV_CONF)
+    text, source = values.given(RDZV_CONF, values.flags.rdzv_conf)
     parts = (part.partition("=") for part in (text or "").split(","))
     return next((value.strip().lower() for key, _, value in parts if key.strip() == name), None), source
 

@@ -213,7 +213,7 @@ def _nnodes(values: Values, launched: Launched | None) -> int:
 
 
 def _given_nnodes(values: Values, told: DerivedValue | None) -> int:
-    text, source = values.given(NNODES)
+    text, source = values.given(NNODES, values.flags.nnodes)
     if text is None and told is not None:
         values.sources["nnodes"] = told.source
         return int(told.value)
@@ -228,7 +228,7 @@ def _given_nnodes(values: Values, told: DerivedValue | None) -> int:
 
 
 def _local_addr(values: Values) -> str:
-    text, source = values.given(LOCAL_ADDR)
+    text, source = values.given(LOCAL_ADDR, values.flags.local_addr)
     if text:
         values.sources["local_addr"] = source
     return (text or "").strip()
@@ -236,7 +236,7 @@ def _local_addr(values: Values) -> str:
 
 def _min_nodes(values: Values) -> int | None:
     """MIN of MIN:MAX, which asks for an elastic job; the doctor checks the largest one that could be."""
-    limits = _range(values.given(NNODES)[0] or "")
+    limits = _range(values.given(NNODES, values.flags.nnodes)[0] or "")
     return limits[0] if len(limits) == 2 and 1 <= limits[0] <= limits[1] <= _MOST_NODES else None
 
 
@@ -247,7 +247,7 @@ def _range(text: str) -> list[int]:
 
 
 def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: DerivedValue | None) -> int:
-    text, source = values.given(NPROC_PER_NODE, plain=True)
+    text, source = values.given(NPROC_PER_NODE, values.flags.nproc_per_node, plain=True)
     if source in NPROC_PER_NODE.variables and not number_of(text):
         text = None  # torchrun does not read it: left over, it says nothing
     if text is None and told is not None:

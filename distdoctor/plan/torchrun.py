@@ -217,24 +217,24 @@ def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool =
     _rendezvous_id(values, nnodes)
     if meets_in_file(values):
         _file(values)
-    text, source = values.given(RDZV_CONF)
+    text, source = values.given(RDZV_CONF, values.flags.rdzv_conf)
     for part, why in _refused_settings(text or "", backend, own_place):
         values.bad(source, part, why)
     if backend in ("etcd", "etcd-v2") and not is_available(backend):
-        _, source = values.given(RDZV_BACKEND)
+        _, source = values.given(RDZV_BACKEND, values.flags.rdzv_backend)
         values.bad(source, backend, "is a rendezvous for which the package python-etcd is missing here")
 
 
 def _never_empty(values: Values, backend: str) -> Iterator[Setting]:
     """The settings of which no flag is given, for which torchrun has no use of an empty text."""
-    static = backend == "static" and not values.given(RDZV_ENDPOINT)[0]
+    static = backend == "static" and not values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)[0]
     settings = (NNODES, NPROC_PER_NODE, RDZV_BACKEND, *((MASTER_ADDR,) if static else ()))
     return (one for one in settings if getattr(values.flags, one.name) is None)
 
 
 def _file(values: Values) -> None:
     """The file in which the agents meet. One that is named is kept, and a run that ended well is closed in it."""
-    path, source = values.given(RDZV_ENDPOINT)
+    path, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)
     if not path:
         return  # torchrun makes one
     run = (values.env.get(RDZV_ID.pet) if values.flags.rdzv_id is None else values.flags.rdzv_id) or "none"

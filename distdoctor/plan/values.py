@@ -26,12 +26,16 @@ class Values:
     sources: dict[str, str] = field(default_factory=dict)
     problems: list[PlanProblem] = field(default_factory=list)
 
-    def given(self, setting: Setting, *, pet: bool = True, plain: bool = False) -> tuple[str | None, str]:
-        """What was given for a setting, and by what: its flag, else (``pet``) torchrun's variable for that, which
-        counts as not set where it is empty, else (``plain``) a variable of the ranks."""
-        text: str | None = getattr(self.flags, setting.name)
-        if text is not None:
-            return text, setting.flag
+    def given(
+        self, setting: Setting, flag: str | int | None, *, pet: bool = True, plain: bool = False
+    ) -> tuple[str | None, str]:
+        """Return what was given for a setting, and its source.
+
+        ``flag``: the value of its flag, which comes first; else (``pet``) torchrun's variable, which counts as not set
+        where it is empty; else (``plain``) a variable of the ranks.
+        """
+        if flag is not None:
+            return str(flag), setting.flag
         if pet and (text := self.env.get(setting.pet)):
             return text, setting.pet
         for name in setting.variables if plain else ():
