@@ -121,7 +121,7 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
         if len(rightful) == 1:
             blamed = [n for n in nodes if n is not rightful[0]]
     missing = missing_ranks_left(cluster, nodes)
-    twice = nodes[0] if len({n.host for n in nodes}) == 1 else None
+    twice = nodes[0] if len({n.host_key for n in nodes}) == 1 else None
     lacking = f" Nobody is node {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
     return Finding.about(
         blamed,

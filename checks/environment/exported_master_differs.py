@@ -57,9 +57,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     hosts = {node.name: place for node in nodes if (place := meant(cluster, node)) is not None}
     leads = disagreement(hosts)
     if leads is not None:
-        right = leads.usual if leads.majority else nodes[0].host
+        right = leads.usual if leads.majority else nodes[0].host_key
         wrong = [name for name, place in hosts.items() if place != right]
-        address = next((node.variables.get(ADDR) for node in nodes if hosts.get(node.name) == right != node.host), None)
+        address = next(
+            (node.variables.get(ADDR) for node in nodes if hosts.get(node.name) == right != node.host_key), None
+        )
         values = {node.name: node.variables.get(ADDR) for node in nodes}
         apart = Disagreement(values, values[nodes[0].name], leads.majority)
         yield finding(cluster, ADDR, apart, dict.fromkeys(wrong, address or nodes[0].plan.master_addr))
@@ -86,9 +88,9 @@ def meant(cluster: Cluster, node: Node) -> object | None:
     if not value:
         return None
     if is_loopback(value) or value == "localhost":
-        return node.host
+        return node.host_key
     number = parse_address(value)
     for one in (node, *cluster.peers(node)):
         if value in own_host_names(one) or (number and number in map(parse_address, one.addresses)):
-            return one.host
+            return one.host_key
     return None

@@ -43,7 +43,7 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if node.system.init_file and node.system.init_file.lock_error]
+    bad = [node for node in cluster.nodes if node.host.init_file and node.host.init_file.lock_error]
     if bad:
         yield Finding.about(
             bad,
@@ -54,7 +54,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def seen(node: Node) -> str:
-    file = node.system.init_file
+    file = node.host.init_file
     assert file
     kind = file.filesystem or "a file system of unknown type"
     return f"{node.name}: flock() of a new file beside {file.path} ends with {file.lock_error}; it is on {kind}"

@@ -43,13 +43,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if nodes and (others := [node for node in cluster.nodes if not by_file(node)]):
         yield met_otherwise(cluster, nodes, others)
         return
-    if len({node.host for node in nodes}) > 1 and not shared(nodes):
+    if len({node.host_key for node in nodes}) > 1 and not shared(nodes):
         hosts = names_of(nodes)
         yield finding(cluster, nodes, f"{path(nodes[0])} is not one file for {hosts}: each has its own.")
 
 
 def file_of(node: Node) -> InitFile | None:
-    return node.system.init_file
+    return node.host.init_file
 
 
 def by_file(node: Node) -> bool:

@@ -131,7 +131,7 @@ def names_itself(job: live.LiveJob) -> Finding | None:
     for node, facts in job.facts:
         masters[node.name] = facts.master_addr
         own = facts.master_addr in (node.name, node.identity.hostname, "localhost") or is_loopback(facts.master_addr)
-        if own and node.host != first.node.host:
+        if own and node.host_key != first.node.host_key:
             odd += [rank for rank in job.ranks if rank.node is node and rank.place.kind == live.places.MASTER]
     if not odd:
         return None
@@ -257,7 +257,7 @@ def correction(
     mine, mine_port = targets[node.name]
     address = None
     if mine != place:
-        owner = next((n for n in cluster.nodes if n.host == place), None)
+        owner = next((n for n in cluster.nodes if n.host_key == place), None)
         given = [n.plan.master_addr for n in nodes if targets[n.name][0] == place and n is not owner]
         address = given[0] if given else reachable_address(owner, cluster) if owner else None
     return "Name the same address and port on every node.", address, port if port != mine_port else None

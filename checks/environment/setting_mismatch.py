@@ -151,7 +151,7 @@ def taken(problem: PlanProblem) -> bool:
 
 def not_found(node: Node) -> bool:
     """Whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not known."""
-    choice = node.system.gloo
+    choice = node.host.gloo
     return choice is not None and choice.reason == "not-found"
 
 

@@ -61,18 +61,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def stale(node: Node) -> bool:
-    file = node.system.init_file
+    file = node.host.init_file
     return file is not None and file.exists and file.size > 0
 
 
 def path(node: Node) -> str:
-    assert node.system.init_file
-    return node.system.init_file.path
+    assert node.host.init_file
+    return node.host.init_file.path
 
 
 def line(node: Node) -> str:
-    assert node.system.init_file
-    file = node.system.init_file
+    assert node.host.init_file
+    file = node.host.init_file
     return f"{node.name}: {file.path} has {file.size} bytes, last written {duration_text(file.age)} ago"
 
 

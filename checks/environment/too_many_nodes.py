@@ -114,5 +114,5 @@ def arrived(cluster: Cluster, zero: Node) -> list[Node]:
 def undeclared(came: list[Node], zero: Node | None) -> list[Node]:
     """Those that may be too many: without a node rank of their own; on a host of several, where others are alone."""
     free = [node for node in came if node is not zero and node.plan.node_rank is None]
-    shared = [node for node in free if any(other is not node and other.host == node.host for other in came)]
+    shared = [node for node in free if any(other is not node and other.host_key == node.host_key for other in came)]
     return shared if 0 < len(shared) < len(free) else free

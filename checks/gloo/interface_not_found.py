@@ -65,7 +65,7 @@ LOOKS_AT = ("host.gloo",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [n for n in cluster.nodes if n.system.gloo and n.system.gloo.reason == "not-found"]
+    bad = [n for n in cluster.nodes if n.host.gloo and n.host.gloo.reason == "not-found"]
     bad = [node for node in bad if makes_gloo_group(node)]
     if not bad:
         return
@@ -98,7 +98,7 @@ def what(bad: list[Node]) -> str:
 
 
 def value(node: Node) -> str:
-    choice = node.system.gloo
+    choice = node.host.gloo
     return (choice.variable if choice else None) or ""
 
 
@@ -120,7 +120,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
         yield Fix(f"On {node.name}, name an interface that is there.", names, env={"GLOO_SOCKET_IFNAME": interface})
     else:
         yield Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to an interface that is there.", names)
-    resolved = node.system.own_name.addresses
+    resolved = node.host.own_name.addresses
     if resolved and (not is_loopback(resolved[0]) or not cluster.multi_host):
         text = f"Or unset it on {node.name}: gloo then takes {resolved[0]}, by the host's name."
         yield Fix(text, names, 2, env={"GLOO_SOCKET_IFNAME": None})

@@ -104,13 +104,13 @@ def nobodys(node: Node, address: str) -> bool:
 
 
 def choice(node: Node, address: str) -> Iterator[str]:
-    picked = node.system.gloo
+    picked = node.host.gloo
     if picked is None:
         return
     if picked.reason == "variable":
         why = f"by GLOO_SOCKET_IFNAME={picked.variable}"
     else:
-        why = f"the first address of its own name {node.system.own_name.name}".rstrip()
+        why = f"the first address of its own name {node.host.own_name.name}".rstrip()
     taken = f"{address} on {_interface(node, address)}"
     yield f"{node.name}: gloo takes {taken}, {why}; it is reached at {node.reached_at}"
 
@@ -132,7 +132,7 @@ def fix(node: Node, lost: list[str]) -> Fix:
 def by_name(node: Node, interface: str) -> Fix:
     """Its own name leads to the right address of an interface, of which gloo takes the first where it is told to take
     the interface; then the variable must go, and that is all where the name means that address already."""
-    picked, own = node.system.gloo, node.system.own_name
+    picked, own = node.host.gloo, node.host.own_name
     told = picked is not None and picked.reason == "variable"
     env: dict[str, str | None] = {"GLOO_SOCKET_IFNAME": None} if told else {}
     means = next((address for address in own.addresses if address in node.addresses or is_loopback(address)), None)

@@ -136,7 +136,7 @@ def bare(node: Node) -> bool:
 
 def unread(node: Node) -> bool:
     """Whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an address."""
-    nameless = node.saw("host") and not node.system.own_name.addresses
+    nameless = node.saw("host") and not node.host.own_name.addresses
     return nameless and node.network.master is not None and not node.master_addresses and not reads_hosts_file(node)
 
 
@@ -175,17 +175,17 @@ def other_family(address: str, peer: Node) -> bool:
 def evidence(node: Node) -> Iterator[str]:
     if not node.saw("host"):
         return
-    choice = node.system.gloo
+    choice = node.host.gloo
     if choice and choice.reason == "variable":
         yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {together(node.gloo_addresses)}"
         return
-    resolution = node.system.own_name
+    resolution = node.host.own_name
     if resolution.addresses:
         yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
     else:
         yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
     yield from hosts_file_unread([node])
-    for line in node.system.hosts_lines:
+    for line in node.host.hosts_lines:
         yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
     for name in misspellings_of(node, "GLOO_SOCKET_IFNAME"):
         yield f"{node.name}: {name} is set, which nothing reads: is that GLOO_SOCKET_IFNAME, misspelled?"
@@ -199,7 +199,7 @@ def evidence(node: Node) -> Iterator[str]:
 def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     interface = primary_interface(node)
     names = (node.name,)
-    choice = node.system.gloo
+    choice = node.host.gloo
     if interface:
         text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
         yield Fix(text, names, env={"GLOO_SOCKET_IFNAME": interface})
@@ -208,7 +208,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
         yield Fix(text, names)
     address = reachable_address(node, cluster)
     if choice and choice.reason == "variable":
-        resolved = node.system.own_name.addresses
+        resolved = node.host.own_name.addresses
         if resolved and not is_loopback(resolved[0]):
             yield Fix(
                 f"Or unset it on {node.name}: gloo then takes {resolved[0]}.",

@@ -214,7 +214,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def reported(node: Node) -> list[str]:
     """The faults that the driver wrote to the kernel's log of late, each once; not what programs do wrong."""
-    lines = [line for line in node.system.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
+    lines = [line for line in node.host.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
     return list(dict.fromkeys(f"Xid {line.values['xid']}" for line in lines if "xid" in line.values))
 
 

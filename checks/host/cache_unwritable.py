@@ -71,11 +71,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def closed(node: Node) -> tuple[Folder, ...]:
     """Those that a variable names, and what the user's own home has; of all what is broken."""
-    account = node.system.account
+    account = node.host.account
     own = account is not None and account.home == account.home_of_entry and account.home != "/"
     return tuple(
         one
-        for one in node.system.folders or ()
+        for one in node.host.folders or ()
         if one.error in BROKEN or (one.error in WHY and one.use not in NOT_TOLD and (own or one.use != "HOME"))
     )
 
@@ -106,7 +106,7 @@ def fix(node: Node, folder: Folder) -> Fix:
         text = "Have torch.compile keep its code elsewhere; or remove that folder, as its owner or root."
         return Fix.on(node, text, env={"TORCHINDUCTOR_CACHE_DIR": f"{folder.path}_own"})
     if folder.use.startswith("HOME"):
-        temporary = node.system.temporary.path if node.system.temporary else None
+        temporary = node.host.temporary.path if node.host.temporary else None
         text = "Let this user write there, or have caches elsewhere."
         return Fix.on(
             node, text, env={"XDG_CACHE_HOME": f"{temporary or '/tmp'}/cache"} if ".cache" in folder.use else {}

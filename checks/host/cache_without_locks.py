@@ -60,7 +60,7 @@ def what_is_wrong(found: Iterable[tuple[Folder, ...]]) -> str:
 
 
 def without_locks(node: Node) -> tuple[Folder, ...]:
-    return tuple(one for one in node.system.folders or () if one.lock_error)
+    return tuple(one for one in node.host.folders or () if one.lock_error)
 
 
 def said(folder: Folder) -> str:
@@ -71,6 +71,6 @@ def said(folder: Folder) -> str:
 
 def fix(node: Node, folder: Folder) -> Fix:
     variable = folder.use if folder.use in FOLDER_OF else "HF_HOME"
-    local = node.system.temporary.path if node.system.temporary else None
+    local = node.host.temporary.path if node.host.temporary else None
     place = f"{local or '/tmp'}/{FOLDER_OF[variable]}"
     return Fix.on(node, "Have it on a local disk, or the file system mounted with locks.", env={variable: place})

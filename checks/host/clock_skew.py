@@ -72,7 +72,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def fixes(blamed: list[Node]) -> Iterator[Fix]:
-    without = [node for node in blamed if node.system.account is not None and node.system.account.systemd is False]
+    without = [node for node in blamed if node.host.account is not None and node.host.account.systemd is False]
     if others := [node for node in blamed if node not in without]:
         yield Fix.on(others, "Let the time service set the clock, as root.", commands=("timedatectl set-ntp true",))
     if without:

@@ -53,7 +53,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for variable in CACHES:
         users: dict[tuple[str, str], dict[Node, Folder]] = {}
         for node in cluster.nodes:
-            for folder in node.system.folders or ():
+            for folder in node.host.folders or ():
                 if folder.use == variable and has_server(folder):
                     users.setdefault((folder.source, folder.path), {})[node] = folder
         for (_, path), found in users.items():
@@ -80,6 +80,6 @@ def finding(variable: str, path: str, found: dict[Node, Folder]) -> Finding:
 
 
 def fix(node: Node, variable: str) -> Fix:
-    local = node.system.temporary.path if node.system.temporary else None
+    local = node.host.temporary.path if node.host.temporary else None
     folder = f"{local or '/tmp'}/{variable.removesuffix('_CACHE_DIR').lower()}"
     return Fix.on(node, "Give each host a cache of its own, on a local disk.", env={variable: folder})

@@ -65,13 +65,13 @@ def by_size(full: Iterable[Node]) -> dict[int, list[Node]]:
     """The nodes by how large their tables should be: twice as large as they are, at least."""
     found: dict[int, list[Node]] = {}
     for node in full:
-        now = node.system.sysctls.get(MAX, "")
+        now = node.host.sysctls.get(MAX, "")
         found.setdefault(max(AMPLE, 2 * int(now) if now.isdecimal() else 0), []).append(node)
     return found
 
 
 def written(node: Node) -> list[str]:
     """The lines about this node's table. Linux 6.18 and later name the network namespace, but for the first."""
-    lines = [line for line in node.system.kernel_log or () if line.check == "host/conntrack-full"]
+    lines = [line for line in node.host.kernel_log or () if line.check == "host/conntrack-full"]
     own = node.identity.netns
     return [line.text for line in lines if "netns" not in line.values or line.values["netns"] in own]

@@ -128,7 +128,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def unusable(node: Node) -> tuple[Folder, ...]:
     return tuple(
         folder
-        for folder in node.system.folders or ()
+        for folder in node.host.folders or ()
         if folder.error in FULL
         or (folder.error == READ_ONLY and (not commonly_read_only(node, folder) or remounted(node, folder)))
     )
@@ -137,13 +137,13 @@ def unusable(node: Node) -> tuple[Folder, ...]:
 def commonly_read_only(node: Node, folder: Folder) -> bool:
     """Whether it is one of these, or lies in a home that is."""
     if folder.use.startswith("HOME/"):
-        return any(one.use == "HOME" and one.error == READ_ONLY for one in node.system.folders or ())
+        return any(one.use == "HOME" and one.error == READ_ONLY for one in node.host.folders or ())
     return folder.use in (*COMMONLY_READ_ONLY, MODELS)
 
 
 def remounted(node: Node, folder: Folder) -> str:
     """The kernel's own word that it has made the disk of this folder read-only; nothing where it has said none."""
-    for line in node.system.kernel_log or ():
+    for line in node.host.kernel_log or ():
         device = line.values.get("device") if line.check == "host/disk-full" else None
         if device and folder.error == READ_ONLY and folder.source.rpartition("/")[2] == device:
             return line.text
@@ -168,7 +168,7 @@ def fix(node: Node, folder: Folder) -> Fix:
     if remounted(node, folder):
         text = "Take the node out of use: its disk fails. Look at what the kernel said before it."
         return Fix.on(node, text, commands=("dmesg -T | grep -i -B20 'remounting filesystem read-only'",))
-    other = node.system.temporary.path if node.system.temporary else None
+    other = node.host.temporary.path if node.host.temporary else None
     if folder.use in ("TMPDIR", "/tmp") and other not in (None, folder.path):
         return Fix.on(node, "Have temporary files elsewhere, or free space there.", env={"TMPDIR": other})
     if folder.error == READ_ONLY:

@@ -75,14 +75,14 @@ def cause(found: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
 
 def unannounced(node: Node) -> bool:
     """Whether nobody answered what torchrun calls this host."""
-    announced = node.system.announced
+    announced = node.host.announced
     return announced is not None and announced.timed_out and not announced.addresses
 
 
 def lookups(node: Node) -> list[tuple[str, Resolution]]:
     """The look-ups that took long, each with what it was for."""
     network = node.network
-    tried = (("own name", node.system.own_name), ("master", network.master), ("reverse", network.reverse))
+    tried = (("own name", node.host.own_name), ("master", network.master), ("reverse", network.reverse))
     slow = [(what, look) for what, look in tried if look is not None and (look.timed_out or look.seconds > SLOW)]
     # Of an address nobody is asked what it is: such a look-up waited for the processor.
     return [(what, look) for what, look in slow if what == "reverse" or parse_address(look.name) is None]

@@ -43,11 +43,11 @@ GIVEN = "PET_LOCAL_ADDR"
 def judge(cluster: Cluster) -> Iterator[Finding]:
     named: dict[str, list[Node]] = {}
     for node in cluster.nodes:
-        announced = node.system.announced
+        announced = node.host.announced
         if announced is not None and asks_for_names(node):
             named.setdefault(announced.name, []).append(node)
     for name, nodes in named.items():
-        if len({node.host for node in nodes}) > 1 and any(lost(nodes, host) for host in nodes):
+        if len({node.host_key for node in nodes}) > 1 and any(lost(nodes, host) for host in nodes):
             yield finding(cluster, name, nodes)
 
 
@@ -74,18 +74,18 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
 def lost(nodes: list[Node], host: Node) -> bool:
     """Whether one of the nodes does not find ``host``, were the store there: by none of the addresses that the name has
     on it, which torch tries one after the other (TCPStore's socket.cpp)."""
-    others = (node for node in nodes if node.host != host.host)
+    others = (node for node in nodes if node.host_key != host.host_key)
     return any(not {*addresses(node)} & {*host.addresses} for node in others)
 
 
 def addresses(node: Node) -> list[str]:
     """Those of its name, seen from itself, by which another host can be meant."""
-    announced = node.system.announced
+    announced = node.host.announced
     return [address for address in announced.addresses if not is_loopback(address)] if announced is not None else []
 
 
 def meaning(node: Node) -> str:
-    announced = node.system.announced
+    announced = node.host.announced
     return ", ".join(announced.addresses) if announced is not None and announced.addresses else "no address"
 
 

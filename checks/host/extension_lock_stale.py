@@ -93,7 +93,7 @@ def left(node: Node) -> tuple[BuildLock, ...]:
     """The locks that nobody holds any more."""
     return tuple(
         lock
-        for lock in node.system.build_locks or ()
+        for lock in node.host.build_locks or ()
         if not lock.building and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
     )
 

@@ -127,13 +127,13 @@ def waits(node: Node) -> Iterator[str]:
     file systems those that do not answer while the kernel says that processes wait for longer than two minutes."""
     last: dict[str, tuple[bool, str]] = {}
     hung = ""
-    for line in node.system.kernel_log or ():
+    for line in node.host.kernel_log or ():
         if line.check == "host/filesystem-stalled" and "server" in line.values:
             last[line.values["server"]] = line.shows != "noise", line.text
         elif line.check == "host/filesystem-stalled" and "pid" in line.values:
             hung = line.text
-    folders = [(one.path, one.source, one.error) for one in node.system.folders or ()]
-    folders += [(one.path, one.source, one.error) for one in node.system.shared or ()]
+    folders = [(one.path, one.source, one.error) for one in node.host.folders or ()]
+    folders += [(one.path, one.source, one.error) for one in node.host.shared or ()]
     for path, source, error in folders:
         bad, text = last.get(source.partition(":")[0], (bool(hung), hung))
         if bad and error == "timeout":

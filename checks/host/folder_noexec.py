@@ -61,7 +61,7 @@ def named_as(folder: Folder) -> str:
 
 def without_exec(node: Node) -> tuple[Folder, ...]:
     """Those in which code is compiled, and from which none can be loaded."""
-    folders = node.system.folders or ()
+    folders = node.host.folders or ()
     uses = OF_CODE if any(one.use == INSTEAD for one in folders) else (*OF_CODE, *TEMPORARY)
     return tuple(one for one in folders if one.noexec and one.use in uses)
 
@@ -69,7 +69,7 @@ def without_exec(node: Node) -> tuple[Folder, ...]:
 def fix(node: Node, folder: Folder) -> Fix:
     if folder.use not in TEMPORARY:
         return Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
-    home = next((one for one in node.system.folders or () if one.use == "HOME"), None)
+    home = next((one for one in node.host.folders or () if one.use == "HOME"), None)
     free = home is not None and not home.noexec and not home.error
     env: dict[str, str | None] = {INSTEAD: f"{home.path}/.cache/torchinductor"} if home is not None and free else {}
     return Fix.on(node, f"Name a folder on another file system in {INSTEAD}.", env=env)

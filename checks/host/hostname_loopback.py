@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def loopback(node: Node) -> str | None:
     """The loopback address that is the first usable one of the own name; None if it is another, or not looked at."""
-    host = node.system
+    host = node.host
     if host.gloo and host.gloo.reason == "variable":
         return None
     usable = [a for a in host.own_name.addresses if is_loopback(a) or a in node.addresses]
@@ -74,7 +74,7 @@ def loopback(node: Node) -> str | None:
 
 
 def evidence(node: Node) -> Iterator[str]:
-    host = node.system
+    host = node.host
     if host is not None:
         yield f"{node.name}: {host.own_name.name} resolves to {', '.join(host.own_name.addresses)}"
         for line in host.hosts_lines:

@@ -82,7 +82,7 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
 
 def matters(cluster: Cluster, node: Node) -> bool:
     """Whether other hosts take part, and gloo looks the name up."""
-    gloo = node.system.gloo
+    gloo = node.host.gloo
     if not node.saw("host") or (gloo and gloo.reason == "variable"):
         return False
     return bool(cluster.peers(node)) or (len(cluster.nodes) == 1 and cluster.multi_host)
@@ -123,7 +123,7 @@ def own_finding(named: list[Node]) -> Finding:
 
 
 def own_line(node: Node) -> str:
-    found = node.system.own_name.addresses
+    found = node.host.own_name.addresses
     return f"{node.name}: {node.identity.hostname} means {', '.join(found) or 'no address'}"
 
 

@@ -81,7 +81,7 @@ FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if node.saw("host") and not node.system.own_name.addresses]
+    bad = [node for node in cluster.nodes if node.saw("host") and not node.host.own_name.addresses]
     bad = [node for node in bad if has_other_hosts(cluster, node)]
     if not bad:
         return
@@ -94,7 +94,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> str:
-    return f"{node.name}: {lookup_failed(node.system.own_name)}"
+    return f"{node.name}: {lookup_failed(node.host.own_name)}"
 
 
 def fix(cluster: Cluster, node: Node) -> Fix:

@@ -41,7 +41,7 @@ REMEDY = "Add AF_NETLINK to RestrictAddressFamilies= of the unit that starts the
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    hidden = {node: error for node in cluster.nodes if (error := node.system.interfaces_hidden)}
+    hidden = {node: error for node in cluster.nodes if (error := node.host.interfaces_hidden)}
     if hidden:
         yield Finding.about(
             hidden,

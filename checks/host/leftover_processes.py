@@ -44,10 +44,10 @@ SHOWN = 4
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: left for node in cluster.nodes if (left := node.system.leftovers)}
+    found = {node: left for node in cluster.nodes if (left := node.host.leftovers)}
     if not found:
         return
-    count = len({(node.host, one.pid) for node, left in found.items() for one in left})
+    count = len({(node.host_key, one.pid) for node, left in found.items() for one in left})
     left_over = Finding.about(
         found,
         f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "

@@ -60,13 +60,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def down(node: Node) -> bool:
     """Whether none of its loopback interfaces is up; where none is seen it is not known."""
-    found = [one for one in node.system.interfaces if one.loopback]
+    found = [one for one in node.host.interfaces if one.loopback]
     return bool(found) and not any(one.up for one in found)
 
 
 def without_address(node: Node) -> bool:
     """Whether none of its loopback interfaces has an address of IPv4, and the main one has a name."""
-    found = [one for one in node.system.interfaces if one.loopback or one.name == "lo"]
+    found = [one for one in node.host.interfaces if one.loopback or one.name == "lo"]
     return bool(found) and not any("." in address for one in found for address in one.addresses)
 
 
@@ -76,7 +76,7 @@ def needs_loopback(node: Node) -> bool:
 
 
 def seen(node: Node) -> str:
-    names = [one.name for one in node.system.interfaces if one.loopback]
-    addresses = [address for one in node.system.interfaces if one.loopback for address in one.addresses]
+    names = [one.name for one in node.host.interfaces if one.loopback]
+    addresses = [address for one in node.host.interfaces if one.loopback for address in one.addresses]
     state = "down" if down(node) else "up"
     return f"{node.name}: {', '.join(names)} is {state}, and has {', '.join(addresses) or 'no address'}"

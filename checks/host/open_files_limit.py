@@ -153,7 +153,7 @@ def said(nodes: list[Node]) -> list[str]:
 
 def evidence(node: Node, need: int) -> Iterator[str]:
     its = node.limits
-    if node.system.limits is not None:
+    if node.host.limits is not None:
         hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
         needed = f"a process of this job needs about {need}"
         if node.gpus and plans_nccl_group(node):

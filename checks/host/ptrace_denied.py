@@ -48,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     refused = {
         node: (account.allocator, account.descriptors)
         for node in cluster.nodes
-        if (account := node.system.account) and account.allocator and account.descriptors and gpus.wants_gpus(node)
+        if (account := node.host.account) and account.allocator and account.descriptors and gpus.wants_gpus(node)
     }
     if refused:
         yield Finding.about(

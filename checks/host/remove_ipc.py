@@ -67,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def at_risk(node: Node) -> bool:
-    account = node.system.account
+    account = node.host.account
     if account is None or account.uid < FIRST_USER or account.lingers or account.in_session:
         return False
     # Who is not in the user database cannot log in, so that no session of theirs ends; nor can they linger.

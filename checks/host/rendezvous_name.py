@@ -68,10 +68,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if nameless:
         yield finding(cluster, nameless)
     node = announcing_node(cluster)
-    announced = node.system.announced if node else None
+    announced = node.host.announced if node else None
     if node is None or node in nameless or announced is None:
         return
-    if leads_here(announced, node.system.announced_reached):
+    if leads_here(announced, node.host.announced_reached):
         if astray := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
             yield not_found(cluster, node, announced, astray)
         elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node) or in_vain(peer, node)]:
@@ -90,7 +90,7 @@ def leads_astray(peer: Node, node: Node) -> bool:
     """Whether the announced name has no address on the peer, or only one that means the peer itself there, or none
     that is the node's and leads to it."""
     found = peer.network.rendezvous_name
-    if found is None or peer.host == node.host:
+    if found is None or peer.host_key == node.host_key:
         return False
     contact = in_vain(peer, node)
     if contact is not None and not {*found.addresses} & {*node.addresses}:
@@ -112,7 +112,7 @@ def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
 def in_vain(peer: Node, node: Node) -> Contact | None:
     """How the peer failed to reach the node at what it finds for the announced name, where it reaches it otherwise."""
     contact = peer.network.rendezvous_contact
-    if contact is None or contact.outcome == "open" or peer.host == node.host or not peer.saw("mesh"):
+    if contact is None or contact.outcome == "open" or peer.host_key == node.host_key or not peer.saw("mesh"):
         return None
     lost = any(link.to == node.facts.key and "primary" in link.use for link in peer.mesh.bad)
     return None if lost else contact
@@ -189,7 +189,7 @@ def found_text(peer: Node, name: str) -> str:
 
 
 def ends_for_want_of_name(node: Node) -> bool:
-    own = node.system.own_name
+    own = node.host.own_name
     return (node.plan.nnodes or 1) > 1 and settings.needs_own_name(node) and not own.addresses and not own.timed_out
 
 
@@ -201,7 +201,7 @@ def finding(cluster: Cluster, nameless: list[Node]) -> Finding:
             line
             for node in nameless
             for line in (
-                f"{node.name}: {lookup_failed(node.system.own_name)}",
+                f"{node.name}: {lookup_failed(node.host.own_name)}",
                 f"{node.name}: the c10d rendezvous compares the endpoint {node.plan.master_addr} with it",
             )
         ),

@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def lacking(node: Node) -> TemporaryFolder | None:
-    folder = node.system.temporary
+    folder = node.host.temporary
     return folder if folder is not None and folder.path is None else None
 
 

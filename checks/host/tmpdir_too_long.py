@@ -62,7 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def folder(node: Node) -> str:
-    temporary = node.system.temporary
+    temporary = node.host.temporary
     return temporary.path or "" if temporary else ""
 
 

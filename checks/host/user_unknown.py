@@ -41,7 +41,7 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lacking = {node: what for node in cluster.nodes if (what := lacks(node.system.account))}
+    lacking = {node: what for node in cluster.nodes if (what := lacks(node.host.account))}
     if lacking:
         yield Finding.about(
             lacking,
@@ -62,7 +62,7 @@ def lacks(account: Account | None) -> tuple[str, ...]:
 
 
 def seen(node: Node, what: tuple[str, ...]) -> str:
-    account = node.system.account
+    account = node.host.account
     assert account
     parts = [f"uid {account.uid} is not in the user database (/etc/passwd)"]
     if "name" in what:
@@ -74,10 +74,10 @@ def seen(node: Node, what: tuple[str, ...]) -> str:
 
 
 def fix(node: Node, what: tuple[str, ...]) -> Fix:
-    temporary = node.system.temporary.path if node.system.temporary else None
+    temporary = node.host.temporary.path if node.host.temporary else None
     env: dict[str, str | None] = {}
     if "name" in what:
-        env["USER"] = f"user{node.system.account.uid if node.system.account else ''}"
+        env["USER"] = f"user{node.host.account.uid if node.host.account else ''}"
     if "home" in what:
         env["HOME"] = temporary or "/tmp"
     return Fix.on(node, "Set it in the job's environment.", env=env)

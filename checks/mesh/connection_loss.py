@@ -150,7 +150,7 @@ def silent_ranks(cluster: Cluster) -> list[FailedRank]:
 def among_ranks(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, list[str]]]:
     """The nodes with a rule that drops by the amount what ranks of others send or are sent; each with its rules."""
     for node in cluster.nodes if failed else ():
-        others = [peer for peer in cluster.peers(node) if peer.host != node.host]
+        others = [peer for peer in cluster.peers(node) if peer.host_key != node.host_key]
         if its := [rule for rule in rules(node) if any(means(rule, other) for other in others) and within_reach(rule)]:
             yield node, its
 
@@ -160,7 +160,7 @@ def forgetful(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node
     seconds after which it does."""
     longest = max((one.stage.seconds or 0.0 for one in failed), default=0.0)
     for node in cluster.nodes if failed else ():
-        seconds = node.system.sysctls.get(IDLE, "")
+        seconds = node.host.sysctls.get(IDLE, "")
         shuts = any(chain.policy != "accept" or chain.blocking_rules for chain in node.filter_chains)
         if shuts and seconds.isdecimal() and int(seconds) < min(longest, IDLE_SECONDS):
             yield node, int(seconds)

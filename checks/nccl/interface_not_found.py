@@ -86,7 +86,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def value(node: Node) -> str:
     """What names nothing there; empty where something is found."""
-    choice = node.system.nccl
+    choice = node.host.nccl
     return (choice.variable or "") if choice is not None and choice.reason == "not-found" else ""
 
 

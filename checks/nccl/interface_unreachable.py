@@ -125,7 +125,7 @@ def doubled(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
                 having.setdefault(address, []).append(node)
     lost: dict[tuple[Node, str], list[str]] = {}
     for address, nodes in having.items():
-        if len({node.host for node in nodes}) > 1:
+        if len({node.host_key for node in nodes}) > 1:
             for node in nodes:
                 lost[node, address] = [f"{names_of(nodes)} all have {address}: who connects to it reaches itself"]
     return lost
@@ -153,7 +153,7 @@ def owners(cluster: Cluster, source: Node, address: str) -> list[Node]:
     return [
         node
         for node in cluster.nodes
-        if node.host != source.host
+        if node.host_key != source.host_key
         and (interface := node.interface_of(bare)) is not None
         and primary_interface(node) not in (None, interface)
         and node.reached_at != bare
@@ -163,7 +163,7 @@ def owners(cluster: Cluster, source: Node, address: str) -> list[Node]:
 def taken(node: Node) -> str:
     """What NCCL took there, and by what the node is reached."""
     devices = next((rank.nccl.devices for rank in node.facts.ranks if rank.nccl and rank.nccl.devices), ())
-    choice = node.system.nccl
+    choice = node.host.nccl
     named = f" by NCCL_SOCKET_IFNAME={choice.variable}" if choice is not None and choice.variable else ""
     named += f" with {FAMILY}={family}" if (family := node.variables.get(FAMILY)) else ""
     said = together(devices[:SHOWN]) or (choice.address if choice is not None else "") or "none"

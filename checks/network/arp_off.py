@@ -64,7 +64,9 @@ SHOWN = 8
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         for name, address, length, how in silent_addresses(node):
-            near = [one for one in cluster.peers(node) if one.host != node.host and beside(one, address, length)]
+            near = [
+                one for one in cluster.peers(node) if one.host_key != node.host_key and beside(one, address, length)
+            ]
             links = list(unheard(cluster, node, address, length, how))
             never = str(NEVER) in how.rpartition(" ")[2]
             used = cluster.met and never and address in (node.reached_at, node.gloo_address)
@@ -107,7 +109,7 @@ def unheard(
     that nothing else explains. Of those from it, too: the answers have to find it; and without ARP it asks nobody."""
     off = OFF in how
     for peer in cluster.peers(node):
-        near = peer.host != node.host and beside(peer, address, length)
+        near = peer.host_key != node.host_key and beside(peer, address, length)
         yield from ((peer, node, seen) for at, seen in tried(peer, node, UNHEARD) if near and at == address)
         ends = UNHEARD if off else SILENT
         yield from ((node, peer, seen) for at, seen in tried(node, peer, ends) if in_network(address, length, at))

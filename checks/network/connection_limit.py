@@ -128,7 +128,7 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
 def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
     """Return whether something that is not seen limits new connections to this node: those that were late lost two SYNs
     and more each, where no other packet was lost and no network card went down."""
-    steady = not any(any((one.system.link_losses or {}).values()) for one in (node, *late))
+    steady = not any(any((one.host.link_losses or {}).values()) for one in (node, *late))
     return steady and sum(one.repeated for one in late.values()) >= OFTEN * sum(one.late for one in late.values())
 
 

@@ -69,7 +69,7 @@ def needed(cluster: Cluster, node: Node) -> Iterator[tuple[str, str]]:
     job needs there: as node 0's, or as the only one that gloo finds by the own name."""
     if not cluster.multi_host and (node.plan.nnodes or 1) == 1:
         return
-    gloo, own_name = node.system.gloo, node.system.own_name.addresses
+    gloo, own_name = node.host.gloo, node.host.own_name.addresses
     without = gloo is not None and gloo.reason == "fallback"
     for interface in node.interfaces:
         for address in interface.refused:
@@ -150,7 +150,7 @@ def with_one_card(one: DuplicateAddress) -> Finding:
 def between_nodes(cluster: Cluster, one: DuplicateAddress) -> Finding:
     """The finding about nodes: who is reached by another address has this one too many."""
     nodes = one.owners
-    others = [node for node in cluster.nodes if node.host not in {owner.host for owner in nodes}]
+    others = [node for node in cluster.nodes if node.host_key not in {owner.host_key for owner in nodes}]
     return Finding.about(
         one.spare or nodes,
         f"{one.address} is an address of {names_of(nodes)}, in one network.",

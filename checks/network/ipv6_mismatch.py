@@ -181,7 +181,7 @@ def fixes(families: dict[Node, int], usual: int | None) -> Iterator[Fix]:
 
 
 def line(node: Node) -> str:
-    choice, name = node.system.gloo, node.system.own_name
+    choice, name = node.host.gloo, node.host.own_name
     if choice is not None and choice.reason == "variable":
         return f"{node.name}: gloo takes {node.gloo_address}, by GLOO_SOCKET_IFNAME={choice.variable}"
     resolved = f": its own name {name.name} is {', '.join(name.addresses)}" if node.saw("host") else ""

@@ -102,7 +102,7 @@ def times(count: int) -> str:
 
 def during_check(node: Node) -> int:
     """How often the interface of the job's data, or the one below a VLAN, went down while the check ran."""
-    lost = node.system.link_losses or {}
+    lost = node.host.link_losses or {}
     return max((lost.get(name, 0) for name in interfaces_of_data(node)), default=0)
 
 
@@ -116,7 +116,7 @@ def losses(node: Node) -> list[str]:
     below a VLAN), of that which lost its link most often: where the switch is started anew, each part of a bond does
     once. None where that is not known."""
     names = interfaces_of_data(node)
-    lines = [line for line in node.system.kernel_log or () if line.check == "network/link-flaps"]
+    lines = [line for line in node.host.kernel_log or () if line.check == "network/link-flaps"]
     lost: dict[str, list[str]] = {}
     for line in lines:
         if names & {line.values.get(one) for one in ("interface", "bond")}:

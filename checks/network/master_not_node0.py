@@ -203,7 +203,7 @@ def several(node: Node) -> bool:
 
 def nobody_hosts(cluster: Cluster) -> bool:
     """Whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of them."""
-    if len({node.host for node in cluster.nodes}) < 2 or node0_elsewhere(cluster):
+    if len({node.host_key for node in cluster.nodes}) < 2 or node0_elsewhere(cluster):
         return False
     waited = (n.meeting.ended and not n.meeting.joined and not n.meeting.hosted for n in cluster.nodes)
     return all(waited) and all(n.network.master_is_own is False and n.network.bind is None for n in cluster.nodes)
@@ -288,7 +288,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
 
 def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:
     """Whether any of the others may get to this address of node 0, as far as their routing tables are known."""
-    others = [node for node in bad if node.host != zero.host]
+    others = [node for node in bad if node.host_key != zero.host_key]
     tried = [(node, route_obstacle(node, zero, address)) for node in others]
     return not others or any(way is None or way.node is not node or way.kind != "none" for node, way in tried)
 

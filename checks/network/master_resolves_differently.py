@@ -85,8 +85,8 @@ def each_itself(
 ) -> Finding:
     """The finding about an address that node 0 has, and these nodes as well."""
     at = next(iter(mirrored.values()))
-    owner = next(node for node in cluster.nodes if node.host == right[0])
-    others = {address for node in cluster.nodes if node.host != right[0] for address in node.addresses}
+    owner = next(node for node in cluster.nodes if node.host_key == right[0])
+    others = {address for node in cluster.nodes if node.host_key != right[0] for address in node.addresses}
     better = reachable_address(owner, cluster, but=others)
     who = names_of(mirrored)
     text = f"Name node 0 by an address that no other node has, on every node{f': {better}' if better else ''}."
@@ -132,9 +132,9 @@ def fixes(
 def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], right: MasterTarget) -> str | None:
     """Node 0's address as those that get there resolve it; else that of the host they get to."""
     for node in nodes:
-        if found[node.name] == right and node.host != right[0]:
+        if found[node.name] == right and node.host_key != right[0]:
             return node.master_addresses[0]
-    owner = next((node for node in cluster.nodes if node.host == right[0]), None)
+    owner = next((node for node in cluster.nodes if node.host_key == right[0]), None)
     own = [a for node in nodes if node is owner for a in node.master_addresses if not is_loopback(a)]
     return own[0] if own else reachable_address(owner, cluster) if owner else None
 

@@ -185,8 +185,8 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
 
 def none_gets_there(cluster: Cluster, zero: Node | None, clients: list[Node]) -> bool:
     """Whether these are all other hosts, and several: what they have in common is node 0 and its own link."""
-    others = {node.host for node in cluster.nodes if zero is not None and node.host != zero.host}
-    return len(others) > 1 and others == {client.host for client in clients}
+    others = {node.host_key for node in cluster.nodes if zero is not None and node.host_key != zero.host_key}
+    return len(others) > 1 and others == {client.host_key for client in clients}
 
 
 def evidence(one: FailedContact) -> Iterator[str]:

@@ -123,14 +123,17 @@ def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
 
 def wants(cluster: Cluster, node: Node) -> int:
     """How many entries the nodes on the same machine need in its table, each one for each of its peers."""
-    peers = [len({peer.host for peer in cluster.nodes if peer.host != one.host}) for one in machine(cluster, node)]
+    peers = [
+        len({peer.host_key for peer in cluster.nodes if peer.host_key != one.host_key})
+        for one in machine(cluster, node)
+    ]
     return sum(peers)
 
 
 def machine(cluster: Cluster, node: Node) -> list[Node]:
     """One node of each network namespace on the node's machine."""
     same = [one for one in cluster.nodes if one.identity.boot_id == node.identity.boot_id]
-    return list({one.host: one for one in same}.values())
+    return list({one.host_key: one for one in same}.values())
 
 
 def room(node: Node) -> int:

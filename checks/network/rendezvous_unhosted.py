@@ -65,7 +65,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> Iterator[str]:
-    plan, own = node.plan, node.system.own_name
+    plan, own = node.plan, node.host.own_name
     if plan.is_host is False:
         yield f"{node.name}: is_host is false (from {plan.sources.get('is_host', '--rdzv-conf')})"
         return
@@ -83,7 +83,7 @@ def fixes(cluster: Cluster, owners: list[Node]) -> Iterator[Fix]:
     text = f"Tell torchrun on {names_of(owners[:1])} to host it (beside what --rdzv-conf has already)."
     yield Fix.on(owners[0], text, flags={"--rdzv-conf": "is_host=true"})
     address = reachable_address(owners[0], cluster)
-    known = {parse_address(one) for one in owners[0].system.own_name.addresses}
+    known = {parse_address(one) for one in owners[0].host.own_name.addresses}
     for other in (address, *owners[0].addresses):
         if other is not None and parse_address(other) in known and not is_loopback(other):
             text = f"Or name the address that {owners[0].name}'s name has, where all nodes reach it."

@@ -132,7 +132,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(pick: PickedAddress) -> Iterator[str]:
-    node, host = pick.node, pick.node.system
+    node, host = pick.node, pick.node.host
     choice = host.gloo if pick.backend == "gloo" else host.nccl
     if choice is not None and choice.reason == "variable":
         why = f"by {INTERFACE_VARIABLES[pick.backend]}={choice.variable}"
@@ -178,7 +178,7 @@ def before_the_right_one(pick: PickedAddress) -> int:
     """The prefix length of the address, where the one that the others reach is a later one of the same interface, of
     another network: with one that is of its own network, the kernel deletes that, too. 0 where it is not so."""
     node, at = pick.node, pick.node.reached_at
-    one = next((one for one in node.system.interfaces if one.name == pick.interface), None)
+    one = next((one for one in node.host.interfaces if one.name == pick.interface), None)
     if one is None or pick.shared_with or pick.address not in one.addresses or at not in one.addresses:
         return 0
     place = one.addresses.index(pick.address)

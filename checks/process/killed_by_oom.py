@@ -159,7 +159,7 @@ def said(one: FailedRank) -> str:
     """
     lines = (
         line.text
-        for line in one.node.system.kernel_log or ()
+        for line in one.node.host.kernel_log or ()
         if line.check == "process/killed-by-oom"
         and line.values.get("pid") == str(one.rank.pid)
         and line.at >= one.node.facts.started_at - CLOCK_SECONDS

@@ -50,7 +50,7 @@ def foreign(node: Node) -> bool:
 def of_node0(cluster: Cluster, node: Node) -> bool:
     """Whether node 0 hosts the store that another node found: whatever kept it from leaving its mark there."""
     zero, contact = cluster.node0, node.network.contact
-    if zero is None or zero.host == node.host or contact is None:
+    if zero is None or zero.host_key == node.host_key or contact is None:
         return False
     hosts = bool(zero.network.bind and zero.network.bind.ok) and zero.plan.master_port == contact.port
     return hosts and contact.address in zero.addresses

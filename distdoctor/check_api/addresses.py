@@ -54,7 +54,7 @@ def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
         for address in _shared(node):
             mac = next((i.mac for i in node.interfaces if address in i.addresses), "")
             if mac:
-                cards.setdefault(mac, {}).setdefault(node.host, (node, address))
+                cards.setdefault(mac, {}).setdefault(node.host_key, (node, address))
     for mac, by_host in cards.items():
         owners = dict(by_host.values())
         if len(owners) > 1 and len({*owners.values()}) == len(owners) and _cut_off(cluster, owners):
@@ -65,9 +65,9 @@ def _cut_off(cluster: Cluster, owners: Mapping[Node, str]) -> bool:
     """Whether one of these nodes did not get through to another node, or another to it."""
     for node, address in owners.items():
         for peer in cluster.peers(node):
-            if peer.host != node.host and _failed(peer, node, address):
+            if peer.host_key != node.host_key and _failed(peer, node, address):
                 return True
-            if peer.host != node.host and any(_failed(node, peer, at) for at in _shared(peer)):
+            if peer.host_key != node.host_key and any(_failed(node, peer, at) for at in _shared(peer)):
                 return True
     return False
 
@@ -76,7 +76,7 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     owners: dict[str, dict[tuple[str, str, str], Node]] = {}
     for node in cluster.nodes:
         for address in _shared(node):
-            owners.setdefault(address, {}).setdefault(node.host, node)
+            owners.setdefault(address, {}).setdefault(node.host_key, node)
     beside = {node: tuple(_beside_its_network(node)) for node in cluster.nodes}
     reached: dict[str | None, list[Node]] = {}
     for node in cluster.nodes:
@@ -85,13 +85,13 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     for node in cluster.nodes:
         for address in beside[node]:
             # As a service's it is there on purpose; but not where another node itself is reached at it.
-            others = [peer for peer in reached.get(address, ()) if peer.host != node.host]
+            others = [peer for peer in reached.get(address, ()) if peer.host_key != node.host_key]
             if address in in_networks:
-                others = [peer for peer in others if peer.host in owners[address]]
+                others = [peer for peer in others if peer.host_key in owners[address]]
             elif node.reached_at in (None, address) or address in node.master_addresses:
                 continue  # what MASTER_ADDR means on this node is another matter
             for one in (*others, node) if others else ():
-                owners.setdefault(address, {})[one.host] = one
+                owners.setdefault(address, {})[one.host_key] = one
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
         spare = tuple(node for node in nodes if node.reached_at != address)
@@ -149,7 +149,7 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
         by_hand = {one.address for one in peer.network.hardware_addresses if one.permanent}
         for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
             for node in owners.get(address, ()):
-                mac = _answered(peer, address) if node.host != peer.host else ""
+                mac = _answered(peer, address) if node.host_key != peer.host_key else ""
                 if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
                     seen.setdefault((node, address, address in by_hand), {})[peer] = mac
     for address, nodes in owners.items():
@@ -230,7 +230,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
                 found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
             if is_loopback(address) or address in doubled:
                 continue
-            others = tuple(other for other in owners.get(parse_address(address), ()) if other.host != node.host)
+            others = tuple(other for other in owners.get(parse_address(address), ()) if other.host_key != node.host_key)
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
             if others or (edges and (_odd(node, address) or (node, address) in hidden)):
                 fails = _fails(backend, node, address, others, edges)
@@ -245,7 +245,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
     found: list[tuple[Backend, str]] = []
     if makes_gloo_group(node):
         found += [("gloo", address) for address in node.gloo_addresses]
-    nccl = node.system.nccl
+    nccl = node.host.nccl
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
         found.append(("nccl", nccl.address))
     return found
@@ -253,7 +253,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
 
 def _told(node: Node) -> bool:
     """Whether NCCL picks what it does because a setting says so, and not for want of another."""
-    choice = node.system.nccl
+    choice = node.host.nccl
     return choice is not None and choice.reason == "variable"
 
 

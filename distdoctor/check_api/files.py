@@ -38,7 +38,7 @@ def is_network_filesystem(kind: str | None) -> bool:
 
 def shared_folders(node: Node) -> tuple[SharedFolder, ...]:
     """The folders that this node is to have in common with the others, as it saw them."""
-    return node.system.shared or ()
+    return node.host.shared or ()
 
 
 def shared_folder(node: Node, path: str) -> SharedFolder | None:

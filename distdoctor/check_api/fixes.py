@@ -179,8 +179,8 @@ LOCALHOST = ("localhost", "ip6-")
 
 def reads_hosts_file(node: Node) -> bool:
     """Whether look-ups on the node read /etc/hosts; True where that is not known."""
-    sources = node.system.name_sources
-    if node.system.hosts_file_closed:
+    sources = node.host.name_sources
+    if node.host.hosts_file_closed:
         return False
     return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
 
@@ -189,8 +189,8 @@ def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
     """For the evidence: whose look-ups do not read /etc/hosts."""
     return tuple(
         f"{node.name}: /etc/hosts may not be read by this user"
-        if node.system.hosts_file_closed
-        else f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.system.name_sources or ())}`: /etc/hosts is "
+        if node.host.hosts_file_closed
+        else f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.host.name_sources or ())}`: /etc/hosts is "
         "not read"
         for node in nodes
         if not reads_hosts_file(node)
@@ -200,12 +200,12 @@ def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
 def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
     """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
     there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
-    if node.system.hosts_file_closed:  # what stands there is not known: a line is added where it lacks
+    if node.host.hosts_file_closed:  # what stands there is not known: a line is added where it lacks
         if address is None:
             return (OPEN_HOSTS_FILE,)
         line = append_hosts_line(address, " ".join(names))
         return f"grep -qw {shlex.quote(names[0])} /etc/hosts || {line}", OPEN_HOSTS_FILE
-    known = (*node.system.hosts_lines, *node.network.master_lines)
+    known = (*node.host.hosts_lines, *node.network.master_lines)
     entries = [line.text.partition("#")[0].split() for line in known]
     there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)
     added = () if there or address is None else (append_hosts_line(address, " ".join(names)),)
@@ -226,7 +226,7 @@ def correct_own_hosts_line(node: Node, address: str) -> str:
         return ""
     script: list[str] = []
     placed = False
-    for line in node.system.hosts_lines:
+    for line in node.host.hosts_lines:
         fields = line.text.partition("#")[0].split()
         if not fields or not reaches_no_other(fields[0]):
             continue

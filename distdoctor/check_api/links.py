@@ -104,7 +104,7 @@ class LinkGraph:
 def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
     """The addresses that nodes on different hosts have."""
     owners: dict[str, tuple[str, str, str]] = {}
-    return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host) != node.host}
+    return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host_key) != node.host_key}
 
 
 def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
@@ -119,7 +119,7 @@ def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
         others = [
             other
             for other in nodes
-            if other.host != node.host and not neighbours & {one.seen for one in other.mesh.translated}
+            if other.host_key != node.host_key and not neighbours & {one.seen for one in other.mesh.translated}
         ]
         for address in behind:
             missed = {

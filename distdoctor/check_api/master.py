@@ -80,7 +80,7 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
         if (
             parse_address(one.contact.address) not in own
             or not _meanwhile(zero, one.node)
-            or one.node.host == zero.host
+            or one.node.host_key == zero.host_key
         ):
             return None
         if one.contact.port != zero.plan.master_port:
@@ -213,14 +213,14 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     """Where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
     owners: dict[object, Host] = {}
     for node in reversed(cluster.nodes):
-        owners.update({parse_address(address): node.host for address in node.addresses})
+        owners.update({parse_address(address): node.host_key for address in node.addresses})
     found: dict[str, MasterTarget] = {}
     zero, elsewhere = cluster.node0, _meant_elsewhere(cluster)
-    owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host) if zero is not None else {})
+    owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {})
     for node in cluster.nodes:
         if zero is not None and joined_store(node) and arrived(zero, node):
             # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
-            found[node.name] = (zero.host, zero.plan.master_port)
+            found[node.name] = (zero.host_key, zero.plan.master_port)
             continue
         place = _where(cluster, node, owners, elsewhere)
         if place is not None:
@@ -238,13 +238,13 @@ def _where(
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
     # A name that means just this node itself here, and another host on others: its own file is wrong.
-    only_here = any(host != node.host for host in elsewhere.get(node.plan.master_addr or "", ()))
+    only_here = any(host != node.host_key for host in elsewhere.get(node.plan.master_addr or "", ()))
     if not addresses or (cluster.multi_host and not only_here and master_means_itself(node)):
         return None
     numbers = [parse_address(address) for address in addresses]
     own = {parse_address(address) for address in node.addresses}
     if any(is_loopback(address) for address in addresses) or any(number in own for number in numbers):
-        return node.host
+        return node.host_key
     for number in numbers:
         if number in owners:
             return owners[number]
@@ -256,15 +256,15 @@ def _meant_elsewhere(cluster: Cluster) -> dict[str, set[Host]]:
     found: dict[str, set[Host]] = {}
     for node in cluster.nodes:
         if node.plan.master_addr and node.master_addresses and not master_means_itself(node):
-            found.setdefault(node.plan.master_addr, set()).add(node.host)
+            found.setdefault(node.plan.master_addr, set()).add(node.host_key)
     return found
 
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
     """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
-    own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
+    own = {a for other in cluster.nodes if other.host_key == right[0] for a in other.addresses if not is_loopback(a)}
     resolved = node.master_addresses
-    return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
+    return next((a for a in resolved if a in own and a in node.addresses and node.host_key != right[0]), None)
 
 
 def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:

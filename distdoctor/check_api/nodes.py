@@ -142,7 +142,7 @@ def reachable_address(node: Node, cluster: Cluster | None = None, but: Container
     reached = [a for a in (node.reached_at,) if a and not is_loopback(a) and a not in but]
     candidates = [(address, network) for address, network in _candidates(node) if address not in but]
     spread = _spread(cluster) if cluster else _Spread()
-    here = spread.at.get(node.host, frozenset())
+    here = spread.at.get(node.host_key, frozenset())
     others = len(spread.at) - bool(here)
     spoken = [family for family in (False, True) if spread.hosts[family] - (family in here) == others]
     shared = [address for address, network in candidates if spread.hosts[network] - (network in here) > 0]
@@ -168,7 +168,7 @@ def _spread(cluster: Cluster) -> _Spread:
     found: dict[tuple[str, str, str], set[_Trait]] = {}
     for node in cluster.nodes:
         for address, network in _candidates(node):
-            found.setdefault(node.host, set()).update((":" in address, network))
+            found.setdefault(node.host_key, set()).update((":" in address, network))
     return _Spread(
         {host: frozenset(its) for host, its in found.items()}, Counter(t for its in found.values() for t in its)
     )

@@ -432,7 +432,7 @@ def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
 def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | None:
     """The netmask by which ``source`` and ``address`` of ``target`` miss each other; None: none, or not known."""
     mine = source_address(source, address)
-    if mine is None or source.host == target.host:
+    if mine is None or source.host_key == target.host_key:
         return None
     for node, other, there, here in ((source, target, address, mine), (target, source, mine, address)):
         entry = lookup(node, there)

@@ -167,7 +167,7 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
 
     ``port``: that of the target, which rules of policy routing may name.
     """
-    if source.host == target.host:
+    if source.host_key == target.host_key:
         return None
     if keeps_for_itself(source, address):
         return RouteObstacle(source, target, address, "local")
@@ -216,7 +216,7 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
         return RouteObstacle(node, other, address, "gateway", entry)
     if not entry.rule and nearer(node, address) is not None:
         return RouteObstacle(node, other, address, "detour", entry)
-    if entry.gateway is not None and ":" not in address and node.system.sysctls.get(TTL) == "1":
+    if entry.gateway is not None and ":" not in address and node.host.sysctls.get(TTL) == "1":
         return RouteObstacle(node, other, address, "ttl", entry)
     return None
 

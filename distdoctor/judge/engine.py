@@ -182,7 +182,7 @@ def one_host_note(cluster: Cluster) -> Iterator[str]:
     of_host: dict[tuple[str, str, str], list[Node]] = {}
     for node in cluster.nodes:
         if not node.facts.jobs:
-            of_host.setdefault(node.host, []).append(node)
+            of_host.setdefault(node.host_key, []).append(node)
     for nodes in of_host.values():
         name, here, everywhere = nodes[0].identity.hostname, len(nodes), len(cluster.nodes)
         if here == 1:

@@ -91,7 +91,7 @@ def _described(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
 
 def _without_sysctl(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
     """The fix where a program that it runs is not installed: what sysctl sets can be written by the shell."""
-    missing = {name for node in nodes if node.system.account for name in node.system.account.missing_programs}
+    missing = {name for node in nodes if node.host.account for name in node.host.account.missing_programs}
     if "sysctl" in missing:
         fix = replace(fix, commands=tuple(map(_written, fix.commands)))
     for name in sorted(missing & {command.partition(" ")[0] for command in fix.commands}):
@@ -111,7 +111,7 @@ def _written(command: str) -> str:
 
 
 def _withheld(node: Node) -> tuple[str, ...]:
-    return node.system.account.withheld if node.system.account else ()
+    return node.host.account.withheld if node.host.account else ()
 
 
 # Fixes that unset a variable, where NCCL reads it from a file: nothing in the environment takes it away.

@@ -55,12 +55,12 @@ def takes_itself_for_host(node: Node) -> bool | None:
     The same function compares the endpoint's name with the host's, and its addresses with those of the host's name:
     an address that is only on an interface is not this host's to it.
     """
-    plan, own = node.plan, node.system.own_name
+    plan, own = node.plan, node.host.own_name
     if not _c10d(plan) or plan.is_host is not None:
         return plan.is_host
     if not needs_own_name(node):
         return True
-    if plan.master_addr == (node.system.announced.name if node.system.announced else None):
+    if plan.master_addr == (node.host.announced.name if node.host.announced else None):
         return True
     if own.timed_out or not own.addresses or not node.master_addresses:
         return None
@@ -83,8 +83,8 @@ def announcing_node(cluster: Cluster) -> Node | None:
     nodes = cluster.nodes
     if not nodes or not all(announces(node) for node in nodes) or len(nodes) < (cluster.plan.nnodes or 1):
         return None
-    named = [(node.system.announced.name, node) for node in nodes if node.system.announced]
-    if len({node.host for node in nodes}) > len({node.host for _, node in named}):
+    named = [(node.host.announced.name, node) for node in nodes if node.host.announced]
+    if len({node.host_key for node in nodes}) > len({node.host_key for _, node in named}):
         return None
     return min(named, key=lambda pair: pair[0])[1] if named else None
 

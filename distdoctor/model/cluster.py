@@ -83,7 +83,7 @@ class Cluster:
     @cached_property
     def hosts(self) -> frozenset[tuple[str, str, str]]:
         """The hosts that the nodes are on."""
-        return frozenset(node.host for node in self.nodes)
+        return frozenset(node.host_key for node in self.nodes)
 
     @property
     def met(self) -> bool:
@@ -104,7 +104,7 @@ class Cluster:
 
     def peers(self, node: Node) -> tuple[Node, ...]:
         """The nodes on other hosts than ``node``."""
-        return tuple(other for other in self.nodes if other.host != node.host)
+        return tuple(other for other in self.nodes if other.host_key != node.host_key)
 
 
 def build(facts: Iterable[NodeFacts], calls: Iterable[HostCall] = ()) -> Cluster:
@@ -219,7 +219,7 @@ class Node:
         return self.facts.variables
 
     @property
-    def system(self) -> HostFacts:
+    def host(self) -> HostFacts:
         """What the host is like (``facts.host``): its names, its interfaces, what the backends pick, its left-overs."""
         return self.facts.host or NO_HOST
 
@@ -230,12 +230,12 @@ class Node:
     @property
     def limits(self) -> Limits:
         """What the kernel lets the node's processes use: each value is None where it is not known."""
-        return self.system.limits or NO_LIMITS
+        return self.host.limits or NO_LIMITS
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
         """The interfaces of the host."""
-        return self.system.interfaces
+        return self.host.interfaces
 
     @property
     def network(self) -> NetworkFacts:
@@ -263,7 +263,7 @@ class Node:
         return self.facts.mesh or NO_MESH
 
     @cached_property
-    def host(self) -> tuple[str, str, str]:
+    def host_key(self) -> tuple[str, str, str]:
         """What two nodes on the same host (and network namespace) have in common; what it is like: ``system``."""
         return self.facts.identity.host
 
@@ -289,8 +289,8 @@ class Node:
     @cached_property
     def gloo_address(self) -> str | None:
         """The address gloo really advertised on this node, else the one predicted; of several devices, the first's."""
-        choice = self.system.gloo
-        if self.system.gloo_more:
+        choice = self.host.gloo
+        if self.host.gloo_more:
             return choice.address if choice else None  # a rank listens on the addresses of all of them
         for rank in self.facts.ranks:
             for stage in rank.stages:
@@ -301,7 +301,7 @@ class Node:
     @cached_property
     def gloo_addresses(self) -> tuple[str, ...]:
         """The addresses of all of gloo's devices on this node, in their order: the ranks connect on each of them."""
-        more = (choice.address for choice in self.system.gloo_more)
+        more = (choice.address for choice in self.host.gloo_more)
         return tuple(address for address in (self.gloo_address, *more) if address is not None)
 
     @cached_property

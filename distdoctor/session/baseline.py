@@ -262,8 +262,8 @@ def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
     for name, words in OPTIONAL.items():
         unset = "none" if comparable else ""
         yield from changed(words, getattr(before.limits, name), getattr(now.limits, name), unset=unset)
-    for name in sorted(before.system.sysctls.keys() & now.system.sysctls.keys()):
-        yield from changed(name, before.system.sysctls[name], now.system.sysctls[name])
+    for name in sorted(before.host.sysctls.keys() & now.host.sysctls.keys()):
+        yield from changed(name, before.host.sysctls[name], now.host.sysctls[name])
     ranges = [" ".join(map(str, node.limits.port_range or ())) for node in (before, now)]
     yield from changed("net.ipv4.ip_local_port_range", *ranges)
     sizes = [node.limits.shared_memory.size if node.limits.shared_memory else None for node in (before, now)]
@@ -271,29 +271,29 @@ def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
     yield from _own_name(before, now)
     yield from _interfaces(before, now)
     for backend in ("gloo", "nccl"):
-        picked = [choice.interface if (choice := getattr(node.system, backend)) else None for node in (before, now)]
+        picked = [choice.interface if (choice := getattr(node.host, backend)) else None for node in (before, now)]
         yield from changed(f"interface that {backend} picks", *picked)
-    paths = [{f.use: f.path for f in node.system.folders or () if f.use in LASTING} for node in (before, now)]
-    whole = comparable and before.system.folders is not None and now.system.folders is not None
+    paths = [{f.use: f.path for f in node.host.folders or () if f.use in LASTING} for node in (before, now)]
+    whole = comparable and before.host.folders is not None and now.host.folders is not None
     for use in sorted(paths[0].keys() | paths[1].keys()):  # of several uses of one folder, the first alone is kept
         yield from changed(use, paths[0].get(use), paths[1].get(use), unset="no folder of its own" if whole else "")
-    kinds = [{f.use: f.filesystem for f in node.system.folders or ()} for node in (before, now)]
+    kinds = [{f.use: f.filesystem for f in node.host.folders or ()} for node in (before, now)]
     for use in sorted(kinds[0].keys() & kinds[1].keys()):
         yield from changed(f"file system of {use}", kinds[0][use], kinds[1][use])
 
 
 def _own_name(before: Node, now: Node) -> Iterator[str]:
-    means = [same_set(_own_words(node, node.system.own_name.addresses)) for node in (before, now)]
+    means = [same_set(_own_words(node, node.host.own_name.addresses)) for node in (before, now)]
     if means[0] != means[1]:
-        told = (same_set(node.system.own_name.addresses) for node in (before, now))
+        told = (same_set(node.host.own_name.addresses) for node in (before, now))
         yield from changed("addresses of the own name", *told)
-    lines = [[line.text for line in node.system.hosts_lines] for node in (before, now)]
+    lines = [[line.text for line in node.host.hosts_lines] for node in (before, now)]
     plain = [
         [" ".join(_own_words(node, text.split())) for text in of] for node, of in zip((before, now), lines, strict=True)
     ]
     if same_set(plain[0]) != same_set(plain[1]):
         yield from changed("lines of /etc/hosts about this host", *map(tuple, lines), unset="none")
-    yield from changed("look-ups (nsswitch.conf)", before.system.name_sources, now.system.name_sources)
+    yield from changed("look-ups (nsswitch.conf)", before.host.name_sources, now.host.name_sources)
 
 
 def _own_words(node: Node, words: Iterable[str]) -> list[str]:

@@ -117,7 +117,7 @@ def test_what_was_not_seen_reads_as_empty_and_is_told_from_what_is_empty() -> No
     assert not any(second.saw(part) for part in parts)
     assert first.saw("host") and first.saw("network") and first.saw("meeting")
     assert not (second.interfaces or second.addresses or second.master_addresses or second.filter_chains)
-    assert second.limits.open_files is None and second.system.own_name.addresses == ()
+    assert second.limits.open_files is None and second.host.own_name.addresses == ()
     assert not second.meeting.joined and second.network.contact is None and second.mesh.rates == ()
     nameless = build([with_host(seen, own_name=Resolution("host0", error="unknown"))]).nodes[0]
-    assert nameless.saw("host") and nameless.system.own_name.addresses == ()
+    assert nameless.saw("host") and nameless.host.own_name.addresses == ()

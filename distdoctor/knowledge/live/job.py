@@ -127,7 +127,7 @@ class LiveJob:
         below another: that would be one rank and what started it."""
         claimed: dict[int, list[LiveRank]] = {}
         meant = {self._meets(job) for node, job in self.facts if node is self.facts[0][0]}
-        one_host = len({node.host for node, _ in self.facts}) == 1
+        one_host = len({node.host_key for node, _ in self.facts}) == 1
         for node, job in self.facts:
             lonely = job.master_addr == "localhost" or is_loopback(job.master_addr)
             if self._meets(job) not in meant or (lonely and not one_host):

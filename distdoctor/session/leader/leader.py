@@ -180,7 +180,7 @@ class Leader:
             return await opener.open(stage, numbering, seconds, limited=limited)
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
         meant = announcing_node(self.cluster())
-        name = meant.system.announced.name if meant and meant.system.announced else ""
+        name = meant.host.announced.name if meant and meant.host.announced else ""
         whose = next((one.number for one in everyone if meant and one.facts.key == meant.facts.key), None)
         links = tuple(targets(everyone, nccl=nccl))
         return await opener.open(
