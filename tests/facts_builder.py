@@ -183,8 +183,7 @@ def with_host(facts: NodeFacts, **changes: Any) -> NodeFacts:
     facts = replace(facts, host=replace(facts.host, **changes))
     if "gloo" in changes:
         facts = replace(
-            facts,
-            ranks=tuple(replace(r, stages=tuple(s for s in r.stages if s.stage == "store")) for r in facts.ranks),
+            facts, ranks=tuple(replace(r, stages=tuple(s for s in r.stages if s.stage == "store")) for r in facts.ranks)
         )
     return facts
 

@@ -1,4 +1,4 @@
-"""The map of the house: packages on floors, imports only downward, no circle, few modules outside a package."""
+"""The map of the house: packages on floors, imports only downward, no circle, few modules outside a package, few complex functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ nothing of each other. What lies flat in distdoctor/ (streams, signals, sys.path
 PUBLIC = {"job.api"}
 """What the package itself hands to scripts."""
 FLAT = {"__init__", "__main__", "interrupts", "own_path", "streams"}
-
-
-MOST_LINES = 700
 
 
 def floor_of(package: str) -> int:
@@ -59,11 +56,11 @@ def test_every_package_has_its_floor() -> None:
     } == set().union(*FLOORS)
 
 
-def test_modules_are_short() -> None:
-    """One that grows is split by what it does."""
-    paths = [*modules().values(), *ROOT.glob("checks/*/*.py")]
-    assert len(paths) > 300
-    assert not {path: lines for path in paths if (lines := len(path.read_text().splitlines())) > MOST_LINES}
+def test_exceptions_from_the_limit_of_complexity_only_shrink() -> None:
+    """Ruff's C901 allows 15 branches; what is excused below is to be simplified, not copied."""
+    folders = ("distdoctor", "checks", "tests", "scripts", "benchmarks")
+    marked = [path for name in folders for path in ROOT.glob(f"{name}/**/*.py") if "noqa: C901" in path.read_text()]
+    assert len(marked) <= 4
 
 
 def test_imports_go_down() -> None:

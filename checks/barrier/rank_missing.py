@@ -51,14 +51,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "monitoredBarrier",
-        r"Ranks? (?P<ranks>(?P<missing>[\d, ]+)) failed to pass monitoredBarrier",
-    ),
-    Line(
-        "failed to pass monitoredBarrier",
-        r"Rank (?P<rank>(?P<missing>\d+)) failed to pass monitoredBarrier",
-    ),
+    Line("monitoredBarrier", r"Ranks? (?P<ranks>(?P<missing>[\d, ]+)) failed to pass monitoredBarrier"),
+    Line("failed to pass monitoredBarrier", r"Rank (?P<rank>(?P<missing>\d+)) failed to pass monitoredBarrier"),
 )
 PREVENTS = "ranks together"
 SYMPTOM_OF = "ranks together"

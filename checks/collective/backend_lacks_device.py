@@ -26,16 +26,8 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOG = (
-    Line(
-        "No backend type associated with device type",
-    ),
-    Line(
-        "Tensors must be CUDA and dense",
-    ),
-    Line(
-        "requires backend supporting cpu tensors",
-    ),
-    Line(
-        ("NCCL only supports CUDA tensors", "NCCL requires CUDA tensors"),
-    ),
+    Line("No backend type associated with device type"),
+    Line("Tensors must be CUDA and dense"),
+    Line("requires backend supporting cpu tensors"),
+    Line(("NCCL only supports CUDA tensors", "NCCL requires CUDA tensors")),
 )

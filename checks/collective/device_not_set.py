@@ -26,10 +26,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "whether the hang goes with set_device()",
-    "",
-)
+NEXT = ("whether the hang goes with set_device()", "")
 LOG = (
     Line(
         ("devices used by this process are currently unknown", "Guessing device ID based on global rank"),

@@ -31,8 +31,5 @@ LOG = (
         "efault process group has not been initialized",
         "(?P<without_group>efault process group has not been initialized)",
     ),
-    Line(
-        "efault process group is not initialized",
-        "(?P<without_group>efault process group is not initialized)",
-    ),
+    Line("efault process group is not initialized", "(?P<without_group>efault process group is not initialized)"),
 )

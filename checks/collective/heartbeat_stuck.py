@@ -26,10 +26,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "the stack of the process that hangs",
-    "py-spy dump --native --pid PID",
-)
+NEXT = ("the stack of the process that hangs", "py-spy dump --native --pid PID")
 LOG = (
     Line(
         ("watchdog got stuck for", "Heartbeat monitor timed out"),

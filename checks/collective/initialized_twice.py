@@ -25,8 +25,4 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-LOG = (
-    Line(
-        "initialize the default process group twice",
-    ),
-)
+LOG = (Line("initialize the default process group twice"),)

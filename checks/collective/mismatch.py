@@ -55,10 +55,7 @@ LOG = (
     Line("op.preamble.length <= op.nbytes"),
     Line("Received data size doesn", "Received data size doesn.?t match expected size"),
     Line(
-        "collective operation timeout",
-        "different sizes at one sequence number",
-        shows="hint",
-        why="compare the ranks",
+        "collective operation timeout", "different sizes at one sequence number", shows="hint", why="compare the ranks"
     ),
     Line("Mismatched collective detected", r"Mismatched collective detected(?:.{0,100}around rank (?P<rank>\d+))?"),
     Line(

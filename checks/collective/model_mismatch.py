@@ -25,10 +25,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "why the exchange failed: the first error of all ranks",
-    "",
-)
+NEXT = ("why the exchange failed: the first error of all ranks", "")
 LOG = (
     Line(
         "DDP expects same model across all ranks",
@@ -41,10 +38,6 @@ LOG = (
         shows="symptom",
         why="0 params: the exchange failed, and says nothing of the models",
     ),
-    Line(
-        "appears not to match sizes of the same param",
-    ),
-    Line(
-        "appears not to match strides of the same param",
-    ),
+    Line("appears not to match sizes of the same param"),
+    Line("appears not to match strides of the same param"),
 )

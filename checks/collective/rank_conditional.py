@@ -25,10 +25,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "the stacks of all ranks in the hang",
-    "py-spy dump --pid PID",
-)
+NEXT = ("the stacks of all ranks in the hang", "py-spy dump --pid PID")
 LOG = (
     Line(
         "successfully reached monitoredBarrier, but received errors",

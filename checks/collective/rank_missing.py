@@ -39,10 +39,7 @@ NEXT = (
     "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
 )
 LOG = (
-    Line(
-        "flight recorder: ",
-        r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
-    ),
+    Line("flight recorder: ", r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called "),
     Line(
         "flight recorder: ",
         r"number \d+; (?:no dump of ranks? |who else is in the group )",
@@ -55,10 +52,7 @@ LOG = (
         shows="symptom",
         why="every rank is in the same collective: what keeps it is between them, or the dumps are of a job that works",
     ),
-    Line(
-        "watchdogs: ",
-        r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
-    ),
+    Line("watchdogs: ", r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called "),
     Line(
         "calls: rank",
         r"^calls: .+; of ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? nothing is here$",
@@ -75,10 +69,7 @@ LOG = (
         "join collective #",
         r"\[(?P<ranks>(?P<missing>[\d, ]+))\] finished collective #\d+, but didn.?t join collective",
     ),
-    Line(
-        "join or finish collective",
-        r"\[(?P<ranks>(?P<missing>[\d, ]+))\].{0,80}didn.?t join or finish collective",
-    ),
+    Line("join or finish collective", r"\[(?P<ranks>(?P<missing>[\d, ]+))\].{0,80}didn.?t join or finish collective"),
     Line(
         "collective operation timeout",
         "Watchdog caught collective operation timeout",
@@ -96,11 +87,7 @@ LOG = (
         shows="symptom",
         why="a slow rank shows the same",
     ),
-    Line(
-        "Communicator ranks have different",
-        shows="symptom",
-        why="ranks that are behind may only be slow",
-    ),
+    Line("Communicator ranks have different", shows="symptom", why="ranks that are behind may only be slow"),
     Line(
         "Timed out waiting",
         r"Timed out waiting \d+ ?ms for (?:recv|send) operation",

@@ -25,19 +25,12 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "how many batches each rank has",
-    "",
-)
+NEXT = ("how many batches each rank has", "")
 LOG = (
-    Line(
-        "rank that has exhausted inputs",
-    ),
+    Line("rank that has exhausted inputs"),
     Line(
         "exhausted all inputs",  # torch/distributed/algorithms/join.py, with throw_on_early_termination
         r"Rank (?P<rank>\d{1,6}) exhausted all inputs\.",
     ),
-    Line(
-        "rank that exhausted inputs",
-    ),
+    Line("rank that exhausted inputs"),
 )

@@ -27,12 +27,8 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOG = (
-    Line(
-        "Expected to have finished reduction in the prior iteration",
-    ),
-    Line(
-        "parameters that were not used in producing the loss",
-    ),
+    Line("Expected to have finished reduction in the prior iteration"),
+    Line("parameters that were not used in producing the loss"),
     Line(
         "which did not receive grad for rank",
         r"Parameter(?:s| indices) which did not receive grad for rank (?P<ranks>\d+)",

@@ -48,14 +48,8 @@ ONE_THAT_HAS_IT = (
     "USE_DISTRIBUTED=1."
 )
 LOG = (
-    Line(
-        "Distributed package doesn",
-        r"doesn.?t have (?P<backend>\w+) built in",
-    ),
-    Line(
-        "backend is not available",
-        r"(?P<backend>\w+) backend is not available. Check '?\w*if",
-    ),
+    Line("Distributed package doesn", r"doesn.?t have (?P<backend>\w+) built in"),
+    Line("backend is not available", r"(?P<backend>\w+) backend is not available. Check '?\w*if"),
     Line(
         "Unknown c10d backend type",
         r"Unknown c10d backend type (?P<backend>\w+)",
@@ -120,10 +114,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     kinds = {gpus.build_for(node) for node in bad if "nccl" in lacks(node)} - {""}
     if len(kinds) == 1:  # the GPUs are there
         text = f"Install a build of torch with {kinds.pop()}, the same on every node (https://pytorch.org/get-started)."
-        return (
-            Fix.on(everyone, text),
-            Fix.on(everyone, "Or use gloo, on processors.", 2, flags={"--backend": "gloo"}),
-        )
+        return (Fix.on(everyone, text), Fix.on(everyone, "Or use gloo, on processors.", 2, flags={"--backend": "gloo"}))
     return (
         Fix.on(everyone, "Use gloo, on every node: in the script, backend='gloo'.", flags={"--backend": "gloo"}),
         Fix.on(everyone, "Or install a build of torch that has the backend, the same on every node.", 2),

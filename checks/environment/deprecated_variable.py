@@ -26,16 +26,7 @@ environment/misspelled-variable, environment/setting-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    DEPRECATED_VARIABLES,
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    names_of,
-    plans_nccl_group,
-    together,
-)
+from distdoctor.check_api import DEPRECATED_VARIABLES, Cluster, Finding, Fix, Node, names_of, plans_nccl_group, together
 
 SEVERITY = "warn"
 MATTERS = "the setting is lost as soon as a version of torch no longer reads the old name"

@@ -27,17 +27,7 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Line,
-    Node,
-    live,
-    missing_ranks,
-    together,
-    two_jobs_fixes,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missing_ranks, together, two_jobs_fixes
 
 SEVERITY = "fail"
 NEXT = (
@@ -45,10 +35,7 @@ NEXT = (
     "env | grep -e RANK -e WORLD_SIZE -e SLURM_PROCID",
 )
 LOG = (
-    Line(
-        "has already checked in",
-        "(?:ranks?|Some ranks?).{0,80}has already checked in",
-    ),
+    Line("has already checked in", "(?:ranks?|Some ranks?).{0,80}has already checked in"),
     Line(
         "roll: rank",
         r"ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? of \d+ started more than once",
@@ -56,7 +43,7 @@ LOG = (
         why="a job that was started again, and some of whose ranks never came, shows the same",
     ),
     Line(
-        "more than one node have assigned same rank",  # torch/lib/THD/process_group/General.cpp, until torch 1.0
+        "more than one node have assigned same rank"  # torch/lib/THD/process_group/General.cpp, until torch 1.0
     ),
 )
 PREVENTS = "plan agreed"

@@ -42,9 +42,7 @@ OWN_ADDRESS = (
 )
 """Variables that hold the address of the node itself: torchrun's --local-addr, vLLM's, SGLang's, of pods."""
 LOG = (
-    Line(
-        "should have a unique IP address",
-    ),
+    Line("should have a unique IP address"),
     Line(
         "Cannot assign requested address",
         r"Cannot assign requested address \(addr=|ZMQError: Cannot assign requested address",

@@ -31,14 +31,8 @@ PREVENTS = "plan agreed"
 LOOKS_AT = ("host",)
 FOLLOWS = ("environment/init-file-not-shared",)
 LOG = (
-    Line(
-        "Function not implemented",
-        "flock: Function not implemented|flock.{0,80}Function not implemented",
-    ),
-    Line(
-        "No locks available",
-        "(?:flock|Errno 37).{0,80}No locks available",
-    ),
+    Line("Function not implemented", "flock: Function not implemented|flock.{0,80}Function not implemented"),
+    Line("No locks available", "(?:flock|Errno 37).{0,80}No locks available"),
 )
 
 

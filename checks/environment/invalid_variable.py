@@ -76,25 +76,11 @@ say the same of their own addresses."""
 TOLD_ALLOCATOR = "torch does not know what PYTORCH_CUDA_ALLOC_CONF asks for"
 FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or take options that this version of torch has."
 LOG = (
-    Line(
-        "Port could not be cast to integer value",
-        stack=MEETS,
-        unframed=True,
-    ),
-    Line(
-        "port number missing",
-    ),
-    Line(
-        "Invoked with: ",
-        r"Invoked with: ['\x22][\w.:-]{0,253}['\x22], (?P<port>\d{6,12}|6[6-9]\d{3}|[7-9]\d{4}),",
-    ),
-    Line(
-        "is listening yet",
-        r"No socket on \(.{0,253}, 0\) is listening yet",
-    ),
-    Line(
-        "Invalid rank requested",
-    ),
+    Line("Port could not be cast to integer value", stack=MEETS, unframed=True),
+    Line("port number missing"),
+    Line("Invoked with: ", r"Invoked with: ['\x22][\w.:-]{0,253}['\x22], (?P<port>\d{6,12}|6[6-9]\d{3}|[7-9]\d{4}),"),
+    Line("is listening yet", r"No socket on \(.{0,253}, 0\) is listening yet"),
+    Line("Invalid rank requested"),
     Line(
         ("Unrecognized ", "entries except the first must have"),
         r"NCCL WARN (?:Unrecognized (?:element|prefix) token .{1,80} when parsing"
@@ -139,14 +125,8 @@ LOG = (
         told="NCCL_COMM_ID is no address and port",
         fix="Unset NCCL_COMM_ID: torch tells NCCL where to meet.",
     ),
-    Line(
-        "port must be 0-65535",
-        stack=MEETS,
-        unframed=True,
-    ),
-    Line(
-        "port must have value from 0 to 65535",
-    ),
+    Line("port must be 0-65535", stack=MEETS, unframed=True),
+    Line("port must have value from 0 to 65535"),
     Line(
         "network addresses of",
         r"network addresses of \((?P<value>[^,]{0,200}[ /\[\]<>{}$'\x22][^,]{0,200}|(?:XX?|YY?)[.X\d]{2,20}"

@@ -27,9 +27,4 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-LOG = (
-    Line(
-        "unrecognized arguments: ",
-        "unrecognized arguments: .{0,200}--local[-_]rank",
-    ),
-)
+LOG = (Line("unrecognized arguments: ", "unrecognized arguments: .{0,200}--local[-_]rank"),)

@@ -49,18 +49,9 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "required for env://",
-        r"(?P<variable>[\w ]{2,20}) is not set but it is required for env://",
-    ),
-    Line(
-        "environment variable",
-        r"environment variable (?P<variable>\w+) expected, but not set",
-    ),
-    Line(
-        "parameter missing",
-        "rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
-    ),
+    Line("required for env://", r"(?P<variable>[\w ]{2,20}) is not set but it is required for env://"),
+    Line("environment variable", r"environment variable (?P<variable>\w+) expected, but not set"),
+    Line("parameter missing", "rendezvous: (?P<variable>rank|world_size|world size) parameter missing"),
     Line(
         "KeyError: ",
         r"KeyError: ['\x22](?P<variable>(?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
@@ -84,13 +75,8 @@ LOG = (
         r"|(?:Error|Exception|ERROR|error)\b.{0,120}\b(?P<name>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))"
         r"['\x22`]?.{0,40}(?:is |are )?(?:not set|missing|not found|not defined|undefined|must be set)",
     ),
-    Line(
-        "is not in the environment",
-        r"(?P<variable>(?:LOCAL_)?RANK) is not in the environment",
-    ),
-    Line(
-        "Unable to determine rank and size from environment variables",
-    ),
+    Line("is not in the environment", r"(?P<variable>(?:LOCAL_)?RANK) is not in the environment"),
+    Line("Unable to determine rank and size from environment variables"),
 )
 PREVENTS = "plan agreed"
 

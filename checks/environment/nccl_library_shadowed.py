@@ -44,18 +44,10 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
-NEXT = (
-    "which library is loaded",
-    "LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl",
-)
+NEXT = ("which library is loaded", "LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl")
 LOG = (
-    Line(
-        "undefined symbol: nccl",
-        r"undefined symbol: (?P<symbol>nccl\w{1,60})",
-    ),
-    Line(
-        ("NCCL library is too old", "NCCL library is not backwards compatible"),
-    ),
+    Line("undefined symbol: nccl", r"undefined symbol: (?P<symbol>nccl\w{1,60})"),
+    Line(("NCCL library is too old", "NCCL library is not backwards compatible")),
 )
 
 

@@ -31,19 +31,11 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement
 SEVERITY = "fail"
 MATTERS = live.STARTED_NOW
 LOG = (
-    Line(
-        "generated a random run_id",
-        shows="hint",
-        why="on several nodes each makes up its own, and they never meet",
-    ),
+    Line("generated a random run_id", shows="hint", why="on several nodes each makes up its own, and they never meet"),
 )
 PREVENTS = "all met"
 LOOKS_AT = ("everyone",)
-FOLLOWS = (
-    "environment/rendezvous-backend-mismatch",
-    "environment/missing-variable",
-    "environment/invalid-variable",
-)
+FOLLOWS = ("environment/rendezvous-backend-mismatch", "environment/missing-variable", "environment/invalid-variable")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

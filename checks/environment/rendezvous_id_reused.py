@@ -25,10 +25,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = (
-    "the logs of all agents",
-    "",
-)
+NEXT = ("the logs of all agents", "")
 LOG = (
     Line(
         "RendezvousClosedError",

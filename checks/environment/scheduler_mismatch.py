@@ -29,10 +29,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = (
-    "what the scheduler gave",
-    "env | grep SLURM_",
-)
+NEXT = ("what the scheduler gave", "env | grep SLURM_")
 LOG = (
     Line(
         "srun` command is available on your system but is not used",  # Lightning's
@@ -44,10 +41,7 @@ LOG = (
         "number of (?:tasks|nodes|processes).{0,120}(?:SLURM|--ntasks).{0,120}does not match|does not "
         "match.{0,80}--ntasks",
     ),
-    Line(
-        "is not supported. HINT:",
-        r"--ntasks.{0,120}not supported\. HINT",
-    ),
+    Line("is not supported. HINT:", r"--ntasks.{0,120}not supported\. HINT"),
     Line(
         ("There are not enough slots available", "but not enough node entries"),  # Open MPI's
         shows="end",

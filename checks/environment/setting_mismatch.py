@@ -64,10 +64,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 LOG = (
-    Line(
-        "collective mismatch error",
-        "collective mismatch error, local size",
-    ),
+    Line("collective mismatch error", "collective mismatch error, local size"),
     Line(
         "collective mismatch error local size",  # NCCL before 2.11
         shows="symptom",
@@ -80,9 +77,7 @@ LOG = (
         why="where TORCH_DISTRIBUTED_DEBUG=DETAIL is set on all, a rank that does not come shows the same",
     ),
     Line(  # distdoctor's own, of what each rank's NCCL said
-        "settings: the ranks' NCCL is set differently",
-        shows="hint",
-        why="not every setting that differs does harm",
+        "settings: the ranks' NCCL is set differently", shows="hint", why="not every setting that differs does harm"
     ),
 )
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"

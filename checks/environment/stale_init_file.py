@@ -30,10 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, duration_tex
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "File already exists",
-        "(?:RuntimeError|FileStore|c10d).{0,120}File already exists",
-    ),
+    Line("File already exists", "(?:RuntimeError|FileStore|c10d).{0,120}File already exists"),
     Line(
         "worker_count=",
         r"world_size=(?P<expected>\d{1,9}), worker_count=(?P<here>\d{1,9})",

@@ -48,11 +48,7 @@ LOG = (
         r"(?:ModuleNotFoundError|ImportError|Error): No module named ['\x22]?torch['\x22]?$",
         fix=THERE,
     ),
-    Line(
-        "torchrun",
-        r"\btorchrun: (?:command )?not found",
-        fix=THERE,
-    ),
+    Line("torchrun", r"\btorchrun: (?:command )?not found", fix=THERE),
 )
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)

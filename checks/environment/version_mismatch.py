@@ -61,16 +61,10 @@ LOG = (
         why=UNLIKE,
     ),
     Line(  # NCCL issue 1267
-        "is neither AF_INET",
-        shows="symptom",
-        why=UNLIKE,
+        "is neither AF_INET", shows="symptom", why=UNLIKE
     ),
-    Line(
-        "Mismatched NCCL version",
-    ),
-    Line(
-        "NCCL version mismatch with remote peer",
-    ),
+    Line("Mismatched NCCL version"),
+    Line("NCCL version mismatch with remote peer"),
 )
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
 LOOKS_AT = ("identity.torch", "everyone")

@@ -54,11 +54,7 @@ LOG = (
         unless="rp != nullptr",  # then it is a host's name: gloo/transport/tcp/device.cc
         fix=NAMED,
     ),
-    Line(
-        "makeDeviceForInterface",
-        "[Uu]nable to find interface|interface .{0,64} not found",
-        fix=NAMED,
-    ),
+    Line("makeDeviceForInterface", "[Uu]nable to find interface|interface .{0,64} not found", fix=NAMED),
 )
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo",)

@@ -54,11 +54,7 @@ LOG = (
         why="a firewall between the nodes that blocks all but the master port shows the same",
         unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
     ),
-    Line(
-        "connectFullMesh failed",
-        shows="symptom",
-        why="a peer that died before it listened shows the same",
-    ),
+    Line("connectFullMesh failed", shows="symptom", why="a peer that died before it listened shows the same"),
 )
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"

@@ -70,10 +70,7 @@ BROKEN = r"connectFullMesh failed[^\n]{0,400}(?:\n[^\n]{0,200})?\Z"
 """What stands right above the rest of gloo's message, where it is broken into lines."""
 LOG = (
     Line("connect [127.0.1.", r"connect \[(?P<address>127\.0\.1\.\d+)\]:\d+: "),
-    Line(
-        ("connectFullMesh failed", "gloo/transport"),
-        r"(?:remote=\[?|connect \[)(?P<address>127\.0\.1\.\d+)\]?:?",
-    ),
+    Line(("connectFullMesh failed", "gloo/transport"), r"(?:remote=\[?|connect \[)(?P<address>127\.0\.1\.\d+)\]?:?"),
     Line(
         ", remote=",  # the same, broken into lines
         r"^\s{0,20}(?:\w.{0,200}, )?remote=\[?(?P<address>127\.0\.1\.\d+)\]?:?",

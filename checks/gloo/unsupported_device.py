@@ -25,8 +25,4 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "gloo group formed"
-LOG = (
-    Line(
-        "unsupported gloo device",
-    ),
-)
+LOG = (Line("unsupported gloo device"),)

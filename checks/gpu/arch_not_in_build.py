@@ -29,9 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus, together
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        "hipErrorNoBinaryForGpu",
-    ),
+    Line("hipErrorNoBinaryForGpu"),
     Line(  # CUDA does not say whose kernel it was
         "no kernel image is available",
         unless="NCCL WARN",
@@ -45,9 +43,7 @@ LOG = (
         shows="hint",
         why="where nothing runs on that GPU it does no harm",
     ),
-    Line(
-        "HIP error: invalid device function",
-    ),
+    Line("HIP error: invalid device function"),
     Line(
         "TensileLibrary.dat",  # one for each architecture that rocBLAS was built for
         r"rocBLAS error: (?:Cannot read )?.{1,300}TensileLibrary\.dat",

@@ -29,13 +29,9 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 RESTART = "yes"
 LOG = (
-    Line(
-        "busy or unavailable",
-        r"devices?(?:\(s\))? (?:is/)?are busy or unavailable",
-    ),
+    Line("busy or unavailable", r"devices?(?:\(s\))? (?:is/)?are busy or unavailable"),
     Line(  # Gaudi's
-        "[Device already acquired]",
-        r"synStatus=\d{1,4} \[Device already acquired\]",
+        "[Device already acquired]", r"synStatus=\d{1,4} \[Device already acquired\]"
     ),
 )
 LETS_IN = ("distdoctor", "nvidia-cuda-mps")

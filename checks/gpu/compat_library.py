@@ -29,12 +29,8 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        "forward compatibility was attempted on non supported HW",
-    ),
-    Line(
-        "unsupported display driver / cuda driver combination",
-    ),
+    Line("forward compatibility was attempted on non supported HW"),
+    Line("unsupported display driver / cuda driver combination"),
 )
 REFUSED = ("forward compatibility was attempted", "unsupported display driver / cuda driver combination")
 """CUDA's words for its errors 804 and 803."""

@@ -30,13 +30,8 @@ MATTERS = "CUDA works, but NVML and nvidia-smi do not, and NCCL asks NVML"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
-    Line(
-        ("Driver/library version mismatch", "nvml error: driver/library version mismatch"),
-    ),
-    Line(
-        "API mismatch: the client has the version",
-        shows="cause",
-    ),
+    Line(("Driver/library version mismatch", "nvml error: driver/library version mismatch")),
+    Line("API mismatch: the client has the version", shows="cause"),
 )
 
 

@@ -30,9 +30,7 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
-    Line(
-        "system not yet initialized",
-    ),
+    Line("system not yet initialized"),
     Line(  # its own log
         "fabric manager NVIDIA GPU driver interface version",
         told="The fabric manager and the driver are of different versions",

@@ -39,18 +39,9 @@ LOG = (
         "device < num_gpus",  # aten/src/ATen/cuda/CUDAContext.cpp
         r"device >= 0 && device < num_gpus.{0,30}INTERNAL ASSERT FAILED",
     ),
-    Line(
-        "But your machine only has",
-        r"machine only has: ?\[[\d, ]*\]",
-    ),
-    Line(
-        "invalid device ordinal",
-        unless="transport/p2p",
-    ),
-    Line(
-        "exceeds available GPUs",
-        r"local.rank \d+ exceeds available GPUs",
-    ),
+    Line("But your machine only has", r"machine only has: ?\[[\d, ]*\]"),
+    Line("invalid device ordinal", unless="transport/p2p"),
+    Line("exceeds available GPUs", r"local.rank \d+ exceeds available GPUs"),
     Line(
         "number of accelerators available",  # init_process_group(device_id=)
         r"device_id \d+ is out of range",

@@ -34,10 +34,7 @@ MATTERS = "it computes now, and may fail under the job"
 PREVENTS = "nccl group formed"
 HELPED_BY = ("host.kernel_log",)
 RESTART = "other-nodes"
-NEXT = (
-    "the Xid in the kernel's log",
-    "dmesg -T | grep -i xid",
-)
+NEXT = ("the Xid in the kernel's log", "dmesg -T | grep -i xid")
 ONE_LOST = ("Unable to determine the device handle", "GPU is lost", "GPU requires reset")
 """Of nvidia-smi, which then tells of no other device, either."""
 UNKNOWN = "a driver that lost its state, after a suspend or under WSL for example, shows the same"
@@ -62,36 +59,14 @@ LOG = (
         shows="symptom",
         why="the NVLink goes on after it, says the driver",
     ),
-    Line(
-        "uncorrectable ECC error",
-    ),
-    Line(
-        "ncorrectable NVLink error",
-        "[Uu]ncorrectable NVLink error",
-    ),
-    Line(
-        "fallen off the bus",
-    ),
-    Line(
-        "Unable to determine the device handle for",
-    ),
-    Line(
-        "GPU is lost",
-    ),
-    Line(
-        "GPU requires reset",
-    ),
-    Line(
-        ("CUDA error: unknown error", "CUDA driver error: unknown error"),
-        shows="symptom",
-        why=UNKNOWN,
-    ),
-    Line(
-        ("Cuda failure", "cuda failure"),
-        "[Cc]uda failure.{0,10}unknown error",
-        shows="symptom",
-        why=UNKNOWN,
-    ),
+    Line("uncorrectable ECC error"),
+    Line("ncorrectable NVLink error", "[Uu]ncorrectable NVLink error"),
+    Line("fallen off the bus"),
+    Line("Unable to determine the device handle for"),
+    Line("GPU is lost"),
+    Line("GPU requires reset"),
+    Line(("CUDA error: unknown error", "CUDA driver error: unknown error"), shows="symptom", why=UNKNOWN),
+    Line(("Cuda failure", "cuda failure"), "[Cc]uda failure.{0,10}unknown error", shows="symptom", why=UNKNOWN),
     Line(
         "Invalid access of peer GPU memory over nvlink",
         shows="symptom",
@@ -164,12 +139,7 @@ LOG = (
         "SXid (",  # an NVSwitch's
         r"SXid \(.{1,40}\): \d{1,6}, Fatal\b",
     ),
-    Line(
-        "SXid (",
-        r"SXid \(.{1,40}\): \d{1,6}, Non-fatal\b",
-        shows="symptom",
-        why="the NVSwitch goes on after it",
-    ),
+    Line("SXid (", r"SXid \(.{1,40}\): \d{1,6}, Non-fatal\b", shows="symptom", why="the NVSwitch goes on after it"),
     Line(  # of ROCm's runtime, which ends the process then
         "HW Exception by GPU node",
         shows="symptom",

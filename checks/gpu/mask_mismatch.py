@@ -35,10 +35,7 @@ SEVERITY = "fail"
 MATTERS = "each rank that is started has one; a job that counts on all that are named would have fewer ranks"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        "specified on host",
-        r"No slot ['\x22]?\d+['\x22]? specified on host",
-    ),
+    Line("specified on host", r"No slot ['\x22]?\d+['\x22]? specified on host"),
     Line(  # torch/cuda/__init__.py
         "HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES",
         told="HIP_VISIBLE_DEVICES names more devices than ROCR_VISIBLE_DEVICES leaves",

@@ -69,7 +69,7 @@ LOG = (
             *("no accelerator device is detected", "Found no NVIDIA driver", "no NVIDIA driver on your system"),
             *("couldn't communicate with the NVIDIA driver", "Torch not compiled with CUDA enabled"),
             "ROCk module is NOT loaded",  # rocminfo's
-        ),
+        )
     ),
     Line(  # of what is linked with the driver's library and does not begin without
         "libcuda.so.1: cannot open",
@@ -130,22 +130,13 @@ LOG = (
         shows="symptom",
         why="a driver that must be loaded anew, after a suspend for example, shows the same",
     ),
-    Line(
-        "CUDA driver initialization failed",
-        shows="symptom",
-        why="a driver that does not work shows the same",
-    ),
+    Line("CUDA driver initialization failed", shows="symptom", why="a driver that does not work shows the same"),
     Line(
         "OS call failed or operation not supported on this OS",
         shows="symptom",
         why="a driver that lacks files or rights of the system shows the same",
     ),
-    Line(
-        ("MPS client", "MPS server", "resources required to "),
-        MPS,
-        told=TOLD_MPS,
-        fix=FIX_MPS,
-    ),
+    Line(("MPS client", "MPS server", "resources required to "), MPS, told=TOLD_MPS, fix=FIX_MPS),
     Line(  # NCCL from 2.8 on ends with it (src/misc/nvmlwrap.cc), also where torch computes
         "Failed to open libnvidia-ml.so",
         r"NCCL WARN Failed to open libnvidia-ml\.so",

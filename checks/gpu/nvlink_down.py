@@ -43,13 +43,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 [node],
                 f"{gpus.device_text(device)} on {node.name} has {up} NVLinks up; its like have {usual}.",
                 evidence=[f"{node.name}: GPU {device.index}, {device.name}: down: {', '.join(down) or 'not shown'}"],
-                fixes=[
-                    Fix.on(
-                        node,
-                        RESET,
-                        commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"),
-                    )
-                ],
+                fixes=[Fix.on(node, RESET, commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"))],
             )
 
 

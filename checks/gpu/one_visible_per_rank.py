@@ -32,10 +32,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, f
 SEVERITY = "fail"
 MATTERS = "a script that takes cuda:LOCAL_RANK ends there with `invalid device ordinal`; one that takes device 0 runs"
 PREVENTS = "nccl group formed"
-NEXT = (
-    "what each task sees",
-    "srun nvidia-smi -L",
-)
+NEXT = ("what each task sees", "srun nvidia-smi -L")
 P2P = r"transport/p2p\.cc.{0,60}(?:invalid device ordinal|failure 101)"
 LOG = (Line("transport/p2p", P2P),)
 SHOWN = 2
@@ -59,10 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         beyond,
         f"The ranks of {names_of(beyond)} see a GPU of their own each, from 0: local rank {first} has no cuda:{first}.",
         ranks=[rank.rank for ranks in beyond.values() for rank in ranks if rank.rank is not None],
-        evidence=[
-            *warned[:SHOWN],
-            *(said(node, rank) for node, ranks in beyond.items() for rank in ranks),
-        ],
+        evidence=[*warned[:SHOWN], *(said(node, rank) for node, ranks in beyond.items() for rank in ranks)],
         fixes=[Fix.on(beyond, FIX_LAUNCH), Fix.on(beyond, FIX_SCRIPT, option=2)],
         severity="fail" if warned else "warn",
     )

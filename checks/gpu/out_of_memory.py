@@ -31,10 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 SEVERITY = "fail"
 MATTERS = "a job that needs the whole GPU runs out of memory there, and the others wait"
 PREVENTS = "nccl group formed"
-NEXT = (
-    "who holds the GPU's memory",
-    "nvidia-smi",
-)
+NEXT = ("who holds the GPU's memory", "nvidia-smi")
 LOG = (
     Line(
         "out of memory",
@@ -47,13 +44,8 @@ LOG = (
         r"(?:^|cuda\.|torch\.)OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
         unless="Task was killed|raylet",
     ),
-    Line(
-        "CUBLAS_STATUS_ALLOC_FAILED",
-        shows="end",
-    ),
-    Line(
-        "No available memory for the cache blocks",
-    ),
+    Line("CUBLAS_STATUS_ALLOC_FAILED", shows="end"),
+    Line("No available memory for the cache blocks"),
     Line(
         "cuda malloc failed",  # NCCL 1's
         shows="symptom",

@@ -32,32 +32,21 @@ SEVERITY = "fail"
 MATTERS = "what the job writes there fails: checkpoints, compile caches, temporary files"
 LOOKS_AT = ("host.folders",)
 HELPED_BY = ("host.kernel_log",)
-FULL = {
-    "ENOSPC": "no space is left, or no inode",
-    "EDQUOT": "this user's quota is used up",
-}
+FULL = {"ENOSPC": "no space is left, or no inode", "EDQUOT": "this user's quota is used up"}
 READ_ONLY = "EROFS"
 COMMONLY_READ_ONLY = ("HOME", "/tmp", ".")
 """Containers often have no other file system than a read-only one, and jobs in them name another folder."""
 MODELS = "HF_HUB_CACHE"
 """What is in it already can be read from a disk that is mounted read-only, as many mount it."""
 PREVENTS = "store used"
-NEXT = (
-    "how full the disks are",
-    "df -h; df -i; quota -s",
-)
+NEXT = ("how full the disks are", "df -h; df -i; quota -s")
 ELSEWHERE = (
     "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or have it mounted with write access; "
     "one that was writable before has had an error: dmesg on that host says which."
 )
 LOG = (
-    Line(
-        "No space left on device",
-        unless="shm|shared memory|nccl-|posix_fallocate",
-    ),
-    Line(
-        "Disk quota exceeded",
-    ),
+    Line("No space left on device", unless="shm|shared memory|nccl-|posix_fallocate"),
+    Line("Disk quota exceeded"),
     Line(
         ("[Errno 28] ", "[Errno 122] "),  # in whatever language the system says it
         unless=r"shm|shared memory|nccl-|posix_fallocate|\] (?:No space left|Disk quota)",

@@ -49,10 +49,7 @@ LONG = 600.0
 LONG_ELSEWHERE = 4 * 3600.0
 """The same where another host may be building: its processes are not seen from here."""
 PREVENTS = "store used"
-NEXT = (
-    "whether a lock is there",
-    "ls -l ~/.cache/torch_extensions/*/*/lock",
-)
+NEXT = ("whether a lock is there", "ls -l ~/.cache/torch_extensions/*/*/lock")
 LOG = (
     Line(
         "file_baton.py",
@@ -60,11 +57,7 @@ LOG = (
         source=True,
         shows="end",
     ),
-    Line(
-        "as PyTorch extensions root",
-        shows="hint",
-        why="it is also printed before every build that works",
-    ),
+    Line("as PyTorch extensions root", shows="hint", why="it is also printed before every build that works"),
 )
 
 

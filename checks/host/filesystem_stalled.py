@@ -30,17 +30,9 @@ MATTERS = "every process that touches it waits, and the other ranks with it"
 PREVENTS = "store used"
 LOOKS_AT = ("host.kernel_log",)
 RESTART = "yes"
-NEXT = (
-    "the rest of the kernel's log",
-    "dmesg -T",
-)
+NEXT = ("the rest of the kernel's log", "dmesg -T")
 LOG = (
-    Line(
-        "nfs: server",
-        r"nfs: server (?P<server>\S{1,253}) OK",
-        shows="noise",
-        why="it answers again",
-    ),
+    Line("nfs: server", r"nfs: server (?P<server>\S{1,253}) OK", shows="noise", why="it answers again"),
     Line(
         "not responding",
         r"nfs: server (?P<server>\S{1,253}) not responding",

@@ -40,13 +40,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-LOG = (
-    Line(
-        "Using the loopback address as fallback",
-        shows="hint",
-        why="harmless where all ranks are on one host",
-    ),
-)
+LOG = (Line("Using the loopback address as fallback", shows="hint", why="harmless where all ranks are on one host"),)
 MATTERS = "whatever offers the host's own name to other hosts, as gloo does, would lead them nowhere"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-unreachable")
 

@@ -42,10 +42,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        ("client socket has", "server socket has", "network addresses of"),
-        r"\((?P<name>\d{1,10}), ?\d{1,5}\)",
-    ),
+    Line(("client socket has", "server socket has", "network addresses of"), r"\((?P<name>\d{1,10}), ?\d{1,5}\)"),
     Line(
         "Unable to find interface for: [0.",  # gloo/transport/tcp/device.cc: 3090 is 0.0.12.18
         r"Unable to find interface for: \[0\.(?!0\.0\.0\])\d{1,3}\.\d{1,3}\.\d{1,3}\]",

@@ -46,8 +46,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 LOG = (
     Line(
-        "network addresses of",
-        r"network addresses of \((?P<name>[^,]{1,253}\.local), ?\d{1,9}\) cannot be retrieved",
+        "network addresses of", r"network addresses of \((?P<name>[^,]{1,253}\.local), ?\d{1,9}\) cannot be retrieved"
     ),
     Line(
         "rp != nullptr. Unable to find address for",  # gloo/transport/tcp/device.cc, lookupAddrForHostname()
@@ -60,9 +59,7 @@ LOG = (
         told="mpiexec finds no address of a host's name",
     ),
     Line(
-        "Unable to resolve hostname to a (local) address",
-        shows="hint",
-        why="harmless where all ranks are on one host",
+        "Unable to resolve hostname to a (local) address", shows="hint", why="harmless where all ranks are on one host"
     ),
     Line(
         "gaierror: ",
@@ -70,11 +67,7 @@ LOG = (
         shows="symptom",
         why="any name that the program looks up may be meant",
     ),
-    Line(
-        "error encountered when getting address info",
-        shows="symptom",
-        why="it does not say which name",
-    ),
+    Line("error encountered when getting address info", shows="symptom", why="it does not say which name"),
 )
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
 FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-found")

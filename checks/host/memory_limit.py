@@ -29,17 +29,7 @@ process/killed-by-oom, environment/torch-broken
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    errors_with_words,
-    gpus,
-    live,
-    names_of,
-    rank_count,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, gpus, live, names_of, rank_count
 
 SEVERITY = "fail"
 MATTERS = "the ranks fit in while they only start; the model and the data come on top"

@@ -45,13 +45,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "Too many open files",
-    ),
-    Line(
-        "items of ancdata",
-        r"received \d+ items of ancdata",
-    ),
+    Line("Too many open files"),
+    Line("items of ancdata", r"received \d+ items of ancdata"),
     Line(
         "Poll failed: Invalid argument",  # NCCL's src/proxy.cc: what poll(2) says of more than RLIMIT_NOFILE
         r"\[Proxy Service\S{0,20}\] Poll failed: Invalid argument",

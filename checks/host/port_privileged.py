@@ -28,18 +28,11 @@ from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Line, Node, cla
 
 SEVERITY = "fail"
 LOG = (
+    Line("failed to bind to", r"failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3]) \(errno: 13\b"),
     Line(
-        "failed to bind to",
-        r"failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3]) \(errno: 13\b",
+        "failed to bind to", r"Permission denied.{0,80}failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3])$"
     ),
-    Line(
-        "failed to bind to",
-        r"Permission denied.{0,80}failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3])$",
-    ),
-    Line(
-        "useIpv6:",
-        r"port: (?P<port>\d{1,3}|10[01]\d|102[0-3]), .{0,80}(?:EACCES|code: -13)",
-    ),
+    Line("useIpv6:", r"port: (?P<port>\d{1,3}|10[01]\d|102[0-3]), .{0,80}(?:EACCES|code: -13)"),
 )
 PREVENTS = "store hosted"
 LOOKS_AT = ("host.limits",)

@@ -33,14 +33,8 @@ SEVERITY = "fail"
 PREVENTS = "store used"
 LOOKS_AT = ("host.account",)
 LOG = (
-    Line(
-        "pidfd_getfd",
-        "pidfd_getfd.{0,80}(?:Operation not permitted|EPERM)",
-    ),
-    Line(
-        "Operation not permitted",
-        "pidfd_(?:open|getfd).{0,80}Operation not permitted",
-    ),
+    Line("pidfd_getfd", "pidfd_getfd.{0,80}(?:Operation not permitted|EPERM)"),
+    Line("Operation not permitted", "pidfd_(?:open|getfd).{0,80}Operation not permitted"),
 )
 
 

@@ -31,19 +31,12 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 SEVERITY = "fail"
 PREVENTS = "store used"
 RESTART = "yes"
-NEXT = (
-    "logind's setting",
-    "grep -r RemoveIPC /etc/systemd/logind.conf*",
-)
+NEXT = ("logind's setting", "grep -r RemoveIPC /etc/systemd/logind.conf*")
 LOOKS_AT = ("host.account",)
 FIRST_USER = 1000
 """logind spares system users: those up to SYSTEM_UID_MAX, 999 (logind-user.c, user_finalize())."""
 LOG = (
-    Line(
-        "could not unlink the shared memory file",
-        shows="symptom",
-        why="a process that was killed leaves the same",
-    ),
+    Line("could not unlink the shared memory file", shows="symptom", why="a process that was killed leaves the same"),
 )
 
 

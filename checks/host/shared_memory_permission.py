@@ -42,18 +42,9 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 LOG = (
-    Line(
-        "shm_open failed",
-        "shm_open failed.{0,80}Permission denied",
-    ),
-    Line(
-        "/dev/shm/",
-        "shared memory.{0,200}/dev/shm/.{0,200}(?:Permission denied|Read-only file system)",
-    ),
-    Line(
-        "unable to open shared memory object",
-        "Permission denied",
-    ),
+    Line("shm_open failed", "shm_open failed.{0,80}Permission denied"),
+    Line("/dev/shm/", "shared memory.{0,200}/dev/shm/.{0,200}(?:Permission denied|Read-only file system)"),
+    Line("unable to open shared memory object", "Permission denied"),
 )
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
 PREVENTS = "nccl group formed"

@@ -48,36 +48,20 @@ LOG = (
         ("shared memory", "/dev/shm/"),
         "(?:shared memory (?:object|segment|file)|/dev/shm/).{0,300}No space left on device",
     ),
-    Line(
-        "No space left on device",
-        "No space left on device.{0,200}(?:shared memory|/dev/shm/|nccl-)",
-    ),
+    Line("No space left on device", "No space left on device.{0,200}(?:shared memory|/dev/shm/|nccl-)"),
     Line(
         "unable to open shared memory object",
         shows="symptom",
         why="the reason that the system gave is cut off; too few open files show the same",
         unless="No space|Too many|Permission",
     ),
-    Line(
-        "unable to allocate shared memory",
-        r"unable to allocate shared memory ?\(shm\)",
-    ),
-    Line(
-        "insufficient shared memory (shm)",
-    ),
-    Line(
-        "unable to write to file </torch_",
-    ),
-    Line(
-        "posix_fallocate",
-        "posix_fallocate failed ?: No space left",
-    ),
+    Line("unable to allocate shared memory", r"unable to allocate shared memory ?\(shm\)"),
+    Line("insufficient shared memory (shm)"),
+    Line("unable to write to file </torch_"),
+    Line("posix_fallocate", "posix_fallocate failed ?: No space left"),
     Line.of_end(Ended(("data loader worker",), signals=(7,))),
     Line.of_end(Ended(signals=(7,)), shows="end"),
-    Line(
-        "failed to extend /dev/shm/nccl",
-        shows="end",
-    ),
+    Line("failed to extend /dev/shm/nccl", shows="end"),
     Line(
         "while creating shared memory segment",
         shows="symptom",

@@ -66,19 +66,9 @@ UNKNOWN_CALL = (
 )
 SANDBOX_OFF = ("docker run --security-opt seccomp=unconfined ...",)
 LOG = (
-    Line(
-        "blas_thread_init",
-        "pthread_create failed",
-        unless="Operation not permitted",
-    ),
-    Line(
-        "Thread creation failed",
-        "libgomp|OMP: ",
-    ),
-    Line(
-        "start new thread",
-        "can.?t start new thread",
-    ),
+    Line("blas_thread_init", "pthread_create failed", unless="Operation not permitted"),
+    Line("Thread creation failed", "libgomp|OMP: "),
+    Line("start new thread", "can.?t start new thread"),
     Line(
         "Resource temporarily unavailable",
         "fork|clone|thread|BlockingIOError|pthread|Errno 11",

@@ -34,15 +34,7 @@ LONGEST = 107
 BELOW = len("/pymp-01234567/listener-01234567")
 """What multiprocessing puts below the folder (multiprocessing/util.py, connection.py: names of 8 random characters)."""
 PREVENTS = "store used"
-LOG = (
-    Line(
-        "AF_UNIX path too long",
-    ),
-    Line(
-        "Socket pathname is too long",
-        "[Ss]ocket pathname is too long",
-    ),
-)
+LOG = (Line("AF_UNIX path too long"), Line("Socket pathname is too long", "[Ss]ocket pathname is too long"))
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -33,11 +33,7 @@ SEVERITY = "fail"
 PREVENTS = "store used"
 MATTERS = "torch does without, but libraries ask for the user's name or home, and their ranks end"
 LOOKS_AT = ("host.account",)
-LOG = (
-    Line(
-        "getpwuid(): uid not found",
-    ),
-)
+LOG = (Line("getpwuid(): uid not found"),)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -42,8 +42,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(seen(call) for call in absent),
             fixes=(
                 Fix(
-                    "say what activates the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.",
-                    names,
+                    "say what activates the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.", names
                 ),
                 Fix("or install this version there, into the environment of the job.", names, option=2),
             ),

@@ -26,10 +26,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = (
-    "which steps the job has",
-    "squeue -s -j JOBID",
-)
+NEXT = ("which steps the job has", "squeue -s -j JOBID")
 LOG = (
     Line(
         "Unable to create step for job",
@@ -76,22 +73,10 @@ LOG = (
         shows="symptom",
         why="srun cannot read its slurm.conf, and tries for a minute: whether it could then, this line does not say",
     ),
+    Line(("step creation still disabled", "step creation temporarily disabled"), shows="end"),
+    Line("Step created for StepId=", shows="noise", why="the step was made after all"),
     Line(
-        ("step creation still disabled", "step creation temporarily disabled"),
-        shows="end",
-    ),
-    Line(
-        "Step created for StepId=",
-        shows="noise",
-        why="the step was made after all",
-    ),
-    Line(
-        (
-            "Task launch for ",
-            "Application launch failed",
-            " launch failed: ",
-            "waiting for task launch",
-        ),
+        ("Task launch for ", "Application launch failed", " launch failed: ", "waiting for task launch"),
         r"srun: error: (?:Task launch for \S{1,40} failed on node (?P<host>\S{1,64}):|Application launch failed"
         r"|timeout waiting for task launch"
         r"|task \d+ launch)",

@@ -26,10 +26,7 @@ from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = (
-    "whether ssh works without a password",
-    "ssh -o BatchMode=yes HOST hostname",
-)
+NEXT = ("whether ssh works without a password", "ssh -o BatchMode=yes HOST hostname")
 DAEMON = "a daemon of mpirun that cannot be started, or cannot reach back, looks the same"
 LOG = (
     Line(
@@ -74,10 +71,7 @@ LOG = (
         told="The launcher is given a host name that has no address here",
         fix="Name the host as this one knows it, or by its address, in the host file; or add it to /etc/hosts.",
     ),
-    Line(
-        "Cannot find launcher",
-        r"launcher backend ['\x22]?pdsh|pdsh",
-    ),
+    Line("Cannot find launcher", r"launcher backend ['\x22]?pdsh|pdsh"),
     Line(
         "pdsh is not installed",
         told="pdsh, which the launcher starts the others with, is not installed",

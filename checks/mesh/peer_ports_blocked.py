@@ -196,11 +196,7 @@ def with_range(finding: Finding, blamed: Iterable[Node]) -> Finding:
     """The finding, with what is open where a filter opens a range of ports, and how to keep to it."""
     known = [node for node in blamed if let_in(node)]
     more = tuple(range_fixes(known, 2)) if all(usable(node) for node in blamed) else ()
-    return replace(
-        finding,
-        evidence=(*finding.evidence, *map(range_seen, known)),
-        fixes=(*finding.fixes, *more),
-    )
+    return replace(finding, evidence=(*finding.evidence, *map(range_seen, known)), fixes=(*finding.fixes, *more))
 
 
 def with_sample(edges: Iterable[FailingLink], finding: Finding) -> Finding:

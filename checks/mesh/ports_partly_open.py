@@ -24,16 +24,7 @@ mesh/peer-ports-blocked, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    link_graph,
-    open_firewall_fix,
-    some_of,
-    source_addresses,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, link_graph, open_firewall_fix, some_of, source_addresses
 
 SEVERITY = "warn"
 MATTERS = "by chance: the next connection may get one of the ports that are shut"

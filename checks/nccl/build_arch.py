@@ -26,12 +26,4 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
-LOG = (
-    Line(
-        "named symbol not found",
-    ),
-    Line(
-        "NCCL WARN",
-        "NCCL WARN.{0,40}[Cc]uda failure.{0,10}no kernel image",
-    ),
-)
+LOG = (Line("named symbol not found"), Line("NCCL WARN", "NCCL WARN.{0,40}[Cc]uda failure.{0,10}no kernel image"))

@@ -28,10 +28,7 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        "transport/shm",
-        r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure",
-    ),
+    Line("transport/shm", r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure"),
     Line(  # a rank's description of a buffer that another takes for the name of a file: NCCL issue 2190
         "attaching to shared memory segment /dev/shm/nccl- ",
         shows="end",

@@ -28,22 +28,13 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
+    Line("driver version is insufficient for CUDA runtime"),
     Line(
-        "driver version is insufficient for CUDA runtime",
+        "API call is not supported in the installed CUDA driver"  # cudaErrorCallRequiresNewerDriver
     ),
-    Line(
-        "API call is not supported in the installed CUDA driver",  # cudaErrorCallRequiresNewerDriver
-    ),
-    Line(
-        "NVIDIA driver on your system is too old",
-    ),
-    Line(
-        "provided PTX was compiled with an unsupported toolchain",
-    ),
-    Line(
-        "Requires NVIDIA Driver",
-        "[Rr]equires NVIDIA [Dd]river",
-    ),
+    Line("NVIDIA driver on your system is too old"),
+    Line("provided PTX was compiled with an unsupported toolchain"),
+    Line("Requires NVIDIA Driver", "[Rr]equires NVIDIA [Dd]river"),
     Line(
         "requirement error: unsatisfied condition: cuda",  # libnvidia-container's, of what the image asks for
         told="The driver is older than the container's image asks for",
@@ -55,10 +46,7 @@ LOG = (
         shows="symptom",
         why="a virtual GPU whose unified memory the hypervisor leaves off shows the same",
     ),
-    Line(
-        "Minimum requirement is",
-        r"CUDA Driver version found is \d+\. Minimum requirement is \d+",
-    ),
+    Line("Minimum requirement is", r"CUDA Driver version found is \d+\. Minimum requirement is \d+"),
 )
 
 

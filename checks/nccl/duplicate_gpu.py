@@ -41,13 +41,8 @@ LOG = (
         r"|Duplicate GPU detected",
         unless=r"detected ?: ?rank (?:%d|[A-Z<{])",  # a text about it, or NCCL's own
     ),
-    Line(
-        "Multiple ranks on",
-        "[Mm]ultiple ranks on (?:the )?same (?:GPU|device)",
-    ),
-    Line(
-        "Multiple Ranks are using the same GPU",
-    ),
+    Line("Multiple ranks on", "[Mm]ultiple ranks on (?:the )?same (?:GPU|device)"),
+    Line("Multiple Ranks are using the same GPU"),
 )
 HOST_ID = "NCCL_HOSTID"
 TWO = r"Duplicate GPU detected ?: ?rank (\d+) and rank (\d+) both"

@@ -28,10 +28,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_
 SEVERITY = "fail"
 MATTERS = "what its GPUs send and receive is copied through the host's memory first, as on no other node"
 PREVENTS = "nccl group formed"
-NEXT = (
-    "whether the module is loaded",
-    "lsmod | grep peermem",
-)
+NEXT = ("whether the module is loaded", "lsmod | grep peermem")
 MARK = "/GDRDMA"
 FIX = "Load the module that gives the adapter the GPU's memory (modprobe nvidia-peermem), as the other nodes have it."
 FIX_PCIE = (
@@ -39,12 +36,9 @@ FIX_PCIE = (
     "slots of adapters and GPUs (nvidia-smi topo -m), ACS and the IOMMU with those of another node."
 )
 LOG = (
+    Line(("vendor err 81", "vendor_err=81")),
     Line(
-        ("vendor err 81", "vendor_err=81"),
-    ),
-    Line(
-        ("ibv_reg_mr", "ibv_reg_dmabuf_mr"),
-        r"ibv_reg_(?:dmabuf_)?mr\w*.{0,40}(?:Bad address|Operation not supported)",
+        ("ibv_reg_mr", "ibv_reg_dmabuf_mr"), r"ibv_reg_(?:dmabuf_)?mr\w*.{0,40}(?:Bad address|Operation not supported)"
     ),
     Line(
         "neither nv_peer_mem, or nvidia_peermem detected",  # NVSHMEM's transports over InfiniBand

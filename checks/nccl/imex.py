@@ -32,10 +32,7 @@ SEVERITY = "fail"
 MATTERS = "NCCL takes the NVLinks between these nodes, and ends with an error where it cannot"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
-NEXT = (
-    "the IMEX daemon's state",
-    "nvidia-imex-ctl -N",
-)
+NEXT = ("the IMEX daemon's state", "nvidia-imex-ctl -N")
 LOG = (
     Line(
         "cuMemImportFromShareableHandle",
@@ -54,10 +51,7 @@ LOG = (
         shows="symptom",
         why="memory that another user's process has shared shows the same",
     ),
-    Line(
-        "is available but not working on this system",
-        r"MNNVL .{0,40}is available but not working on this system",
-    ),
+    Line("is available but not working on this system", r"MNNVL .{0,40}is available but not working on this system"),
 )
 SETTINGS = ("NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE")
 CHANNELS = "/dev/nvidia-caps-imex-channels"

@@ -33,15 +33,9 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_
 SEVERITY = "fail"
 MATTERS = "a connection over such a port fails, where NCCL takes it"
 PREVENTS = "nccl group formed"
-NEXT = (
-    "the GIDs of each port",
-    "show_gids",
-)
+NEXT = ("the GIDs of each port", "show_gids")
 LOG = (
-    Line(
-        "ibv_modify_qp",
-        "ibv_modify_qp (?:failed|returned).{0,20}(?:Invalid argument|No such device)",
-    ),
+    Line("ibv_modify_qp", "ibv_modify_qp (?:failed|returned).{0,20}(?:Invalid argument|No such device)"),
     Line(
         "ibv_modify_qp",
         "ibv_modify_qp (?:failed|returned)",
@@ -50,10 +44,7 @@ LOG = (
         shows="symptom",
         why="the adapter's reason is not in it: a wrong GID, a link that is down and a peer that is gone show the same",
     ),
-    Line(
-        "ibv_query_gid",
-        "ibv_query_gid.{0,40} failed",
-    ),
+    Line("ibv_query_gid", "ibv_query_gid.{0,40} failed"),
 )
 LOOKS_AT = ("ranks.devices", "everyone")
 ADDRESS = (

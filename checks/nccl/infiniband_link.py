@@ -31,10 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
-NEXT = (
-    "the state of the ports",
-    "ibstat",
-)
+NEXT = ("the state of the ports", "ibstat")
 REMEDY = "Look at the port, its cable and its switch (ibstat, ibqueryerrors, ethtool), and take the node out."
 UNMANAGED = (
     "See that a subnet manager runs on the fabric (sminfo; opensm, or the switch's own), and that it reaches this port "

@@ -32,10 +32,7 @@ SEVERITY = "fail"
 MATTERS = "without a router between the subnets, NCCL's connections between these nodes cannot be made"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
-NEXT = (
-    "ib_write_bw between both HCAs",
-    "ib_write_bw -d HCA HOST",
-)
+NEXT = ("ib_write_bw between both HCAs", "ib_write_bw -d HCA HOST")
 LOG = (
     Line(
         "Got completion",

@@ -58,11 +58,7 @@ LOG = (
         shows="symptom",
         why="NCCL_DEBUG=INFO says which check of NCCL failed",
     ),
-    Line(
-        ("ncclInvalidUsage", "ncclInvalidArgument"),
-        shows="symptom",
-        why="NCCL_DEBUG=INFO says which argument",
-    ),
+    Line(("ncclInvalidUsage", "ncclInvalidArgument"), shows="symptom", why="NCCL_DEBUG=INFO says which argument"),
     Line(
         ("NCCL WARN NET/OFI ", "failed to initialize ATL"),  # oneCCL's
         r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected |Creating .{1,80}failed)"
@@ -95,11 +91,7 @@ LOG = (
         why="it tells which calls of NCCL failed; the NCCL WARN before it says why",
         unless=r"INFO transport\.cc:",  # also where SHARP or NVLS cannot be had and NCCL does without
     ),
-    Line(
-        ("NCCL error", "NCCL Error", "ncclUnhandled"),
-        shows="symptom",
-        why="the text does not say why",
-    ),
+    Line(("NCCL error", "NCCL Error", "ncclUnhandled"), shows="symptom", why="the text does not say why"),
     Line(
         ("NCCL WARN", "[FATAL ERROR]: HIP failure"),
         r"NCCL WARN.{0,20}(?:[Cc]uda|HIP) failure|\[FATAL ERROR\]: HIP failure",

@@ -27,32 +27,15 @@ gloo/interface-not-found, network/wrong-interface
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Line,
-    Node,
-    gpus,
-    names_of,
-    primary_interface,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, primary_interface, together
 
 SEVERITY = "fail"
 LOOKS_AT = ("host.nccl",)
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        ("no socket interface found", "No socket interface found", "NET/Socket : no interface found"),
-        shows="cause",
-    ),
-    Line(
-        "no usable listening interface found",
-    ),
-    Line(
-        "No IP interface found",
-    ),
+    Line(("no socket interface found", "No socket interface found", "NET/Socket : no interface found"), shows="cause"),
+    Line("no usable listening interface found"),
+    Line("No IP interface found"),
     Line(
         "NCCL_SOCKET_IFNAME",
         r"\b(?:[Nn]o |Could not find|not found).{0,80}NCCL_SOCKET_IFNAME|NCCL_SOCKET_IFNAME.{0,80}\b(?:not found|no "

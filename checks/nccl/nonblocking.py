@@ -32,11 +32,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, RankFacts, names_o
 SEVERITY = "warn"
 MATTERS = "a job that calls it, as mixtures of experts do, ends there; others run"
 VARIABLE = "TORCH_NCCL_USE_COMM_NONBLOCKING"
-LOG = (
-    Line(
-        "NCCL Error 7: NCCL operation in progress",
-    ),
-)
+LOG = (Line("NCCL Error 7: NCCL operation in progress"),)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -31,19 +31,10 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, some_o
 SEVERITY = "fail"
 MATTERS = "NCCL does not go this way here, but what the program itself moves between its GPUs comes out wrong"
 PREVENTS = "nccl group formed"
-NEXT = (
-    "whether it works without",
-    "NCCL_P2P_DISABLE=1",
-)
+NEXT = ("whether it works without", "NCCL_P2P_DISABLE=1")
 LOG = (
-    Line(
-        "peer access is not supported between these two devices",
-        unless="transport/shm",
-    ),
-    Line(
-        "mapping of buffer object failed",
-        shows="end",
-    ),
+    Line("peer access is not supported between these two devices", unless="transport/shm"),
+    Line("mapping of buffer object failed", shows="end"),
     Line(
         ("IpcGetMemHandle failed", "IpcOpenMemHandle failed", "failed to peer with device"),
         r"NCCL WARN",

@@ -31,28 +31,16 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 FOLLOWS = ("nccl/infiniband-link",)
-NEXT = (
-    "the devices in the container",
-    "ls /dev/infiniband",
-)
+NEXT = ("the devices in the container", "ls /dev/infiniband")
 REMEDY = "Give the container the devices (docker run --device=/dev/infiniband; Kubernetes: the fabric's plugin)."
 LOG = (
-    Line(
-        "fi_getinfo",
-        r"fi_getinfo\(\) call failed",
-        shows="hint",
-        why="NCCL goes on with sockets",
-    ),
+    Line("fi_getinfo", r"fi_getinfo\(\) call failed", shows="hint", why="NCCL goes on with sockets"),
     Line(
         "NET/IB : Unable to open device",
         shows="hint",
         why="NCCL goes on with the devices that it can open; where nodes have unlike numbers of them, it may hang",
     ),
-    Line(
-        "NET/IB : No device found",
-        shows="noise",
-        why="NCCL goes on with sockets",
-    ),
+    Line("NET/IB : No device found", shows="noise", why="NCCL goes on with sockets"),
     Line(
         ("Error: network ", "Failed to initialize any NET plugin"),  # NCCL up to 2.26, and later
         r"NCCL WARN (?:Error: network \S{1,60} not found|Failed to initialize any NET plugin)",

@@ -28,18 +28,7 @@ nccl/rdma-device-missing, nccl/infiniband-link
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Line,
-    Node,
-    disagreement,
-    failed_ranks,
-    names_of,
-    rdma,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement, failed_ranks, names_of, rdma, together
 
 SEVERITY = "warn"
 LOG = (

@@ -33,16 +33,10 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, pl
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line(
-        "Attribute ",
-        r"Attribute \w+ of node \w+ not found",
-    ),
-    Line(
-        "XML ",
-        "NCCL WARN XML.{0,80}(?:parse|error|not found|wrong version)",
-    ),
+    Line("Attribute ", r"Attribute \w+ of node \w+ not found"),
+    Line("XML ", "NCCL WARN XML.{0,80}(?:parse|error|not found|wrong version)"),
     Line(  # NCCL_GRAPH_FILE's
-        "Could not open XML graph file",
+        "Could not open XML graph file"
     ),
 )
 LOOKS_AT = ("ranks.devices",)

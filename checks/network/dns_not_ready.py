@@ -28,16 +28,7 @@ network/master-unresolvable, network/master-resolves-differently
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Line,
-    Node,
-    hosts_file_commands,
-    master_means_itself,
-    names_of,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, hosts_file_commands, master_means_itself, names_of
 
 SEVERITY = "warn"
 LOG = (

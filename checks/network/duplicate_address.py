@@ -216,8 +216,5 @@ def with_a_stranger(one: DuplicateAddress) -> Finding:
             *(f"{peer.name}: {one.mac} answers for {one.address}" for peer in one.seen_by),
             f"{node.name}: {one.address} is on {name}, whose hardware address is {own or 'another'}",
         ),
-        fixes=(
-            Fix.on(node, text),
-            *asked_anew(one.seen_by, one.address),
-        ),
+        fixes=(Fix.on(node, text), *asked_anew(one.seen_by, one.address)),
     )

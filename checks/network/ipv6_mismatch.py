@@ -56,12 +56,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-LOG = (
-    Line(
-        "ss_family",
-        r"ss1\.ss_family == ss2\.ss_family",
-    ),
-)
+LOG = (Line("ss_family", r"ss1\.ss_family == ss2\.ss_family"),)
 MATTERS = "every connection to the master would first wait for the address that leads nowhere"
 PREVENTS = "store used"
 LOOKS_AT = ("network.master", "everyone")

@@ -61,10 +61,7 @@ LOG = (
         shows="hint",
         why="where the script has another way to know the first host, it does no harm",
     ),
-    Line(
-        ("failed to bind to", "failed to listen on"),
-        r"errno: 99\b|EADDRNOTAVAIL",
-    ),
+    Line(("failed to bind to", "failed to listen on"), r"errno: 99\b|EADDRNOTAVAIL"),
     Line(
         ("client socket has timed out", "connect() timed out"),
         "timed out",
@@ -76,11 +73,7 @@ LOG = (
         shows="symptom",
         why="a node 0 that is down shows the same",
     ),
-    Line(
-        "RendezvousTimeoutError",
-        shows="symptom",
-        why="a node that was never started shows the same",
-    ),
+    Line("RendezvousTimeoutError", shows="symptom", why="a node that was never started shows the same"),
     Line(
         "failed to connect to any network address",
         shows="hint",

@@ -31,24 +31,12 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    NODE_0_AND_CHECK,
-    Cluster,
-    FailedContact,
-    Finding,
-    Line,
-    live,
-    master_port_findings,
-)
+from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Finding, Line, live, master_port_findings
 
 SEVERITY = "fail"
 NEXT = NODE_0_AND_CHECK
 LOG = (
-    Line(
-        "client socket has timed out",
-        shows="symptom",
-        why="so does a store that nobody hosts",
-    ),
+    Line("client socket has timed out", shows="symptom", why="so does a store that nobody hosts"),
     Line(
         "RuntimeError: Connection timed out",  # up to torch 1.4: what the kernel says after two minutes
         stack=r"/torch/distributed/rendezvous\.py",
@@ -62,22 +50,12 @@ LOG = (
         shows="symptom",
         why="a host that is down, or an address that no host has, does not answer either",
     ),
-    Line(
-        "errno: 110",
-        r"errno: 110\b",
-        shows="symptom",
-        why="a host that is down does not answer either",
-    ),
+    Line("errno: 110", r"errno: 110\b", shows="symptom", why="a host that is down does not answer either"),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)
-FOLLOWS = (
-    "network/arp-off",
-    "network/duplicate-address",
-    "network/overlapping-subnets",
-    "network/connection-limit",
-)
+FOLLOWS = ("network/arp-off", "network/duplicate-address", "network/overlapping-subnets", "network/connection-limit")
 FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 

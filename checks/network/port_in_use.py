@@ -46,11 +46,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "EADDRINUSE",
-        r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE",
-        unless=r"ZMQ|zmq\.",
-    ),
+    Line("EADDRINUSE", r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE", unless=r"ZMQ|zmq\."),
     Line(
         "ddress already in use",
         r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",
@@ -64,23 +60,15 @@ LOG = (
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
         unless="NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp",
     ),
-    Line(
-        "errno: 98",
-        r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b",
-    ),
+    Line("errno: 98", r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b"),
     Line(
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",
         fix="Give accelerate another port (`--main_process_port PORT`, the same one on every node; 0, with one node, "
         "takes a free one), or end what holds that one: `ss -ltnp` on that host names the process.",
     ),
-    Line(
-        "10048",
-        "errno: 10048|WinError 10048",
-    ),
-    Line(
-        "socket address (protocol/network address/port) is normally permitted",
-    ),
+    Line("10048", "errno: 10048|WinError 10048"),
+    Line("socket address (protocol/network address/port) is normally permitted"),
     Line(
         "already in use",  # torch/distributed/elastic/utils/distributed.py, when it gives up
         r"Error: on \S{1,253}, port: (?P<port>\d{1,5}) already in use",

@@ -26,24 +26,12 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    NODE_0_AND_CHECK,
-    Cluster,
-    FailedContact,
-    Finding,
-    Line,
-    live,
-    master_port_findings,
-)
+from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Finding, Line, live, master_port_findings
 
 SEVERITY = "fail"
 NEXT = NODE_0_AND_CHECK
 LOG = (
-    Line(
-        "failed to connect to any network address",
-        r"errno: 111\b|ECONNREFUSED|Connection refused",
-        shows="end",
-    ),
+    Line("failed to connect to any network address", r"errno: 111\b|ECONNREFUSED|Connection refused", shows="end"),
     Line(
         "errno: 111",
         r"client socket has failed to connect to \[?[^\]\s]{1,64}\]?:(?P<port>\d{1,5})",

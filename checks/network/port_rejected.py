@@ -28,17 +28,8 @@ from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_p
 
 SEVERITY = "fail"
 LOG = (
-    Line(
-        "errno: 113",
-        r"errno: 113\b",
-        shows="symptom",
-        why="a host that is down gives the same",
-    ),
-    Line(
-        "No route to host",
-        shows="symptom",
-        why="a host that is down gives the same",
-    ),
+    Line("errno: 113", r"errno: 113\b", shows="symptom", why="a host that is down gives the same"),
+    Line("No route to host", shows="symptom", why="a host that is down gives the same"),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"

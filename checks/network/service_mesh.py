@@ -26,25 +26,12 @@ network/foreign-service, store/silent, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Line,
-    Node,
-    links_to,
-    master_port_owner,
-    some_of,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, links_to, master_port_owner, some_of, together
 
 SEVERITY = "fail"
 PREVENTS = "store reached"
 LOOKS_AT = ("meeting",)
-NEXT = (
-    "whether the pods have a sidecar",
-    "kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'",
-)
+NEXT = ("whether the pods have a sidecar", "kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'")
 LOG = (
     Line(
         "got 0 bytes",

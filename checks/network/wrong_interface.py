@@ -56,11 +56,7 @@ FIX_NCCL = (
     "containers, `--network=host`."
 )
 LOG = (
-    Line(
-        "settings: NCCL uses ",
-        shows="hint",
-        why="on one host alone it may be the right one",
-    ),
+    Line("settings: NCCL uses ", shows="hint", why="on one host alone it may be the right one"),
     Line(
         "connectFullMesh failed",
         r"remote=\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",

@@ -27,10 +27,7 @@ from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "what the rank wrote to stderr before it was aborted, or its core dump",
-    "coredumpctl gdb",
-)
+NEXT = ("what the rank wrote to stderr before it was aborted, or its core dump", "coredumpctl gdb")
 ABORTED = "who called abort() says why above it: NCCL's watchdog does after a timeout"
 LOG = (
     Line.of_end(
@@ -56,10 +53,7 @@ LOG = (
         shows="symptom",
         why="the kernel's want of memory, a lost network and somebody who ended it look the same to Ray",
     ),
-    Line(
-        "Segfault encountered",
-        shows="end",
-    ),
+    Line("Segfault encountered", shows="end"),
     Line(  # glibc's malloc.c and debug/, before it calls abort()
         (
             "(): invalid ",
@@ -148,11 +142,7 @@ LOG = (
         r"\.(?:mm?|c|cpp|swift):\d{1,7}: failed assertion [`']",
         shows="end",
     ),
-    Line(
-        "Windows fatal exception: ",
-        "exception: (?:access violation|stack overflow|code 0xc000)",
-        shows="end",
-    ),
+    Line("Windows fatal exception: ", "exception: (?:access violation|stack overflow|code 0xc000)", shows="end"),
     Line(
         "Kernel crashed while executing code",  # Jupyter's, of its own process
         shows="symptom",

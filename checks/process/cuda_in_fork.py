@@ -29,9 +29,7 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOG = (
-    Line(
-        "Cannot re-initialize CUDA in forked subprocess",
-    ),
+    Line("Cannot re-initialize CUDA in forked subprocess"),
     Line(
         "initialization error",
         "CUDA error: initialization error|Error 3: initialization error",

@@ -97,11 +97,7 @@ LOG = (
         shows="noise",
         why="Python goes on after it",
     ),
-    Line(
-        ("raise CalledProcessError", "raise ChildFailedError"),
-        shows="noise",
-        why="a line of source in a traceback",
-    ),
+    Line(("raise CalledProcessError", "raise ChildFailedError"), shows="noise", why="a line of source in a traceback"),
     Line(
         '", line ',
         r'^\s*File "[^"]{1,400}", line \d{1,7}, in \S',
@@ -140,10 +136,7 @@ LOG = (
         told="The program cannot be started",
         fix="Name the program by a path that is there on every node (srun looks in the PATH that the job was given).",
     ),
-    Line(
-        "] Assertion `",
-        r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed",
-    ),
+    Line("] Assertion `", r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed"),
     Line(
         ("compilation subprocess exited unexpectedly", "Attempting to use a closed pool", "compile-worker future for"),
         shows="symptom",

@@ -26,27 +26,14 @@ process/killed-by-scheduler, host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Ended,
-    FailedRank,
-    Finding,
-    Fix,
-    Line,
-    died_ranks,
-    names_of,
-    ranks_text,
-)
+from distdoctor.check_api import Cluster, Ended, FailedRank, Finding, Fix, Line, died_ranks, names_of, ranks_text
 
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOOKS_AT = ("host.kernel_log",)
 CLOCK_SECONDS = 60.0
 """The kernel's log has a clock of its own."""
-NEXT = (
-    "the kernel's log of that host",
-    "dmesg -T | grep -i -e oom -e killed",
-)
+NEXT = ("the kernel's log of that host", "dmesg -T | grep -i -e oom -e killed")
 KILLED = "A process was killed by signal 9: want of memory is the commonest reason, and nothing here shows it"
 REFUSED = "A process asked for more memory than it can have"
 BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
@@ -62,29 +49,15 @@ LOG = (
         ("Out of memory: Kill", "Memory cgroup out of memory"),
         r"ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
-    Line(
-        "invoked oom-killer",
-        r"(?P<program>\S{1,32}) invoked oom-killer: ",
-    ),
-    Line(
-        "oom_reaper: reaped process",
-        r"oom_reaper: reaped process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
-    ),
+    Line("invoked oom-killer", r"(?P<program>\S{1,32}) invoked oom-killer: "),
+    Line("oom_reaper: reaped process", r"oom_reaper: reaped process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)"),
     Line(
         "oom-kill:constraint=",
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
-    Line(
-        "DefaultCPUAllocator: can",
-        "can.?t allocate memory: you tried to allocate",
-        told=REFUSED,
-    ),
-    Line(
-        "Cannot allocate memory",
-        r"\[Errno 12\] Cannot allocate memory",
-        told=REFUSED,
-    ),
+    Line("DefaultCPUAllocator: can", "can.?t allocate memory: you tried to allocate", told=REFUSED),
+    Line("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", told=REFUSED),
     Line(
         "unable to mmap ",
         r"unable to mmap \d+ bytes from file .{1,300}Cannot allocate memory",
@@ -102,20 +75,9 @@ LOG = (
         ("due to memory used", "due to memory pressure for ", "sending SIGKILL to process"),
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
-    Line(
-        "Unable to allocate",
-        "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
-        told=REFUSED,
-    ),
-    Line(
-        "MemoryError",
-        r"^MemoryError\b",
-        told=REFUSED,
-    ),
-    Line(
-        "std::bad_alloc",
-        told=REFUSED,
-    ),
+    Line("Unable to allocate", "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate", told=REFUSED),
+    Line("MemoryError", r"^MemoryError\b", told=REFUSED),
+    Line("std::bad_alloc", told=REFUSED),
     Line(
         ("allocate more memory than is available", "crashed after using all available RAM"),  # Kaggle's and Colab's
         "^Your (?:notebook|session) ",

@@ -27,10 +27,7 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 RESTART = "yes"
-NEXT = (
-    "who cancelled the job",
-    "sacct -j JOBID --format=JobID,State,ExitCode,Reason",
-)
+NEXT = ("who cancelled the job", "sacct -j JOBID --format=JobID,State,ExitCode,Reason")
 PREEMPTED = "The scheduler gave the job's nodes to another"
 AGAIN = (
     "Write checkpoints often enough, and let the job be started again from the last one (SLURM: --requeue); where "

@@ -26,10 +26,7 @@ from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "the logs of the other ranks and nodes: the one that ended first has the reason",
-    "distdoctor diagnose LOGS...",
-)
+NEXT = ("the logs of the other ranks and nodes: the one that ended first has the reason", "distdoctor diagnose LOGS...")
 LOG = (
     Line(
         "exits: rank",
@@ -176,21 +173,9 @@ LOG = (
         shows="symptom",
         why="how the worker ended is in the kernel's log or above",
     ),
-    Line(
-        "Some NCCL operations have failed or timed out",
-        shows="symptom",
-        why="the reason is above it",
-    ),
-    Line(
-        "NCCL communicator was aborted",
-        shows="symptom",
-        why="the reason is in the log of another rank",
-    ),
-    Line(
-        "taking the entire process down",
-        shows="symptom",
-        why="the reason is above it",
-    ),
+    Line("Some NCCL operations have failed or timed out", shows="symptom", why="the reason is above it"),
+    Line("NCCL communicator was aborted", shows="symptom", why="the reason is in the log of another rank"),
+    Line("taking the entire process down", shows="symptom", why="the reason is above it"),
     Line(
         "watchdog thread terminated with exception",
         shows="symptom",
@@ -223,9 +208,7 @@ LOG = (
         why="the logs of the ranks that did not finish say why",
     ),
     Line(
-        "Background thread for TCPStore died",
-        shows="symptom",
-        why="the store's host ended, or its connection was lost",
+        "Background thread for TCPStore died", shows="symptom", why="the store's host ended, or its connection was lost"
     ),
     Line(
         "Fatal error in ",  # MPICH's, and Cray's and Intel's MPI that come of it

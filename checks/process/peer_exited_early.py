@@ -26,10 +26,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = (
-    "which rank ended without an error, and after how many steps",
-    "distdoctor diagnose LOGS...",
-)
+NEXT = ("which rank ended without an error, and after how many steps", "distdoctor diagnose LOGS...")
 LOG = (
     Line(
         "exits: rank",

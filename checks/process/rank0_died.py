@@ -29,21 +29,14 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, live
 SEVERITY = "fail"
 PREVENTS = "results right"
 SYMPTOM_OF = "results right"
-NEXT = (
-    "the log of rank 0, and of the torchrun on node 0",
-    "distdoctor diagnose LOGS...",
-)
+NEXT = ("the log of rank 0, and of the torchrun on node 0", "distdoctor diagnose LOGS...")
 LOG = (
     Line(
         ("store->get(", "recvValue failed", "failed to recv, got 0 bytes", "sendBytes failed", "recvVector failed"),
         shows="symptom",
         why="rank 0 may have died of anything; a proxy that accepts connections in its place closes them at once",
     ),
-    Line(
-        'dump" flag on TCPStore',
-        shows="hint",
-        why="the store is gone: its host left, at the end or before",
-    ),
+    Line('dump" flag on TCPStore', shows="hint", why="the store is gone: its host left, at the end or before"),
     Line(
         "TCPStore server has shut down too early",
         shows="hint",

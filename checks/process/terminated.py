@@ -27,10 +27,7 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 RESTART = "yes"
-NEXT = (
-    "who sent the signal",
-    "sacct -j JOBID; kubectl describe pod POD",
-)
+NEXT = ("who sent the signal", "sacct -j JOBID; kubectl describe pod POD")
 BY_LAUNCHER = "a launcher ends the other ranks so after one has failed"
 LOG = (
     Line.of_end(Ended(("launcher signalled",), signals=(15,)), shows="end"),
@@ -47,9 +44,7 @@ LOG = (
         shows="end",
     ),
     Line(
-        "KeyboardInterrupt",
-        shows="symptom",
-        why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
+        "KeyboardInterrupt", shows="symptom", why="somebody pressed Ctrl-C: why the job had to be ended so is not said"
     ),
     Line(
         ("CancelledError", "RendezvousGracefulExitError"),

@@ -26,21 +26,10 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "store used"
-NEXT = (
-    "the logs of the other agents",
-    "distdoctor diagnose LOGS...",
-)
+NEXT = ("the logs of the other agents", "distdoctor diagnose LOGS...")
 LOG = (
-    Line(
-        "Error waiting on exit barrier",
-        shows="symptom",
-        why="it follows from how the others ended",
-    ),
-    Line(
-        "exit barrier in",
-        shows="noise",
-        why="torchrun tells so at the end of every run",
-    ),
+    Line("Error waiting on exit barrier", shows="symptom", why="it follows from how the others ended"),
+    Line("exit barrier in", shows="noise", why="torchrun tells so at the end of every run"),
     Line(
         "in _exit_barrier",
         shows="symptom",

@@ -29,11 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, shorten_error
 
 SEVERITY = "fail"
-LOG = (
-    Line(
-        "use_libuv was requested",
-    ),
-)
+LOG = (Line("use_libuv was requested"),)
 PREVENTS = "store hosted"
 LOOKS_AT = ("identity.torch", "ranks.store")
 SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")

@@ -54,10 +54,7 @@ SEVERITY = "fail"
 UNLED_SECONDS = 30.0
 """Far more than node 0 takes from the end of one stage to its next order, also for a thousand nodes."""
 PREVENTS = "store used"
-NEXT = (
-    "what the kernel said before, on the host's console or in its crash dump",
-    "journalctl -k -b -1",
-)
+NEXT = ("what the kernel said before, on the host's console or in its crash dump", "journalctl -k -b -1")
 LOG = (
     Line("Kernel panic - not syncing"),
     Line(

@@ -455,14 +455,7 @@ def rank_finding(
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
     numbers = sorted(rank.number for rank in ranks if rank.number is not None)
     return Finding.about(
-        nodes,
-        summary,
-        ranks=numbers,
-        evidence=evidence,
-        fixes=fixes,
-        severity=severity,
-        unsure=unsure,
-        matters=matters,
+        nodes, summary, ranks=numbers, evidence=evidence, fixes=fixes, severity=severity, unsure=unsure, matters=matters
     )
 
 

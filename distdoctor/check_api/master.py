@@ -11,13 +11,7 @@ from shlex import quote
 
 from distdoctor.check_api.firewall import suspect
 from distdoctor.check_api.fixes import set_master_fixes
-from distdoctor.check_api.nodes import (
-    claims_node0,
-    master_means_itself,
-    node0_name,
-    reachable_address,
-    store_host,
-)
+from distdoctor.check_api.nodes import claims_node0, master_means_itself, node0_name, reachable_address, store_host
 from distdoctor.check_api.route_findings import mask_obstacle
 from distdoctor.check_api.routes import RouteObstacle, proven_obstacle, route_obstacle
 from distdoctor.knowledge.network import contact_text

@@ -9,12 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from distdoctor.check_api.firewall import Suspect, filter_evidence, forwarding_rules, redirects, suspect
-from distdoctor.check_api.fixes import (
-    end_leftover_fix,
-    open_firewall_fix,
-    other_master_port_fixes,
-    set_master_fixes,
-)
+from distdoctor.check_api.fixes import end_leftover_fix, open_firewall_fix, other_master_port_fixes, set_master_fixes
 from distdoctor.check_api.master import (
     FailedContact,
     contacted_another_host,

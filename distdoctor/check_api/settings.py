@@ -23,14 +23,7 @@ from distdoctor.knowledge.torchrun import counts_ranks_alone, needs_own_name, ta
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
 from distdoctor.model.findings import Blame
-from distdoctor.model.launch_settings import (
-    MASTER_ADDR,
-    MASTER_PORT,
-    NODE_RANK,
-    RDZV_BACKEND,
-    RDZV_ENDPOINT,
-    RDZV_ID,
-)
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NODE_RANK, RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID
 from distdoctor.model.plan import PlanProblem
 
 __all__ = [

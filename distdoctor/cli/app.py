@@ -29,15 +29,7 @@ from distdoctor.cli.options import (
     RunFlags,
     by_flags,
 )
-from distdoctor.cli.parsing import (
-    COMMANDS,
-    HIDDEN,
-    REMOTE,
-    did_you_mean,
-    normalized,
-    with_empty,
-    without_secrets,
-)
+from distdoctor.cli.parsing import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, with_empty, without_secrets
 from distdoctor.cli.typer_patches import complaint_of, parser_of, without_value
 from distdoctor.interrupts import Interrupted
 from distdoctor.job.subprocess import INSIDE
@@ -76,17 +68,9 @@ def _start(
         raise typer.Exit(USAGE)
 
 
-@app.command(
-    help=CHECK_HELP,
-    short_help="Check this node as the planned job would use it.",
-)
+@app.command(help=CHECK_HELP, short_help="Check this node as the planned job would use it.")
 @by_flags
-def check(
-    launch: Flags,
-    how: RunFlags,
-    report: ReportFlags,
-    where: HostFlags,
-) -> int:
+def check(launch: Flags, how: RunFlags, report: ReportFlags, where: HostFlags) -> int:
     from distdoctor.cli.check import CheckCommand
 
     command = CheckCommand(launch, how, report, where)
@@ -132,10 +116,7 @@ def inside_() -> int:
     return inside()
 
 
-@app.command(
-    help=HANG_HELP,
-    short_help="Say what a job that hangs now is waiting for.",
-)
+@app.command(help=HANG_HELP, short_help="Say what a job that hangs now is waiting for.")
 @by_flags
 def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
     if where.any:

@@ -14,15 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from distdoctor.logs.flight_recorder import BadDump, Dump, Step, load
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import (
-    RasCount,
-    RasRank,
-    RasView,
-    RecordedCall,
-    RecorderView,
-    StoreView,
-    WorkerServer,
-)
+from distdoctor.model.facts import RasCount, RasRank, RasView, RecordedCall, RecorderView, StoreView, WorkerServer
 from distdoctor.model.text import fit
 from distdoctor.probes.network.tcp import open_socket
 from distdoctor.probes.resolver import ASKER

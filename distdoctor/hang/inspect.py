@@ -18,15 +18,7 @@ from distdoctor.hang.jobs import Candidate, LocalJob
 from distdoctor.hang.store import view
 from distdoctor.logs import flight_recorder
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import (
-    JobFacts,
-    JobProcess,
-    NodeFacts,
-    RankFacts,
-    RasView,
-    StoreView,
-    WorkerServer,
-)
+from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, RasView, StoreView, WorkerServer
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK
 from distdoctor.model.launch_variables import AGENT_STORE, RUN_ID
 from distdoctor.model.plan import DEFAULT_PORT, Plan

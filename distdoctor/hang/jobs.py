@@ -325,12 +325,7 @@ def of_namespace(jobs: Sequence[LocalJob], netns: str) -> tuple[list[LocalJob], 
 # The processes of this host that may belong to a job: what has loaded torch, and torchrun's agents.
 
 
-JOB_VARIABLES = (
-    *RANK.variables,
-    *LOCAL_RANK.variables,
-    RUN_ID,
-    *(one.rank for one in RANK_VARIABLES),
-)
+JOB_VARIABLES = (*RANK.variables, *LOCAL_RANK.variables, RUN_ID, *(one.rank for one in RANK_VARIABLES))
 """Variables of a launcher: a Python that has one of them and has not loaded torch yet may be a rank that starts."""
 DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
 """Beginnings of the names that torch.distributed's own threads have, or are given here where they have none."""

@@ -296,15 +296,7 @@ def _socket(columns: list[str]) -> Socket:
     state = _STATES.get(columns[3], columns[3])
     if state == "LISTEN":
         return Socket(state, local, local_port)
-    return Socket(
-        state,
-        local,
-        local_port,
-        remote,
-        remote_port,
-        int(unacknowledged, 16),
-        int(columns[6], 16),
-    )
+    return Socket(state, local, local_port, remote, remote_port, int(unacknowledged, 16), int(columns[6], 16))
 
 
 # What the threads of a process are called; those of torch and gloo also where they have no names of their own.

@@ -25,10 +25,7 @@ SHOWN = 8
 
 
 def diagnose(
-    facts: Sequence[NodeFacts],
-    checks: Sequence[Check],
-    ignore: Iterable[str] = (),
-    calls: Sequence[HostCall] = (),
+    facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = (), calls: Sequence[HostCall] = ()
 ) -> Report:
     """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts.
 

@@ -16,10 +16,7 @@ from distdoctor.model.facts import AddressChoice, Interface, Resolution
 
 
 def predict(
-    variables: Mapping[str, str],
-    own_name: Resolution,
-    interfaces: Sequence[Interface],
-    can_bind: Callable[[str], bool],
+    variables: Mapping[str, str], own_name: Resolution, interfaces: Sequence[Interface], can_bind: Callable[[str], bool]
 ) -> AddressChoice:
     """The address gloo will advertise on this node.
 

@@ -22,14 +22,7 @@ import re
 from collections.abc import Iterable
 
 from distdoctor.model.launch_settings import RDZV_CONF, SETTINGS
-from distdoctor.model.launch_variables import (
-    AGENT_STORE,
-    MAX_RESTARTS,
-    RESTART_COUNT,
-    RUN_ID,
-    SLURM_LISTS,
-    SLURM_NODE,
-)
+from distdoctor.model.launch_variables import AGENT_STORE, MAX_RESTARTS, RESTART_COUNT, RUN_ID, SLURM_LISTS, SLURM_NODE
 
 _TRUE = ("y", "yes", "t", "true", "1")
 DEBUG, BARRIER, GLOO_INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"

@@ -209,10 +209,7 @@ SHELL = (
     # What shells, make and scripts write of a command that ended, also in other languages
     Wording("exit code", r"exit code *[:=]? *\(?(?P<code>-?\d{1,10})\b", marks=_SENT),
     Wording(
-        "return code = ",
-        r"return code = \(?(?P<code>-?\d{1,10})\b",
-        marks=_SENT,
-        unless="exits with return code = ",
+        "return code = ", r"return code = \(?(?P<code>-?\d{1,10})\b", marks=_SENT, unless="exits with return code = "
     ),
     Wording("] Error ", r"^make(?:\[\d{1,3}\])?: \*\*\* .{1,300}\] Error (?P<code>\d{1,10})\b", marks=_SENT),
     Wording(
@@ -445,10 +442,7 @@ SYSTEMD = (
 )
 CONTAINERS = (
     # Docker, docker compose, Kubernetes; 143 is a container that somebody took down
-    Wording(
-        " exited with code ",
-        r"^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code (?!143)(?P<code>\d{1,3})$",
-    ),
+    Wording(" exited with code ", r"^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code (?!143)(?P<code>\d{1,3})$"),
     Wording(" exited with code ", rf"{_PROGRAM}.{{0,60}} exited with code (?!143)(?P<code>\d{{1,3}})\b"),
     Wording('"ExitCode": ', r'"ExitCode": (?P<code>137)\b'),
     Wording("Exit Code:", r"Exit Code: {1,12}(?P<code>\d{1,3})\b", launcher="kubectl"),

@@ -52,7 +52,7 @@ _LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 in sigkill_handler() of deepspeed/launcher/launch.py, as of torch/distributed/launch.py before 1.9)."""
 
 
-def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:  # noqa: C901
     """Whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its place in
     torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first,
     ``row_time``, when torchrun saw it end.

@@ -99,14 +99,7 @@ LADDER = (
         backend="nccl",
         searched=True,
     ),
-    Stage(
-        "barrier",
-        "which ranks are missing",
-        opened=True,
-        needs=("gloo", "nccl"),
-        seconds=8.0,
-        doomed_seconds=3.0,
-    ),
+    Stage("barrier", "which ranks are missing", opened=True, needs=("gloo", "nccl"), seconds=8.0, doomed_seconds=3.0),
     Stage(
         "collective",
         "right results, and who is slow",

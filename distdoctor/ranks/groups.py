@@ -71,11 +71,7 @@ def nccl(
     torch.cuda.set_device(device)
     store = dist.TCPStore(host, port, None, False, timedelta(seconds=timeout), False)
     dist.init_process_group(
-        "nccl",
-        store=dist.PrefixStore(prefix, store),
-        rank=rank,
-        world_size=world,
-        timeout=timedelta(seconds=timeout),
+        "nccl", store=dist.PrefixStore(prefix, store), rank=rank, world_size=world, timeout=timedelta(seconds=timeout)
     )
     return {"device": torch.cuda.get_device_name(device), **compare_nccl_collectives(rank, world)}
 

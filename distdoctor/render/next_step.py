@@ -37,10 +37,7 @@ _ADDRESS = "MASTER_IP"
 """In place of an address that is not known here. Pasted as it is, it is refused for what it is."""
 _MASTER = (MASTER_ADDR.flag, RDZV_ENDPOINT.flag, INIT_METHOD.flag)
 """Each of these names node 0."""
-_UNKNOWN = {
-    MASTER_ADDR.flag: _MASTER,
-    NODE_RANK.flag: (NODE_RANK.flag,),
-}
+_UNKNOWN = {MASTER_ADDR.flag: _MASTER, NODE_RANK.flag: (NODE_RANK.flag,)}
 """A flag whose right value is not known, and those that say the same."""
 FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods")
 """Flags that name the hosts of a run which is started from here."""

@@ -16,16 +16,7 @@ from distdoctor import interrupts, streams
 from distdoctor.model.launch_settings import VARIABLE
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import (
-    ENVIRONMENT,
-    GPU,
-    HOST,
-    NETWORK,
-    Stage,
-    needs_torch,
-    opened_up_to,
-    position,
-)
+from distdoctor.model.stages import ENVIRONMENT, GPU, HOST, NETWORK, Stage, needs_torch, opened_up_to, position
 from distdoctor.probes.resolver import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
 from distdoctor.render.exit_status import INCOMPLETE

@@ -42,13 +42,7 @@ def test_a_slash_makes_a_folder_of_what_is_saved(tmp_path: Path) -> None:
 class TestStartUp:
     @pytest.mark.parametrize(
         "arguments",
-        [
-            ["--help"],
-            ["list"],
-            ["explain", "gloo/loopback-address"],
-            ["check", "--help"],
-            ["diagnose", "{log}"],
-        ],
+        [["--help"], ["list"], ["explain", "gloo/loopback-address"], ["check", "--help"], ["diagnose", "{log}"]],
     )
     def test_without_torch_asyncio_rich_and_pydantic(self, arguments: list[str], tmp_path: Path) -> None:
         (tmp_path / "log").write_text("epoch 1\n")

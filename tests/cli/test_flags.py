@@ -10,16 +10,7 @@ import typer
 
 from distdoctor.cli import app
 from distdoctor.cli.check import AGAIN, CheckCommand
-from distdoctor.cli.options import (
-    OPTIONS,
-    HangFlags,
-    HostFlags,
-    JobFlags,
-    LogFlags,
-    ReportFlags,
-    RunFlags,
-    by_flags,
-)
+from distdoctor.cli.options import OPTIONS, HangFlags, HostFlags, JobFlags, LogFlags, ReportFlags, RunFlags, by_flags
 from distdoctor.plan.values import Flags
 
 FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags, HostFlags) for field in fields(kind)]

@@ -23,11 +23,7 @@ def test_a_line_that_goes_silent_ends_it(beats: int) -> None:
     """And not as long as the other end says that it is there. The line itself stays open."""
     began = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-c", _REMOTE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENV,
+        [sys.executable, "-c", _REMOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV
     ) as started:
         assert started.stdin is not None and started.stdout is not None and started.stderr is not None
         assert b"hello" in started.stdout.readline()

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from distdoctor.model.facts import (
-    Answer,
-    Bind,
-    Contact,
-    Firewall,
-    FirewallChain,
-    NodeFacts,
-    PortHolder,
-    ShutPort,
-)
+from distdoctor.model.facts import Answer, Bind, Contact, Firewall, FirewallChain, NodeFacts, PortHolder, ShutPort
 from tests.checks.row import Facts
 from tests.facts_builder import (
     PORT,

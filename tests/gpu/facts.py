@@ -123,10 +123,7 @@ THEN = (
     ),
     *("events",),
 )
-AFTER = (
-    ("sh", "-c", "dmesg -T 2>&1 | grep -iE 'nvrm|xid|nvidia' | tail -40"),
-    ("nvidia-smi", "-q", "-x"),
-)
+AFTER = (("sh", "-c", "dmesg -T 2>&1 | grep -iE 'nvrm|xid|nvidia' | tail -40"), ("nvidia-smi", "-q", "-x"))
 """Once more, for what the provocations left."""
 
 

@@ -7,30 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.hang.report import report_on_jobs
-from distdoctor.model.facts import (
-    BuildLock,
-    Contact,
-    Frame,
-    JobProcess,
-    JobThread,
-    Moved,
-    NodeFacts,
-    Socket,
-    StoreView,
-)
+from distdoctor.model.facts import BuildLock, Contact, Frame, JobProcess, JobThread, Moved, NodeFacts, Socket, StoreView
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
-from tests.hang.live_facts import (
-    C10D,
-    RENDEZVOUS,
-    WORKS,
-    call,
-    frames,
-    node,
-    process,
-    store,
-    syn_sent,
-)
+from tests.hang.live_facts import C10D, RENDEZVOUS, WORKS, call, frames, node, process, store, syn_sent
 
 ALL = store((0, 1, 2, 3))
 REDUCE = call("all_reduce")

@@ -7,16 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang.report import changes, got_on
-from distdoctor.model.facts import (
-    AgentView,
-    BuildLock,
-    Frame,
-    GroupView,
-    JobProcess,
-    JobThread,
-    Member,
-    Socket,
-)
+from distdoctor.model.facts import AgentView, BuildLock, Frame, GroupView, JobProcess, JobThread, Member, Socket
 from tests.hang.job_cases import (
     AGENT,
     ALL,
@@ -50,17 +41,7 @@ from tests.hang.job_cases import (
     local,
     roots,
 )
-from tests.hang.live_facts import (
-    MAKING,
-    RENDEZVOUS,
-    WORKS,
-    call,
-    frames,
-    node,
-    process,
-    store,
-    syn_sent,
-)
+from tests.hang.live_facts import MAKING, RENDEZVOUS, WORKS, call, frames, node, process, store, syn_sent
 
 FOUND = {
     "stopped": (

@@ -38,16 +38,7 @@ from tests.hang.job_cases import (
     local,
     roots,
 )
-from tests.hang.live_facts import (
-    MAKING,
-    RENDEZVOUS,
-    WORKS,
-    call,
-    frames,
-    node,
-    process,
-    store,
-)
+from tests.hang.live_facts import MAKING, RENDEZVOUS, WORKS, call, frames, node, process, store
 
 
 def on_gpus(**moved: Any) -> NodeFacts:

@@ -196,8 +196,7 @@ def test_ranks_fail_to_join_once_the_timeout_of_the_store_is_over(
 
 
 @pytest.mark.parametrize(
-    ("ended", "joined", "severity"),
-    [((), (1, 2), "warn"), ((77,), (1, 2), "fail"), ((77,), (0, 1, 2), "fail")],
+    ("ended", "joined", "severity"), [((), (1, 2), "warn"), ((77,), (1, 2), "fail"), ((77,), (0, 1, 2), "fail")]
 )
 def test_a_rank_that_ended_and_is_not_reaped_never_joins(
     ended: tuple[int, ...], joined: tuple[int, ...], severity: str

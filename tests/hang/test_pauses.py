@@ -187,10 +187,7 @@ FOUND = {
         local(REDUCE, REDUCE, REDUCE, watched("recvfrom", "socket:[7] to 10.77.0.9:443")),
         "10.77.0.9",
     ),
-    "a lock, without a time limit": (
-        local(REDUCE, REDUCE, REDUCE, process(3, CODE, timed=False)),
-        "waits for a lock",
-    ),
+    "a lock, without a time limit": (local(REDUCE, REDUCE, REDUCE, process(3, CODE, timed=False)), "waits for a lock"),
     "a pipe that is full": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="write", reads="pipe:[7] (its standard error)")),
         "writes to pipe:[7] (its standard error), which is full",
@@ -367,10 +364,7 @@ def test_a_server_whose_clients_wake_it_gets_no_data(how: str) -> None:
 PROGRAMS = {
     "time.sleep": ([sys.executable, "-Sc", "import time; print(1, flush=True); time.sleep(50)"], 50),
     "select": ([sys.executable, "-Sc", "import select; print(1, flush=True); select.select([], [], [], 50)"], 50),
-    "asyncio": (
-        [sys.executable, "-c", "import asyncio; print(1, flush=True); asyncio.run(asyncio.sleep(50))"],
-        50,
-    ),
+    "asyncio": ([sys.executable, "-c", "import asyncio; print(1, flush=True); asyncio.run(asyncio.sleep(50))"], 50),
     "sleep": (["sh", "-c", "echo 1; exec sleep 5000"], 5000),
 }
 

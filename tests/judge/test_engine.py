@@ -64,8 +64,7 @@ def test_findings_of_one_check_are_numbered() -> None:
 
 def test_a_finding_follows_from_one_that_touches_the_same_node() -> None:
     result = judge(
-        CLUSTER,
-        [check("host/a", on("host1")), check("gloo/b", on("host0"), on("host1"), follows=("host/*",))],
+        CLUSTER, [check("host/a", on("host1")), check("gloo/b", on("host0"), on("host1"), follows=("host/*",))]
     )
     assert ids(result) == [("host/a", None), ("gloo/b", None), ("gloo/b#2", "host/a")]
 
@@ -96,8 +95,7 @@ def test_what_follows_from_a_consequence_is_told_with_its_root() -> None:
 def test_a_failure_does_not_follow_from_a_warning() -> None:
     """Folded under a warning it would leave the verdict at warn."""
     result = judge(
-        CLUSTER,
-        [check("host/a", on("host0"), severity="warn"), check("gloo/b", on("host0"), follows=("host/a",))],
+        CLUSTER, [check("host/a", on("host0"), severity="warn"), check("gloo/b", on("host0"), follows=("host/a",))]
     )
     assert ids(result) == [("gloo/b", None), ("host/a", None)]
     assert result.verdict == "fail"
@@ -105,8 +103,7 @@ def test_a_failure_does_not_follow_from_a_warning() -> None:
 
 def test_a_warning_follows_from_a_failure() -> None:
     result = judge(
-        CLUSTER,
-        [check("gloo/a", on("host0")), check("host/b", on("host0"), severity="warn", follows=("gloo/a",))],
+        CLUSTER, [check("gloo/a", on("host0")), check("host/b", on("host0"), severity="warn", follows=("gloo/a",))]
     )
     assert ids(result) == [("gloo/a", None), ("host/b", "gloo/a")]
 
@@ -126,8 +123,7 @@ def test_a_cause_that_was_not_found_leaves_a_root() -> None:
 
 def test_two_that_name_each_other_are_not_lost() -> None:
     result = judge(
-        CLUSTER,
-        [check("host/a", on("host0"), follows=("host/b",)), check("host/b", on("host0"), follows=("host/a",))],
+        CLUSTER, [check("host/a", on("host0"), follows=("host/b",)), check("host/b", on("host0"), follows=("host/a",))]
     )
     assert any(f.because_of is None for f in result.findings)
     assert len(result.findings) == 2

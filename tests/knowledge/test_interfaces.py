@@ -41,10 +41,7 @@ def test_probe_and_fixes_take_the_same_address(monkeypatch: pytest.MonkeyPatch, 
     """Beside a real interface the other one is not taken; alone, a bridge is offered by neither, a VPN by both."""
     monkeypatch.setattr(probed_interfaces, "default_route_interfaces", set)
     other, eth0 = Interface(name, ("10.9.0.1",), (24,)), Interface("eth0", ("10.77.0.10",), (24,))
-    for interfaces, expected in (
-        ((other, eth0), "10.77.0.10"),
-        ((other,), None if name in BRIDGES else "10.9.0.1"),
-    ):
+    for interfaces, expected in (((other, eth0), "10.77.0.10"), ((other,), None if name in BRIDGES else "10.9.0.1")):
         probed = probed_interfaces.reachable_address((LO, *interfaces))
         facts = with_network(with_host(node("host0", 0), interfaces=(LO, *interfaces)), primary=None)
         offered = reachable_address(build([facts]).nodes[0])

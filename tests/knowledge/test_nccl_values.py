@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.knowledge.nccl import (
-    NEWEST,
-    corrected_value,
-    misread_value,
-    refused_value,
-    version,
-    without_value,
-)
+from distdoctor.knowledge.nccl import NEWEST, corrected_value, misread_value, refused_value, version, without_value
 
 OLD, NEW = version("2.21.5"), version("2.27.5")
 GOOD = [

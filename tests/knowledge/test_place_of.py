@@ -25,11 +25,7 @@ def test_who_only_looks_again_and_again_does_not_work(stack: bool | None) -> Non
 
 @pytest.mark.parametrize(
     "moved",
-    [
-        replace(POLLS, stack=True),
-        replace(POLLS, cpu=0.2),
-        replace(POLLS, read=400, written=400),
-    ],
+    [replace(POLLS, stack=True), replace(POLLS, cpu=0.2), replace(POLLS, read=400, written=400)],
     ids=["at another line", "it computes", "it exchanges data"],
 )
 def test_who_sleeps_between_steps_works(moved: Moved) -> None:

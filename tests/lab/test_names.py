@@ -55,13 +55,7 @@ def torchrun(host: Host, flags: Sequence[str], seconds: float) -> bool:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("flags", "server"),
-    [
-        ((), "refusing"),
-        (("--standalone",), "refusing"),
-        ((), "none"),
-        ((), "silent"),
-    ],
+    ("flags", "server"), [((), "refusing"), (("--standalone",), "refusing"), ((), "none"), ((), "silent")]
 )
 def test_one_node_whose_name_means_nothing(pair: Cluster, flags: tuple[str, ...], server: str) -> None:
     """It passed, and the line that it printed next hung. What it prints now works; so does the line of /etc/hosts."""

@@ -31,10 +31,7 @@ def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("frame", "first"),
-    [
-        ("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", True),
-        ("/home/u/train.py", False),
-    ],
+    [("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", True), ("/home/u/train.py", False)],
 )
 def test_an_error_of_tidying_up_does_not_hide_why_it_was_done(tmp_path: Path, frame: str, first: bool) -> None:
     above = raised("[rank2]: ", "ValueError: loss is nan at step 100")

@@ -37,10 +37,7 @@ def told(text: str) -> list[ProcessExit]:
         ),
         ("Sending process 42 closing signal SIGTERM", ProcessExit(signal=15, reason="sent by launcher", pid=42)),
         ("process 3 terminated with signal SIGSEGV", ProcessExit(signal=11, local_rank=3)),
-        (
-            "srun: error: n01: tasks 0-7: Killed",
-            ProcessExit(host="n01", signal=9, launcher="srun", tasks="0-7"),
-        ),
+        ("srun: error: n01: tasks 0-7: Killed", ProcessExit(host="n01", signal=9, launcher="srun", tasks="0-7")),
         (
             "srun: error: n01: task 3: Out Of Memory",
             ProcessExit(host="n01", reason="out of memory", launcher="srun", tasks="3"),

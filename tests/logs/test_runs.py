@@ -153,8 +153,7 @@ def test_what_ranks_of_one_run_show_is_judged_together(tmp_path: Path, first: st
 
 def test_a_run_that_failed_before_one_that_ended_well(tmp_path: Path) -> None:
     found = written(
-        tmp_path,
-        {"outputs/2026-01-02/03-04-05/a.log": STEPS + FIRST, "outputs/2026-01-02/05-04-05/a.log": ENDED},
+        tmp_path, {"outputs/2026-01-02/03-04-05/a.log": STEPS + FIRST, "outputs/2026-01-02/05-04-05/a.log": ENDED}
     )
     assert found.verdict == "fail" and roots(found) == ["process/exception"]
 

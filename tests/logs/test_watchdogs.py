@@ -125,12 +125,7 @@ def signal(rank: int, enqueued: int, group: str = WORLD) -> str:
         ([apart(0, 78), apart(1, 78), signal(2, 77), signal(0, 78)], (2,)),
         ([apart(0, 1), apart(2, 1), signal(1, -1)], (1,)),
     ],
-    ids=[
-        "told by the signal",
-        "one alone timed out",
-        "last of three",
-        "the first of all",
-    ],
+    ids=["told by the signal", "one alone timed out", "last of three", "the first of all"],
 )
 def test_who_never_called_what_others_timed_out_in(tmp_path: Path, texts: list[str], ranks: tuple[int, ...]) -> None:
     assert roots(tmp_path, *texts) == [("collective/rank-missing", ranks)]

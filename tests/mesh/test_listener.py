@@ -18,17 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.mesh.listener import (
-    ASK,
-    HELLO,
-    MAGIC,
-    MAX_OPEN,
-    MAX_PAYLOAD,
-    TOKEN_BYTES,
-    Target,
-    packed,
-    unpacked,
-)
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES, Target, packed, unpacked
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.facts import MeshFacts
 from tests.helpers.namespaces import ROOT

@@ -299,11 +299,7 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
     async def climb() -> None:
         server = await asyncio.start_server(swallow, "127.0.0.1", 0)
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            targets = [
-                target(1, 1),
-                target(2, silent.getsockname()[1]),
-                target(3, server.sockets[0].getsockname()[1]),
-            ]
+            targets = [target(1, 1), target(2, silent.getsockname()[1]), target(3, server.sockets[0].getsockname()[1])]
             facts = await Measurement(TOKEN, 1, targets, lead=1).run(measure=False)
         server.close()
         (stalled,) = [link for link in facts.bad if link.outcome == "stalled"]

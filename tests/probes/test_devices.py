@@ -48,12 +48,7 @@ def test_cut_up_all_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("files", "count"),
-    [
-        (("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1),
-        (("dev/dxg",), 0),
-        (("dev/nvhost-gpu",), 1),
-        (("dev/null",), 0),
-    ],
+    [(("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1), (("dev/dxg",), 0), (("dev/nvhost-gpu",), 1), (("dev/null",), 0)],
 )
 def test_one_that_is_not_called_nvidia0(tmp_path: Path, files: tuple[str, ...], count: int) -> None:
     lay(tmp_path, *files)

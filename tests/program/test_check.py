@@ -31,8 +31,7 @@ def test_eight_ranks_on_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    "until",
-    [stage if stage in ("network", "store") else pytest.param(stage, marks=FURTHER) for stage in STAGES],
+    "until", [stage if stage in ("network", "store") else pytest.param(stage, marks=FURTHER) for stage in STAGES]
 )
 def test_until_each_stage(until: str) -> None:
     """Nothing beyond it is climbed, nothing up to it is left out."""
@@ -160,12 +159,7 @@ def test_a_run_ends_within_wait_and_timeout_and_five_seconds(rank: int) -> None:
 
 @pytest.mark.parametrize(
     ("wait", "flags"),
-    [
-        ("1", TWO),
-        ("20", ONE),
-        pytest.param("1", ONE, marks=FURTHER),
-        pytest.param("20", TWO, marks=FURTHER),
-    ],
+    [("1", TWO), ("20", ONE), pytest.param("1", ONE, marks=FURTHER), pytest.param("20", TWO, marks=FURTHER)],
 )
 def test_who_holds_the_port_is_said_however_short_the_wait(wait: str, flags: tuple[str, ...]) -> None:
     def greet(opened: socket.socket) -> None:

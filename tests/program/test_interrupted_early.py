@@ -20,10 +20,7 @@ class Presser:
 sys.meta_path.insert(0, Presser())
 """
 """Sends the signal at the moment when that module is looked for."""
-PROGRAMS = {
-    "module": ["-m", "distdoctor"],
-    "script": ["-c", "from distdoctor.__main__ import main; main()"],
-}
+PROGRAMS = {"module": ["-m", "distdoctor"], "script": ["-c", "from distdoctor.__main__ import main; main()"]}
 
 
 HELD = """

@@ -69,13 +69,7 @@ def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, blamed: l
         assert (values["nccl"]["network"], values["nccl"]["interface"]) == (["Socket"], ["eth0:10.0.0.1"])
 
 
-@pytest.mark.parametrize(
-    ("broken", "ranks", "blamed"),
-    [
-        ("node0/1+node0/2", 4, [1, 2]),
-        ("node0/2", 4, [2]),
-    ],
-)
+@pytest.mark.parametrize(("broken", "ranks", "blamed"), [("node0/1+node0/2", 4, [1, 2]), ("node0/2", 4, [2])])
 @pytest.mark.scoreboard
 def test_the_gpus_of_one_node_are_tried_apart(broken: str, ranks: int, blamed: list[int]) -> None:
     status, report = nodes(broken, ranks, count=1)
@@ -84,13 +78,7 @@ def test_the_gpus_of_one_node_are_tried_apart(broken: str, ranks: int, blamed: l
     assert any("passed" in line for line in root["evidence"])
 
 
-@pytest.mark.parametrize(
-    ("broken", "blamed"),
-    [
-        ("node0/1+node1/1", [1, 3]),
-        ("node0/1+node1/0,node0/1+node1/1", [1]),
-    ],
-)
+@pytest.mark.parametrize(("broken", "blamed"), [("node0/1+node1/1", [1, 3]), ("node0/1+node1/0,node0/1+node1/1", [1])])
 @pytest.mark.scoreboard
 def test_the_gpus_of_two_nodes_are_tried_across_them(broken: str, blamed: list[int]) -> None:
     status, report = nodes(broken, 2, count=2)

@@ -194,8 +194,7 @@ print(json.dumps([run.twice, told, any(line.answered for line in run.lines)]))
 
 
 @pytest.mark.parametrize(
-    ("machines", "twice"),
-    [(("a", "b", "a"), True), (("a", "b", "c"), False), (("", "", ""), False)],
+    ("machines", "twice"), [(("a", "b", "a"), True), (("a", "b", "c"), False), (("", "", ""), False)]
 )
 def test_two_names_of_one_machine_are_told_before_anything_is_begun(machines: tuple[str, ...], twice: bool) -> None:
     done = subprocess.run(

@@ -49,11 +49,7 @@ def evil_report() -> Report:
     )
     links = {"names": [[EVIL], ["host1"]], "rtt": [[None, 0.1], [0.1, None]], "bad": [[0, 1], [0, 0]]}
     return replace(
-        base,
-        findings=(finding,),
-        notes=(EVIL,),
-        plan={**base.plan, "master_addr": EVIL},
-        details={"links": links},
+        base, findings=(finding,), notes=(EVIL,), plan={**base.plan, "master_addr": EVIL}, details={"links": links}
     )
 
 

@@ -81,11 +81,7 @@ def test_what_differs_from_run_to_run_does_not_count() -> None:
     ("before", "now", "said"),
     [
         (lambda f: f, lambda f: with_identity(f, torch="2.14.0"), "torch: 2.13.0, now 2.14.0"),
-        (
-            lambda f: with_variables(f, NCCL_SOCKET_IFNAME="eth0"),
-            lambda f: f,
-            "NCCL_SOCKET_IFNAME: eth0, now not set",
-        ),
+        (lambda f: with_variables(f, NCCL_SOCKET_IFNAME="eth0"), lambda f: f, "NCCL_SOCKET_IFNAME: eth0, now not set"),
         (
             lambda f: f,
             lambda f: with_variables(f, LD_LIBRARY_PATH="/opt/hpcx/lib"),

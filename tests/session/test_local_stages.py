@@ -27,10 +27,7 @@ def context(plan: Plan) -> RunContext:
 def test_devices_are_not_looked_at_without_torch() -> None:
     assert [stage for stage in LADDER if "torch" in stage.skips_without] == [GPU]
     status, why = asyncio.run(local.look_at_gpus(context(Plan()), None))
-    assert (status, why) == (
-        "skipped",
-        "devices are seen through torch, which is not loaded up to the network stage",
-    )
+    assert (status, why) == ("skipped", "devices are seen through torch, which is not loaded up to the network stage")
 
 
 def test_a_variable_that_cannot_be_read_fails_the_environment() -> None:

@@ -13,15 +13,7 @@ from distdoctor.mesh.listener import Target
 from distdoctor.model.facts import BadFacts, NodeFacts, decode, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
-from distdoctor.session.protocol.messages import (
-    PROTOCOL,
-    Command,
-    Event,
-    Keys,
-    Marker,
-    OtherProtocol,
-    read_marker,
-)
+from distdoctor.session.protocol.messages import PROTOCOL, Command, Event, Keys, Marker, OtherProtocol, read_marker
 from tests.facts_builder import healthy, node
 
 EVERYTHING = Command(

@@ -80,13 +80,7 @@ def test_once_per_rank_two_processes_of_one_rank_are_told_apart_in_the_group() -
     assert sorted(found.group_ranks.values()) == [(0,), (1,)]
 
 
-@given(
-    st.lists(
-        st.tuples(st.one_of(st.none(), st.integers(0, 8)), st.integers(1, 5)),
-        min_size=1,
-        max_size=8,
-    )
-)
+@given(st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 8)), st.integers(1, 5)), min_size=1, max_size=8))
 def test_whatever_is_declared_the_group_is_numbered_from_0_without_holes(
     declared: list[tuple[int | None, int]],
 ) -> None:

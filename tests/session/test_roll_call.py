@@ -107,9 +107,7 @@ def test_one_too_many_that_is_on_its_way_is_heard_before_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "times",
-    [(0.0, 0.0), (0.0, 50.0)],
-    ids=["all came", "one of the two is missing: its import may have failed"],
+    "times", [(0.0, 0.0), (0.0, 50.0)], ids=["all came", "one of the two is missing: its import may have failed"]
 )
 def test_it_is_not_waited_for_in_vain(times: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_call, "LATE_SECONDS", 50.0)

@@ -127,10 +127,7 @@ def test_an_echo_server_is_no_store() -> None:
 
 @pytest.mark.parametrize(
     ("generation", "closes_on", "request_", "reply"),
-    [
-        ("2.2-2.4", b"\x0d", b"\x0c" * 4, b"\x01" * 4),
-        ("<=2.1", b"\x00", b"\x06", struct.pack("=q", 3)),
-    ],
+    [("2.2-2.4", b"\x0d", b"\x0c" * 4, b"\x01" * 4), ("<=2.1", b"\x00", b"\x06", struct.pack("=q", 3))],
 )
 def test_stores_of_older_generations(generation: str, closes_on: bytes, request_: bytes, reply: bytes) -> None:
     """As their sources say: an operation they do not know makes them drop the connection."""

@@ -18,14 +18,7 @@ from distdoctor.cli.output import Telling
 from distdoctor.cli.program import require_one_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import (
-    LOCAL_RANK,
-    MASTER_ADDR,
-    NNODES,
-    NODE_RANK,
-    RDZV_ENDPOINT,
-    STANDALONE,
-)
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES

@@ -12,16 +12,7 @@ from itertools import product
 from typing import Any
 
 from distdoctor.knowledge.firewall.iptables import INERT
-from distdoctor.knowledge.firewall.packet import (
-    ALL_BITS,
-    Packet,
-    Rule,
-    Verdict,
-    mark_of,
-    may_pass,
-    passes,
-    shut,
-)
+from distdoctor.knowledge.firewall.packet import ALL_BITS, Packet, Rule, Verdict, mark_of, may_pass, passes, shut
 from distdoctor.knowledge.firewall.packet_filter import BadRuleset, Direction, FilterHook
 from distdoctor.model.facts import FirewallChain, PacketMark, ShutPort
 
@@ -203,7 +194,7 @@ class NftTable:
             data = data.get("set", [])
         return data if isinstance(data, list) else [data]
 
-    def text(self, part: Any) -> str:
+    def text(self, part: Any) -> str:  # noqa: C901
         """One part of a rule as nft would print it, without counters."""
         if not isinstance(part, dict):
             return str(part)

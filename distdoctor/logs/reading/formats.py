@@ -249,10 +249,7 @@ def loki_as_text(data: bytes) -> bytes:
     try:
         streams = budget.loads(data)["data"]["result"]
         said = [
-            (
-                int(value[0]),
-                message_of({"message": str(value[1]), "time": str(value[0]), "labels": one["stream"]}),
-            )
+            (int(value[0]), message_of({"message": str(value[1]), "time": str(value[0]), "labels": one["stream"]}))
             for one in streams
             for value in one["values"]
         ]

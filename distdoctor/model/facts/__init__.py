@@ -89,15 +89,7 @@ from distdoctor.model.facts.network import (
     TableRoute,
     Translated,
 )
-from distdoctor.model.facts.node import (
-    SCHEMA_VERSION,
-    Caller,
-    MeetingFacts,
-    NodeFacts,
-    SmallerGroup,
-    StageFacts,
-    Trial,
-)
+from distdoctor.model.facts.node import SCHEMA_VERSION, Caller, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.facts.ranks import (
     NOT_ASKED,
     AmdFacts,

@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import (
-    LOCAL_RANK,
-    MASTER_ADDR,
-    NODE_RANK,
-    NPROC_PER_NODE,
-    RANK,
-    WORLD_SIZE,
-)
-from distdoctor.model.launch_variables import (
-    JSRUN,
-    SLURM_JOB,
-    SLURM_LISTS,
-    SLURM_NODE,
-    SLURM_STEP,
-    SLURM_TERMINAL,
-)
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.launch_variables import JSRUN, SLURM_JOB, SLURM_LISTS, SLURM_NODE, SLURM_STEP, SLURM_TERMINAL
 from distdoctor.plan.launchers import base
 from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables, text_of
 from distdoctor.plan.syntax import MAX_NODES, expand, number_of, repeated

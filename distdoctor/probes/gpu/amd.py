@@ -81,10 +81,7 @@ def _closed(path: Path) -> str:
 
 
 STATIC, METRIC = ("amd-smi", "static", "--json"), ("amd-smi", "metric", "--json")
-OLDER = (
-    *("rocm-smi", "--showproductname", "--showbus", "--showmeminfo", "vram"),
-    *("--showdriverversion", "--json"),
-)
+OLDER = (*("rocm-smi", "--showproductname", "--showbus", "--showmeminfo", "vram"), *("--showdriverversion", "--json"))
 HOT = ("prochot", "socket_thermal", "vr_thermal", "hbm_thermal")
 """Of ``throttle``: what is of heat. ``ppt`` is the power limit, which a busy GPU is at."""
 GENERATIONS = {2: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}

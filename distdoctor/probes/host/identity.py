@@ -18,14 +18,7 @@ from pathlib import Path
 from distdoctor import __version__
 from distdoctor.knowledge.settings import ALLOWED, LIBRARY_PATHS
 from distdoctor.model.facts import Account, Identity
-from distdoctor.model.facts.host import (
-    HOSTS_FILE,
-    KERNEL_SETTINGS,
-    NAME_SOURCES,
-    NET_ADMIN,
-    PROGRAMS,
-    SYS_ADMIN,
-)
+from distdoctor.model.facts.host import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, PROGRAMS, SYS_ADMIN
 from distdoctor.probes.host import proc
 
 LONGEST = 500

@@ -21,14 +21,7 @@ from distdoctor.knowledge.firewall.iptables import (
     iptables_shut,
     parse_iptables,
 )
-from distdoctor.knowledge.firewall.nftables import (
-    nft_marks,
-    nft_passes,
-    nft_proxied,
-    nft_shut,
-    opaque,
-    parse_nft_json,
-)
+from distdoctor.knowledge.firewall.nftables import nft_marks, nft_passes, nft_proxied, nft_shut, opaque, parse_nft_json
 from distdoctor.knowledge.firewall.packet import Packet, open_ranges, open_sources, untracks
 from distdoctor.knowledge.firewall.packet_filter import with_few_rules
 from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort

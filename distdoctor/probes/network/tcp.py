@@ -23,10 +23,7 @@ BESIDE_SECONDS = 0.25
 """TCP sends a first packet that was lost again only after 1 s (RFC 6298, 2.1); a second connection, after this."""
 Opened = tuple[Contact, socket.socket | None]
 _IP_RECVERR, _IPV6_RECVERR = 11, 25
-_RECVERR = {
-    socket.AF_INET: (socket.IPPROTO_IP, _IP_RECVERR),
-    socket.AF_INET6: (socket.IPPROTO_IPV6, _IPV6_RECVERR),
-}
+_RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, _IP_RECVERR), socket.AF_INET6: (socket.IPPROTO_IPV6, _IPV6_RECVERR)}
 _ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3
 _ICMP_FROM_FIREWALL = {(3, 3), (3, 9), (3, 10), (3, 13)}
 _ICMP6_FROM_FIREWALL = {(1, 1), (1, 4), (1, 5), (1, 6)}

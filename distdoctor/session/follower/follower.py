@@ -216,13 +216,7 @@ ANEW_SECONDS = 1.0
 class Membership:
     """One process's part: all follow, and that of node 0 leads, too, and tells itself nothing through the store."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        zygote: Zygote,
-        store: JoinedStore,
-        make_report: MakeReport,
-    ) -> None:
+    def __init__(self, context: RunContext, zygote: Zygote, store: JoinedStore, make_report: MakeReport) -> None:
         run = store.marker.run
         self._context, self._store, self._keys = context, store, Keys(run)
         self._inbox: Inbox | None = None

@@ -15,15 +15,7 @@ from distdoctor.model.facts import BadFacts, Caller, NodeFacts, StageFacts, deco
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.model.text import fit
-from distdoctor.session.protocol.messages import (
-    Command,
-    Event,
-    Keys,
-    Transcript,
-    pack,
-    read_event,
-    read_facts,
-)
+from distdoctor.session.protocol.messages import Command, Event, Keys, Transcript, pack, read_event, read_facts
 from distdoctor.session.protocol.trust import SURPLUS, NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -182,11 +174,7 @@ class Inbox:
         changed = (
             self._news
             or tick != self._tick
-            or before
-            != (
-                len(self.participants),
-                sum(m.sequence for m in self.participants.values()),
-            )
+            or before != (len(self.participants), sum(m.sequence for m in self.participants.values()))
         )
         # At the end: a look that was given up half way is made again.
         self._tick, self._looked, self._news = tick, now, False

@@ -16,12 +16,7 @@ from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import Inbox, Participant
 from distdoctor.session.options import Options
-from distdoctor.session.rendezvous.progress import (
-    TELL_AGAIN_SECONDS,
-    judge_facts,
-    news_at,
-    report_progress,
-)
+from distdoctor.session.rendezvous.progress import TELL_AGAIN_SECONDS, judge_facts, news_at, report_progress
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 """How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It

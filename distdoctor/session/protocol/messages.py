@@ -16,14 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distdoctor.mesh.listener import TOKEN_BYTES, Target
-from distdoctor.model.bounds import (
-    FIRST_LISTENING_PORT,
-    MAX_ROUNDS,
-    check_facts,
-    check_plan,
-    check_run,
-    within,
-)
+from distdoctor.model.bounds import FIRST_LISTENING_PORT, MAX_ROUNDS, check_facts, check_plan, check_run, within
 from distdoctor.model.facts import BadFacts, NodeFacts, decode
 from distdoctor.model.plan import Plan
 

@@ -146,7 +146,7 @@ class CommandValidator:
         within("attempt", command.attempt, attempt, attempt)
         self._place = place + 1
 
-    def _stage(self, command: Command) -> None:
+    def _stage(self, command: Command) -> None:  # noqa: C901
         finite_seconds("seconds", command.seconds)
         within("world", command.world, 1, MAX_RANKS)
         if sum(len(ranks) for ranks in command.group_ranks.values()) != command.world:

@@ -25,9 +25,7 @@ ROWS = [
     ),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("stopped in gloo", lambda: ended("gloo", 1, state="T"), "barrier/rank-stopped"),
-]
+LOOK_ALIKES = [LookAlike("stopped in gloo", lambda: ended("gloo", 1, state="T"), "barrier/rank-stopped")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

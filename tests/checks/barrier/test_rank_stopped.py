@@ -18,9 +18,7 @@ ROWS = [
     Row("traced", lambda: ended("gloo", 2, of=3, state="t"), ("host2",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("killed in the barrier", lambda: ended("barrier", 1, died=KILLED), "barrier/rank-missing"),
-]
+LOOK_ALIKES = [LookAlike("killed in the barrier", lambda: ended("barrier", 1, died=KILLED), "barrier/rank-missing")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

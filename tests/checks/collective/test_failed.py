@@ -14,7 +14,7 @@ ROWS = [
         lambda: (failing(healthy(2)[0], "collective", "Read error"), healthy(2)[1]),
         ("host0",),
         together=True,
-    ),
+    )
 ]
 
 
@@ -35,7 +35,7 @@ LOOK_ALIKES = [
             healthy(2)[1],
         ),
         "collective/wrong-result",
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -31,7 +31,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike(
         "no result", lambda: (failing(healthy(2)[0], "collective", "Read error"), healthy(2)[1]), "collective/failed"
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -23,9 +23,7 @@ ROWS = [
     Row("an agent's store without an agent, rank 0", lambda: agent_store(0), BOTH[:1]),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("torchrun's agent hosts the store", hosted_by_torchrun),
-]
+LOOK_ALIKES = [LookAlike("torchrun's agent hosts the store", hosted_by_torchrun)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

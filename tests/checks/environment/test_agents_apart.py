@@ -46,9 +46,7 @@ LOOK_ALIKES = [
     LookAlike("one deepspeed", lambda: (apart("", "DeepSpeed"),)),
 ]
 
-CURES = [
-    Cure("below srun", lambda: (apart(**ONE_JOB),), {"host1": {"flags": ONE_JOB}}, only=True),
-]
+CURES = [Cure("below srun", lambda: (apart(**ONE_JOB),), {"host1": {"flags": ONE_JOB}}, only=True)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

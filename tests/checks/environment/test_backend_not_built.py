@@ -35,16 +35,12 @@ ROWS = [
     Row("no MPI", mpi, BOTH, together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("built everywhere", lambda: gpus(3)),
-]
+LOOK_ALIKES = [LookAlike("built everywhere", lambda: gpus(3))]
 
 CURES = [
     Cure("gloo for all", lambda: cpu_builds(0, 1), on_each(BOTH, {"flags": {"--backend": "gloo"}})),
     Cure(
-        "the other's build",
-        lambda: cpu_builds(1),
-        {"host1": {"commands": ("python3 -m pip install torch==2.13.0",)}},
+        "the other's build", lambda: cpu_builds(1), {"host1": {"commands": ("python3 -m pip install torch==2.13.0",)}}
     ),
     Cure(
         "the other's build, into the Python of the node",

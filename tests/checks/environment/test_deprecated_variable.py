@@ -19,7 +19,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
-    LookAlike("the new name", lambda: tuple(with_variables(one, TORCH_NCCL_BLOCKING_WAIT="1") for one in gpus())),
+    LookAlike("the new name", lambda: tuple(with_variables(one, TORCH_NCCL_BLOCKING_WAIT="1") for one in gpus()))
 ]
 
 CURES = [
@@ -27,7 +27,7 @@ CURES = [
         "the new name",
         lambda: old_name(nccl=True),
         on_each(BOTH, {"env": {"NCCL_BLOCKING_WAIT": None, "TORCH_NCCL_BLOCKING_WAIT": "1"}}),
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

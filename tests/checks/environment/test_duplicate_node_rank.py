@@ -52,9 +52,7 @@ ROWS = [
     Row("two node 1", two_node_1, ("host1", "host2"), blame="one-of", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("one host name twice", duplicate_hostnames),
-]
+LOOK_ALIKES = [LookAlike("one host name twice", duplicate_hostnames)]
 
 CURES = [
     Cure("two node 0", two_node_0, {"host1": {"flags": {"--node-rank": "1"}}}),

@@ -35,13 +35,9 @@ ROWS = [
     Row("two rank 1", two_rank_1, ("host1", "host2"), blame="one-of", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("two ranks on each of two hosts", lambda: once_per_rank(4, 2)),
-]
+LOOK_ALIKES = [LookAlike("two ranks on each of two hosts", lambda: once_per_rank(4, 2))]
 
-CURES = [
-    Cure("two rank 0", two_rank_0, {"host1": {"env": {"RANK": "1"}}}),
-]
+CURES = [Cure("two rank 0", two_rank_0, {"host1": {"env": {"RANK": "1"}}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -38,7 +38,7 @@ CURES = [
         lambda: told("VLLM_HOST_IP", address(0), address(0)),
         {"host1": {"env": {"VLLM_HOST_IP": address(1)}}},
         only=True,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -17,13 +17,7 @@ LOOK_ALIKES = [
     LookAlike("whether they do is not known", lambda: init_files(*(replace(NFS, writable=True) for _ in range(2)))),
 ]
 
-CURES = [
-    Cure(
-        "tcp://",
-        lambda: init_files(LOCKLESS, LOCKLESS),
-        on_each(BOTH, {"flags": {"--init-method": None}}),
-    ),
-]
+CURES = [Cure("tcp://", lambda: init_files(LOCKLESS, LOCKLESS), on_each(BOTH, {"flags": {"--init-method": None}}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

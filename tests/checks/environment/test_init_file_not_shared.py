@@ -16,10 +16,7 @@ def with_folders(file: InitFile, seen: str) -> Facts:
     """Node 0 left a file beside it, and this became of it on node 1."""
     zero, one = init_files(file, file)
     folder = SharedFolder(file.path.rpartition("/")[0], "--init-method", "", ".distdoctor-1", file.filesystem)
-    return (
-        with_host(zero, shared=(replace(folder, node0=""),)),
-        with_host(one, shared=(replace(folder, node0=seen),)),
-    )
+    return (with_host(zero, shared=(replace(folder, node0=""),)), with_host(one, shared=(replace(folder, node0=seen),)))
 
 
 def other_file(path: str) -> Facts:

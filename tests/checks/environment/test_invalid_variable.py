@@ -131,7 +131,7 @@ ROWS += [
         lambda: of_torch(backend="nccl", gpus=2, TORCH_NCCL_BLOCKING_WAIT="on"),
         ("host1",),
         together=True,
-    ),
+    )
 ]
 
 

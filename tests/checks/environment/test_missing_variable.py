@@ -42,9 +42,7 @@ ROWS = [
     Row("MASTER_ADR for MASTER_ADDR", misspelled_master, ("host1",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("set to a URL", url_master, "environment/invalid-variable"),
-]
+LOOK_ALIKES = [LookAlike("set to a URL", url_master, "environment/invalid-variable")]
 
 CURES = [
     Cure("MASTER_ADDR", no_master_addr, {"host1": {"env": {"MASTER_ADDR": "10.77.0.10"}}}),

@@ -29,7 +29,7 @@ LOOK_ALIKES = [
     LookAlike(
         "the right name and a wrong one",
         lambda: tuple(with_variables(near(one, "GLOO_SOCKET_IFNAM"), GLOO_SOCKET_IFNAME="eth0") for one in healthy(2)),
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

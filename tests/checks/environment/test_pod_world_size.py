@@ -60,7 +60,7 @@ CURES = [
             }
         },
         only=True,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -33,9 +33,7 @@ ROWS = [
     Row("static and 2 c10d", lambda: rendezvous("static", "c10d", "c10d"), ("host0",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("c10d everywhere", lambda: rendezvous("c10d", "c10d", "c10d")),
-]
+LOOK_ALIKES = [LookAlike("c10d everywhere", lambda: rendezvous("c10d", "c10d", "c10d"))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

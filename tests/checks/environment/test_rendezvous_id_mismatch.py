@@ -26,9 +26,7 @@ ROWS = [
     Row("ids differ, two of three came", run_ids_of_three_two_came, BOTH, blame="one-of", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("one rendezvous id", lambda: run_ids("a", "a")),
-]
+LOOK_ALIKES = [LookAlike("one rendezvous id", lambda: run_ids("a", "a"))]
 
 CURES = [
     Cure("the usual id", lambda: run_ids("a", "b", "a"), {"host1": {"flags": {"--rdzv-id": "a"}}}),

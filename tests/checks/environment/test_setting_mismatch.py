@@ -213,10 +213,7 @@ LOOK_ALIKES = [
     LookAlike("ranks said not to be counted alone", lambda: set_on(IDENTICAL, "0", None)),
     LookAlike("no switch: true", lambda: set_on(IDENTICAL, "true", None)),
     LookAlike("a torch that does not ask", lambda: older_torch(*set_on(IDENTICAL, "1", None))),
-    LookAlike(
-        "ranks by hand",
-        lambda: (with_variables(per_rank()[0], **{IDENTICAL: "1"}), per_rank()[1]),
-    ),
+    LookAlike("ranks by hand", lambda: (with_variables(per_rank()[0], **{IDENTICAL: "1"}), per_rank()[1])),
     LookAlike("two interfaces on both", lambda: interfaces("eth0,eth1", "eth1,eth0")),
     LookAlike("the usual interface named on one", lambda: interfaces("eth0", None)),
 ]

@@ -18,12 +18,10 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike(
         "empty init file", lambda: init_files(replace(NFS, exists=True, inode=2), replace(NFS, exists=True, inode=2))
-    ),
+    )
 ]
 
-CURES = [
-    Cure("the stale file", lambda: init_files(STALE, STALE), on_each(BOTH, {"commands": ("rm -f /shared/init",)})),
-]
+CURES = [Cure("the stale file", lambda: init_files(STALE, STALE), on_each(BOTH, {"commands": ("rm -f /shared/init",)}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

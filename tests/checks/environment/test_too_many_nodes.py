@@ -48,9 +48,7 @@ ROWS = [
     Row("one too late", late_third, ("host2",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("several nodes on one host", lambda: on_one_host(3)),
-]
+LOOK_ALIKES = [LookAlike("several nodes on one host", lambda: on_one_host(3))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

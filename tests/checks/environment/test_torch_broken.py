@@ -263,9 +263,7 @@ ROWS = [
     Row("torch broken on node 0", lambda: torch_fails(NO_CUDA, which=0), ("host0",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("hidden by a file", lambda: torch_fails(HIDDEN), "environment/torch-shadowed"),
-]
+LOOK_ALIKES = [LookAlike("hidden by a file", lambda: torch_fails(HIDDEN), "environment/torch-shadowed")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

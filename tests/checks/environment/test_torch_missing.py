@@ -17,9 +17,7 @@ ROWS = [
     Row("torch missing on node 0", lambda: no_torch(0), ("host0",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("hidden by a file", lambda: torch_fails(HIDDEN), "environment/torch-shadowed"),
-]
+LOOK_ALIKES = [LookAlike("hidden by a file", lambda: torch_fails(HIDDEN), "environment/torch-shadowed")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -15,9 +15,7 @@ ROWS = [
     Row("torch hidden on node 0", lambda: torch_fails(HIDDEN, which=0), ("host0",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("not installed", lambda: no_torch(1), "environment/torch-missing"),
-]
+LOOK_ALIKES = [LookAlike("not installed", lambda: no_torch(1), "environment/torch-missing")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -29,19 +29,12 @@ def of_before() -> Facts:
 ROWS = [
     Row("another version", other_version, ("host2",), "warn", together=True),
     Row("another torch", lambda: versions(torch="2.6.0"), ("host2",), "warn", together=True),
-    Row(
-        "another build",
-        lambda: versions(torch="2.6.0+cu124", cuda="12.4", nccl="2.21.5"),
-        ("host2",),
-        together=True,
-    ),
+    Row("another build", lambda: versions(torch="2.6.0+cu124", cuda="12.4", nccl="2.21.5"), ("host2",), together=True),
     Row("another NCCL", lambda: versions(nccl="2.26.2"), ("host2",), together=True),
     Row("that does not compare them", of_before, ("host2",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("a version that is not known on one", lambda: versions(torch="")),
-]
+LOOK_ALIKES = [LookAlike("a version that is not known on one", lambda: versions(torch=""))]
 
 CURES = [
     Cure(

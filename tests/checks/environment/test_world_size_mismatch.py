@@ -35,13 +35,9 @@ ROWS = [
     Row("WORLD_SIZE 2 and 3", world_sizes, BOTH, blame="one-of", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("uneven ranks", uneven),
-]
+LOOK_ALIKES = [LookAlike("uneven ranks", uneven)]
 
-CURES = [
-    Cure("WORLD_SIZE", world_sizes, {"host1": {"env": {"WORLD_SIZE": "2"}}}),
-]
+CURES = [Cure("WORLD_SIZE", world_sizes, {"host1": {"env": {"WORLD_SIZE": "2"}}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -9,14 +9,12 @@ from tests.facts_builder import failing, healthy, judged
 CHECK = "gloo/init-failed"
 
 
-ROWS = [
-    Row("gloo", lambda: (failing(healthy(2)[0], "gloo", "some error"), healthy(2)[1]), ("host0",), together=True),
-]
+ROWS = [Row("gloo", lambda: (failing(healthy(2)[0], "gloo", "some error"), healthy(2)[1]), ("host0",), together=True)]
 
 LOOK_ALIKES = [
     LookAlike(
         "the store failed", lambda: (failing(healthy(2)[0], "store", "some error"), healthy(2)[1]), "store/failed"
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -23,12 +23,7 @@ def not_found_and_loopback_name() -> Facts:
 
 ROWS = [
     Row("no such interface", not_found, ("host1",), together=True),
-    Row(
-        "no such interface, 127.0.1.1",
-        not_found_and_loopback_name,
-        ("host1",),
-        together=True,
-    ),
+    Row("no such interface, 127.0.1.1", not_found_and_loopback_name, ("host1",), together=True),
     Row("the second interface is missing", lambda: interfaces("eth0", "eth0,eth7"), ("host1",), together=True),
     Row(
         "the second of two on each is missing", lambda: interfaces("eth0,eth1", "eth0,eth7"), ("host1",), together=True
@@ -36,13 +31,9 @@ ROWS = [
     Row("a space in the list", lambda: interfaces("eth0,eth1", "eth0, eth1"), ("host1",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("a comma at the end", lambda: interfaces("eth0,", "eth0")),
-]
+LOOK_ALIKES = [LookAlike("a comma at the end", lambda: interfaces("eth0,", "eth0"))]
 
-CURES = [
-    Cure("interface", not_found, {"host1": {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}}),
-]
+CURES = [Cure("interface", not_found, {"host1": {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -45,19 +45,11 @@ ROWS = [
     Row("an address of no interface", nobodys, ("host1",), together=True),
     Row("an address of no interface, one rank", lambda: nobodys(1), ("host1",), "warn", together=True),
     Row("second network", lambda: second_network("10.55.1.11"), ("host1",), together=True),
-    Row(
-        "second network that dials",
-        lambda: second_network("10.99.1.11"),
-        ("host1",),
-        "warn",
-        together=True,
-    ),
+    Row("second network that dials", lambda: second_network("10.99.1.11"), ("host1",), "warn", together=True),
     Row("the second interface leads nowhere", second_leads_nowhere, BOTH, together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("no such interface", not_found, "gloo/interface-not-found"),
-]
+LOOK_ALIKES = [LookAlike("no such interface", not_found, "gloo/interface-not-found")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -108,9 +108,7 @@ ROWS = [
     Row("the second interface is loopback", lambda: interfaces("eth0,lo", "eth0,lo"), BOTH, together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("GLOO_SOCKET_IFNAME is right", named_master),
-]
+LOOK_ALIKES = [LookAlike("GLOO_SOCKET_IFNAME is right", named_master)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

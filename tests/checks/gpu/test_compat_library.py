@@ -12,13 +12,9 @@ REFUSED = (
     "Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was attempted on non supported HW"
 )
 
-ROWS = [
-    Row("on a GeForce", lambda: one(torch={"visible": (), "reason": REFUSED, "library": COMPAT}), ("host0",)),
-]
+ROWS = [Row("on a GeForce", lambda: one(torch={"visible": (), "reason": REFUSED, "library": COMPAT}), ("host0",))]
 
-LOOK_ALIKES = [
-    LookAlike("where it goes with the driver", lambda: one(torch={"library": COMPAT})),
-]
+LOOK_ALIKES = [LookAlike("where it goes with the driver", lambda: one(torch={"library": COMPAT}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

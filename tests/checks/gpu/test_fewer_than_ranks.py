@@ -21,7 +21,7 @@ ROWS = [
         lambda: met(*(with_gpus(node(f"host{n}", n, nproc=8), 8 - n) for n in range(2))),
         ("host1",),
         together=True,
-    ),
+    )
 ]
 
 

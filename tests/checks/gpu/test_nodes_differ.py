@@ -12,13 +12,7 @@ OTHER_MODEL = {"devices": {n: {"name": "NVIDIA A100", "memory": MEMORY // 2, "ca
 
 ROWS = [
     Row("seven of eight", lambda: several({}, {}, {"count": 7}), ("host2",), severity="warn", together=True),
-    Row(
-        "another driver",
-        lambda: several({}, {}, OLDER),
-        ("host2",),
-        severity="warn",
-        together=True,
-    ),
+    Row("another driver", lambda: several({}, {}, OLDER), ("host2",), severity="warn", together=True),
     Row("another model", lambda: several({}, {}, OTHER_MODEL), ("host2",), severity="warn", together=True),
     Row("MIG", lambda: several({}, {"devices": {0: {"mig": True}}}, {}), ("host1",), severity="warn", together=True),
     Row(

@@ -10,9 +10,7 @@ CHECK = "gpu/nvlink-down"
 
 def of(name: str) -> Facts:
     """8 of this model, without NVSwitches; number 5 has no link up."""
-    return one(
-        devices={n: {"name": name, "fabric": "", "links": (n != 5,) * 12} for n in range(8)},
-    )
+    return one(devices={n: {"name": name, "fabric": "", "links": (n != 5,) * 12} for n in range(8)})
 
 
 def two_nodes(*up: int) -> Facts:

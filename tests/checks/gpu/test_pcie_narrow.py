@@ -14,13 +14,7 @@ RESTS = {"pcie_generation": 1, "performance": 8}
 
 ROWS = [
     Row("one of eight", lambda: one(devices={5: {"pcie_width": 4}}), ("host0",), severity="warn"),
-    Row(
-        "on the second node",
-        lambda: several({}, NARROW),
-        ("host1",),
-        severity="warn",
-        together=True,
-    ),
+    Row("on the second node", lambda: several({}, NARROW), ("host1",), severity="warn", together=True),
     Row("an older generation", lambda: one(devices={5: {"pcie_generation": 1}}), ("host0",), severity="warn"),
     Row(
         "held to an older generation by its slot",

@@ -23,9 +23,7 @@ ROWS = [
     Row("node 0 of three behind", lambda: clocks(20.0, 20.2), ("host0",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("clocks a little apart", lambda: clocks(1.5, -2.0)),
-]
+LOOK_ALIKES = [LookAlike("clocks a little apart", lambda: clocks(1.5, -2.0))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -46,10 +46,7 @@ LOOK_ALIKES = [
     ),
     LookAlike("in two sandboxes of gVisor's", lambda: caches(*SAME, filesystem="9p", sources=("none",))),
     LookAlike("a home on NFS", lambda: caches(*SAME, use="HOME")),
-    LookAlike(
-        "containers of one host",
-        lambda: tuple(with_identity(node, boot_id="one") for node in caches(*SAME)),
-    ),
+    LookAlike("containers of one host", lambda: tuple(with_identity(node, boot_id="one") for node in caches(*SAME))),
 ]
 
 CURES = [
@@ -58,7 +55,7 @@ CURES = [
         lambda: caches(*SAME),
         {f"host{n}": {"env": {"TRITON_CACHE_DIR": "/tmp/triton"}} for n in range(2)},
         only=True,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

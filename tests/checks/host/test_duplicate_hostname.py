@@ -68,10 +68,7 @@ CURES = [
     Cure(
         "the addresses",
         cloned,
-        {
-            "worker#0": {"env": {"PET_LOCAL_ADDR": "10.77.0.10"}},
-            "worker#1": {"env": {"PET_LOCAL_ADDR": "10.77.0.11"}},
-        },
+        {"worker#0": {"env": {"PET_LOCAL_ADDR": "10.77.0.10"}}, "worker#1": {"env": {"PET_LOCAL_ADDR": "10.77.0.11"}}},
     )
 ]
 

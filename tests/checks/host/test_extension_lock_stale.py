@@ -40,7 +40,7 @@ CURES = [
         lambda: locks(LEFT),
         {"host1": {"commands": ("rm '/root/.cache/torch_extensions/py311_cpu/fused adam/lock'",)}},
         only=True,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -25,9 +25,7 @@ ROWS = [
     Row("down, back, and down again", lambda: stuck(DOWN, BACK, DOWN), ("host1",), "warn", together=True),
 ]
 
-ROWS.append(
-    Row("a disk that hangs", lambda: stuck(HUNG, source="/dev/sdb1"), ("host1",), "warn", together=True),
-)
+ROWS.append(Row("a disk that hangs", lambda: stuck(HUNG, source="/dev/sdb1"), ("host1",), "warn", together=True))
 
 LOOK_ALIKES = [
     LookAlike("a process waited, and the disk answers", lambda: stuck(HUNG, source="/dev/sdb1", error="")),

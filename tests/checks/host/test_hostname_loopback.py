@@ -26,9 +26,7 @@ ROWS = [
     Row("nccl only, gloo skipped", nccl_loopback_skipped, BOTH, "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("GLOO_SOCKET_IFNAME is right", named_master),
-]
+LOOK_ALIKES = [LookAlike("GLOO_SOCKET_IFNAME is right", named_master)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -70,7 +70,7 @@ CURES = [
         on_each(
             ("6841231", "6841232"), {"flags": {"--master-addr": "10.77.0.10"}, "env": {"GLOO_SOCKET_IFNAME": "eth0"}}
         ),
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -16,9 +16,7 @@ def nccl_unresolvable() -> Facts:
     return nccl_only(a), nccl_only(with_host(b, own_name=Resolution("host1", error="unknown", timed_out=True)))
 
 
-ROWS = [
-    Row("nccl only, unknown", nccl_unresolvable, ("host1",), "warn", together=True),
-]
+ROWS = [Row("nccl only, unknown", nccl_unresolvable, ("host1",), "warn", together=True)]
 
 LOOK_ALIKES = [
     LookAlike(
@@ -26,7 +24,7 @@ LOOK_ALIKES = [
         lambda: tuple(
             with_host(one, own_name=Resolution("host0", error="Name or service not known")) for one in on_one_host(2)
         ),
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

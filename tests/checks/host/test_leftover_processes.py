@@ -19,13 +19,9 @@ def left(*ones: Leftover) -> Facts:
     return a, with_host(b, leftovers=ones)
 
 
-ROWS = [
-    Row("a rank of an earlier run", lambda: left(OLD), ("host1",), "warn", together=True),
-]
+ROWS = [Row("a rank of an earlier run", lambda: left(OLD), ("host1",), "warn", together=True)]
 
-LOOK_ALIKES = [
-    LookAlike("none", left),
-]
+LOOK_ALIKES = [LookAlike("none", left)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

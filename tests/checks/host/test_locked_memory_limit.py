@@ -8,9 +8,7 @@ from tests.clusters.limits import nccl_limits, on
 CHECK = "host/locked-memory-limit"
 
 
-ROWS = [
-    Row("memlock 8 MiB", lambda: nccl_limits(rdma_devices=("mlx5_0",)), ("host1",), "warn", together=True),
-]
+ROWS = [Row("memlock 8 MiB", lambda: nccl_limits(rdma_devices=("mlx5_0",)), ("host1",), "warn", together=True)]
 
 LOOK_ALIKES = [
     LookAlike("unlimited", lambda: on((0, 1), open_files=-1, locked_memory=-1, rdma_devices=("mlx5_0",))),

@@ -34,9 +34,7 @@ def torchruns_port() -> Facts:
     )
 
 
-ROWS = [
-    Row("port 40000", lambda: ephemeral(40000), ("host0",), "warn", together=True),
-]
+ROWS = [Row("port 40000", lambda: ephemeral(40000), ("host0",), "warn", together=True)]
 
 LOOK_ALIKES = [
     LookAlike("MASTER_PORT reserved", reserved),
@@ -46,9 +44,7 @@ LOOK_ALIKES = [
     ),
 ]
 
-CURES = [
-    Cure("a port below the range", lambda: ephemeral(40000), on_each(BOTH, {"flags": {"--master-port": "29500"}})),
-]
+CURES = [Cure("a port below the range", lambda: ephemeral(40000), on_each(BOTH, {"flags": {"--master-port": "29500"}}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -72,7 +72,7 @@ CURES = [
         lambda: of_each_process(address_space=1500, data_segment=300),
         {"host1": {"commands": ("ulimit -d unlimited", "ulimit -v unlimited")}},
         only=True,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

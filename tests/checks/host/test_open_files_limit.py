@@ -84,9 +84,7 @@ LOOK_ALIKES = [
     LookAlike("many open, and no limit", lambda: on((1,), open_files=-1, open_files_inherited=5000)),
 ]
 
-CURES = [
-    Cure("more descriptors", files_in_store, {"host1": {"commands": ("ulimit -n 65536",)}}),
-]
+CURES = [Cure("more descriptors", files_in_store, {"host1": {"commands": ("ulimit -n 65536",)}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -18,9 +18,7 @@ def privileged() -> Facts:
     return with_network(a, bind=Bind(False, 80, 13, "permission denied"), master_is_own=True), b
 
 
-ROWS = [
-    Row("port 80", privileged, ("host0",)),
-]
+ROWS = [Row("port 80", privileged, ("host0",))]
 
 LOOK_ALIKES = [
     LookAlike(
@@ -29,12 +27,10 @@ LOOK_ALIKES = [
             limited(with_plan(one, master_port=80, sources={"master_port": "--master-port"}), may_bind_privileged=True)
             for one in healthy(2)
         ),
-    ),
+    )
 ]
 
-CURES = [
-    Cure("an unprivileged port", privileged, on_each(BOTH, {"flags": {"--master-port": "29500"}})),
-]
+CURES = [Cure("an unprivileged port", privileged, on_each(BOTH, {"flags": {"--master-port": "29500"}}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

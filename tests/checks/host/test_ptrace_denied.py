@@ -31,11 +31,7 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
-    Cure(
-        "ordinary segments",
-        account,
-        {"host1": {"env": {NAME: "max_split_size_mb:512,expandable_segments:False"}}},
-    )
+    Cure("ordinary segments", account, {"host1": {"env": {NAME: "max_split_size_mb:512,expandable_segments:False"}}})
 ]
 
 test_found = found(CHECK, ROWS)

@@ -126,12 +126,7 @@ ROWS += [
 ROWS += [
     Row("a second card that does not answer", lambda: tried("no-answer"), ("host0",), together=True),
     Row("a second card that nobody finds", lambda: tried("unreachable"), ("host0",), together=True),
-    Row(
-        "the name means a third host on the other",
-        lambda: tried("refused", "10.77.0.99"),
-        ("host1",),
-        together=True,
-    ),
+    Row("the name means a third host on the other", lambda: tried("refused", "10.77.0.99"), ("host1",), together=True),
 ]
 
 LOOK_ALIKES = [

@@ -41,13 +41,9 @@ ROWS = [
     ),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY)),
-]
+LOOK_ALIKES = [LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY))]
 
-CURES = [
-    Cure("read-only", read_only, {"host1": {"commands": ("mount -o remount,rw /dev/shm",)}}),
-]
+CURES = [Cure("read-only", read_only, {"host1": {"commands": ("mount -o remount,rw /dev/shm",)}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

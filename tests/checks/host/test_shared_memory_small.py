@@ -29,16 +29,14 @@ ROWS = [
     Row("full", lambda: on((0, 1), shared_memory=SharedMemory(1 << 34, MIB)), BOTH, "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY)),
-]
+LOOK_ALIKES = [LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY))]
 
 CURES = [
     Cure(
         "a larger /dev/shm",
         lambda: on((1,), shared_memory=SharedMemory(MIB, MIB)),
         {"host1": {"commands": ("mount -o remount,size=16g /dev/shm",)}},
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -32,7 +32,7 @@ LOOK_ALIKES = [
     LookAlike(
         "another folder than /tmp",
         lambda: tuple(with_host(one, temporary=TemporaryFolder("/scratch")) for one in healthy(2)),
-    ),
+    )
 ]
 
 CURES = [Cure("a umask", umask, {"host1": {"commands": ("umask 022",)}})]

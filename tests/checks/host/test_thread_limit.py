@@ -142,11 +142,7 @@ LOOK_ALIKES = [
 CURES = [
     Cure("fewer threads", too_many_threads, {"host1": {"env": {"OMP_NUM_THREADS": "4"}}}),
     Cure("pid_max", lambda: one(pid_max=910), {"host1": {"commands": ("sysctl -w kernel.pid_max=1024",)}}),
-    Cure(
-        "ulimit",
-        lambda: of_user(4096),
-        {"host1": {"commands": ("ulimit -u 256",)}},
-    ),
+    Cure("ulimit", lambda: of_user(4096), {"host1": {"commands": ("ulimit -u 256",)}}),
     Cure(
         "the machine's",
         lambda: one(threads=3990, threads_max=4000),

@@ -20,10 +20,7 @@ ROWS = [
     Row("fewer letters than bytes", lambda: temporary("/" + "ß" * 38), ("host1",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("75 bytes", lambda: temporary("/" + "x" * 74)),
-    LookAlike("not looked at", lambda: healthy(2)),
-]
+LOOK_ALIKES = [LookAlike("75 bytes", lambda: temporary("/" + "x" * 74)), LookAlike("not looked at", lambda: healthy(2))]
 
 CURES = [Cure("a short one", lambda: temporary("/" + "x" * 90), {"host1": {"env": {"TMPDIR": "/tmp"}}})]
 

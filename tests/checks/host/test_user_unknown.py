@@ -32,11 +32,8 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure(
-        "both",
-        lambda: account(None, named=""),
-        {"host1": {"env": {"USER": "user1042", "HOME": "/var/tmp"}}},
-        only=True,
-    ),
+        "both", lambda: account(None, named=""), {"host1": {"env": {"USER": "user1042", "HOME": "/var/tmp"}}}, only=True
+    )
 ]
 
 test_found = found(CHECK, ROWS)

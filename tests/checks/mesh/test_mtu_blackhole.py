@@ -61,10 +61,7 @@ ROWS = [
     Row("large packets to one of 3", lambda: stalled([(0, 2), (1, 2)], 3), ("host2",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("jumbo frames everywhere", jumbo),
-    LookAlike("rule about lengths", filtered_by_length),
-]
+LOOK_ALIKES = [LookAlike("jumbo frames everywhere", jumbo), LookAlike("rule about lengths", filtered_by_length)]
 
 CURES = [
     Cure(

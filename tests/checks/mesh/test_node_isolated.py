@@ -15,9 +15,7 @@ ROWS = [
     Row("node 0 isolated", lambda: cut(across((0,), (1, 2)), 3), ("host0",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("three and two", lambda: cut(across((0, 1, 2), (3, 4)), 5), "mesh/partition"),
-]
+LOOK_ALIKES = [LookAlike("three and two", lambda: cut(across((0, 1, 2), (3, 4)), 5), "mesh/partition")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

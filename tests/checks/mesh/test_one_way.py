@@ -21,9 +21,7 @@ ROWS = [
     Row("reaches nobody", lambda: cut(out_of(2, 4), 4), ("host2",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("both directions", lambda: cut(across((1,), (2,)), 4), "mesh/peer-ports-blocked"),
-]
+LOOK_ALIKES = [LookAlike("both directions", lambda: cut(across((1,), (2,)), 4), "mesh/peer-ports-blocked")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

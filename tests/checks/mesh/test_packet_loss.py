@@ -118,9 +118,7 @@ ROWS = [
     Row("loss, one node", lambda: measured(3, lossy=into(2, 3) | out_of(2, 3)), ("host2",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("a few retransmissions", a_few_retransmissions),
-]
+LOOK_ALIKES = [LookAlike("a few retransmissions", a_few_retransmissions)]
 
 CURES = [
     Cure(
@@ -133,7 +131,7 @@ CURES = [
                 )
             }
         },
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

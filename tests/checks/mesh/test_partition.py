@@ -32,9 +32,7 @@ ROWS = [
     ),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("one node", lambda: cut(across((0, 1), (2,)), 3), "mesh/node-isolated"),
-]
+LOOK_ALIKES = [LookAlike("one node", lambda: cut(across((0, 1), (2,)), 3), "mesh/node-isolated")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -37,7 +37,7 @@ CURES = [
                 "commands": ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
             }
         },
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -10,9 +10,7 @@ CHECK = "nccl/driver-too-old"
 OLD = "The NVIDIA driver on your system is too old (found version 11040)"
 NONE = {"visible": (), "reason": OLD}
 
-ROWS = [
-    Row("torch says so", lambda: one(driver={"cuda": "11.4"}, torch=NONE), ("host0",)),
-]
+ROWS = [Row("torch says so", lambda: one(driver={"cuda": "11.4"}, torch=NONE), ("host0",))]
 
 LOOK_ALIKES = [
     LookAlike("an older minor version", lambda: one(driver={"cuda": "12.2"})),

@@ -32,7 +32,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike(
         "the group was made", lambda: tuple(with_variables(one, **{HOST_ID: "node"}) for one in uneven_gpus(2, 2))
-    ),
+    )
 ]
 CURES = [Cure("one host's id on two", lambda: said(0, 2), on_each(BOTH, {"env": {HOST_ID: None}}), only=True)]
 

@@ -32,7 +32,7 @@ ROWS = [
         ("host2",),
         "warn",
         together=True,
-    ),
+    )
 ]
 LOOK_ALIKES = [
     LookAlike("all have it", lambda: sent((DIRECT,), (DIRECT,), (DIRECT,))),

@@ -44,12 +44,7 @@ ROWS = [
     ),
     Row("RoCE v1 alone on one of three", lambda: several({}, {}, VERSION_1), ("host2",), together=True),
     Row("no address on one of two", lambda: several({}, LINK_LOCAL), ("host0", "host1"), blame="one-of", together=True),
-    Row(
-        "beyond one node's table",
-        lambda: several({}, SHORT, variables=indices("3", "3")),
-        ("host1",),
-        together=True,
-    ),
+    Row("beyond one node's table", lambda: several({}, SHORT, variables=indices("3", "3")), ("host1",), together=True),
     Row("beyond all tables", lambda: several({}, {}, variables=indices("7", "7")), ("host0", "host1"), together=True),
     Row(
         "another version on one of three",

@@ -108,7 +108,7 @@ LOOK_ALIKES = [
             failing(with_plan(with_gpus(one, 2), backend="gloo"), "gloo", "some error") for one in healthy(2)
         ),
         "gloo/init-failed",
-    ),
+    )
 ]
 
 

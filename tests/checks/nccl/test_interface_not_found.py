@@ -39,9 +39,7 @@ LOOK_ALIKES = [
     LookAlike("a job on gloo", lambda: named("eth0", "ens3", backend="gloo")),
 ]
 
-CURES = [
-    Cure("interface", lambda: named("eth0", "ens3"), {"host1": {"env": {"NCCL_SOCKET_IFNAME": "eth0"}}}),
-]
+CURES = [Cure("interface", lambda: named("eth0", "ens3"), {"host1": {"env": {"NCCL_SOCKET_IFNAME": "eth0"}}})]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -36,12 +36,7 @@ ROWS = [
 ROWS += [
     Row("a plugin on two of three", lambda: said("gIB", "IB", "gIB", fails=True), ("host1",), together=True),
     Row("on one of two", lambda: said("IBext_v8", "IB", fails=True), BOTH, blame="one-of", together=True),
-    Row(
-        "without a port to see",
-        lambda: portless("FasTrak", "Socket", "FasTrak"),
-        ("host1",),
-        together=True,
-    ),
+    Row("without a port to see", lambda: portless("FasTrak", "Socket", "FasTrak"), ("host1",), together=True),
 ]
 LOOK_ALIKES = [
     LookAlike("different networks, and the group was made", lambda: said("gIB", "IB", "gIB")),

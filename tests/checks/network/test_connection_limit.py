@@ -164,7 +164,7 @@ CURES = [
                 )
             }
         },
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

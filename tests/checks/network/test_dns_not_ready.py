@@ -21,12 +21,10 @@ def written_by_now() -> Facts:
     return a, with_network(b, master_lines=(line,))
 
 
-ROWS = [
-    Row("late name", late_name, ("host1",), "warn", together=True),
-]
+ROWS = [Row("late name", late_name, ("host1",), "warn", together=True)]
 
 LOOK_ALIKES = [
-    LookAlike("name found after a second", lambda: tuple(with_network(one, resolved_after=1.2) for one in healthy(2))),
+    LookAlike("name found after a second", lambda: tuple(with_network(one, resolved_after=1.2) for one in healthy(2)))
 ]
 
 CURES = [

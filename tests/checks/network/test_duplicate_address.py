@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import (
-    AddressChoice,
-    HardwareAddress,
-    Interface,
-    Link,
-    NodeFacts,
-    Resolution,
-    TableRoute,
-)
+from distdoctor.model.facts import AddressChoice, HardwareAddress, Interface, Link, NodeFacts, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import (
     blocking,

@@ -15,9 +15,7 @@ ROWS = [
     Row("closed at once", lambda: held(Answer("closed")), ("host0",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("another job's store", lambda: held(Answer("tcpstore", "2.5+")), "store/foreign-store"),
-]
+LOOK_ALIKES = [LookAlike("another job's store", lambda: held(Answer("tcpstore", "2.5+")), "store/foreign-store")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

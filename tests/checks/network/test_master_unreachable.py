@@ -205,12 +205,7 @@ ROWS = [
         "a rule for another source", lambda: there_by_policy(source="10.99.0.0/16"), ("host1", "host0"), blame="one-of"
     ),
     Row("a VPN, by host1's own word", vpn_alone, ("host1",)),
-    Row(
-        "a VPN, and no answer by eth0 either",
-        lambda: vpn_alone("no-answer"),
-        ("host1", "node0"),
-        blame="one-of",
-    ),
+    Row("a VPN, and no answer by eth0 either", lambda: vpn_alone("no-answer"), ("host1", "node0"), blame="one-of"),
     Row("host1's card is a port of a bridge", lambda: bridge_port(1), ("host1",), together=True),
     Row("host1's card is a port of a bridge, by its own word", lambda: bridge_port(1)[1:], ("host1",)),
     Row("node 0's card is a port of a bridge", lambda: bridge_port(0), ("host0",), together=True),

@@ -72,9 +72,7 @@ ROWS = [
     Row("name unknown everywhere", unknown_everywhere, BOTH),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("an address that is nobody's", nobodys_address, "network/master-not-node0"),
-]
+LOOK_ALIKES = [LookAlike("an address that is nobody's", nobodys_address, "network/master-not-node0")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

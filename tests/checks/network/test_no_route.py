@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import (
-    AddressChoice,
-    Answer,
-    Interface,
-    Link,
-    MeshFacts,
-    NodeFacts,
-    Route,
-    decode,
-    encode,
-)
+from distdoctor.model.facts import AddressChoice, Answer, Interface, Link, MeshFacts, NodeFacts, Route, decode, encode
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import OPEN
 from tests.clusters.master import held

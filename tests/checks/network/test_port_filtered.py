@@ -35,15 +35,7 @@ from tests.clusters.silent_port import (
     vpn_that_works,
     wg_quick,
 )
-from tests.facts_builder import (
-    PORT,
-    blocking,
-    healthy,
-    judged,
-    outside,
-    waited_in_vain,
-    with_network,
-)
+from tests.facts_builder import PORT, blocking, healthy, judged, outside, waited_in_vain, with_network
 
 CHECK = "network/port-filtered"
 BOTH = ("host1", "host0")

@@ -78,12 +78,7 @@ ROWS = [
         alone=("store/protocol-mismatch",),
     ),
     Row("another run, one node", beside_another_run_alone, ("host0",)),
-    Row(
-        "another run that ended before",
-        lambda: joined_another_run("lost"),
-        ("host0",),
-        alone=("store/node-lost",),
-    ),
+    Row("another run that ended before", lambda: joined_another_run("lost"), ("host0",), alone=("store/node-lost",)),
     Row(
         "another run that was full",
         lambda: joined_another_run("full"),
@@ -92,9 +87,7 @@ ROWS = [
     ),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("the doctor's own store on the same host", second_on_one_host_failed_to_bind),
-]
+LOOK_ALIKES = [LookAlike("the doctor's own store on the same host", second_on_one_host_failed_to_bind)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

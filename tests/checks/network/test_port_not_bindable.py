@@ -15,9 +15,7 @@ ROWS = [
     Row("a sandbox that lets nobody listen", lambda: held(None, errno=1), ("host0",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("in use", lambda: held(Answer("silent"), SSHD), "network/port-in-use"),
-]
+LOOK_ALIKES = [LookAlike("in use", lambda: held(Answer("silent"), SSHD), "network/port-in-use")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -76,7 +76,7 @@ LOOK_ALIKES = [
         "no answer",
         lambda: shut("no-answer", control="refused", rules=("tcp dport 29500 drop",)),
         "network/port-filtered",
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

@@ -16,9 +16,7 @@ CHECK = "network/port-rejected"
 ROWS = [
     Row("rejected", lambda: shut("rejected", rules=("tcp dport 29500 reject",)), ("host0",)),
     Row(
-        "a service leads to node 0, which rejects it",
-        lambda: service("rejected", "tcp dport 29500 reject"),
-        ("host0",),
+        "a service leads to node 0, which rejects it", lambda: service("rejected", "tcp dport 29500 reject"), ("host0",)
     ),
     Row("node 0 knows its own rule", lambda: own_rule("reject"), ("host0",)),
 ]
@@ -28,7 +26,7 @@ LOOK_ALIKES = [
         "no answer",
         lambda: shut("no-answer", control="refused", rules=("tcp dport 29500 drop",)),
         "network/port-filtered",
-    ),
+    )
 ]
 
 

@@ -44,12 +44,7 @@ ROWS = [
     Row("the endpoint is the second card", second_card, ("host0",), together=True),
     Row("the own name is 127.0.1.1", debian, ("host0",), together=True),
     Row("an alias of the second card", lambda: c10d("ib-host0", (SECOND,)), ("host0",), together=True),
-    Row(
-        "is_host is false on all",
-        lambda: c10d("host0", ("10.77.0.10",), is_host=False),
-        ("host0",),
-        together=True,
-    ),
+    Row("is_host is false on all", lambda: c10d("host0", ("10.77.0.10",), is_host=False), ("host0",), together=True),
 ]
 
 LOOK_ALIKES = [

@@ -23,9 +23,7 @@ def own_store_without_the_mark() -> Facts:
     return a, b
 
 
-ROWS = [
-    Row("foreign store", lambda: held(Answer("tcpstore", "2.5+")), ("host0",)),
-]
+ROWS = [Row("foreign store", lambda: held(Answer("tcpstore", "2.5+")), ("host0",))]
 
 LOOK_ALIKES = [
     LookAlike("the own store, without the mark", own_store_without_the_mark, "host/lo-down"),

@@ -21,18 +21,13 @@ def libuv_on_node_0() -> Facts:
     return with_network(outside(a, None), bind=Bind(False, PORT, 0, text), master_is_own=True), outside(b)
 
 
-ROWS = [
-    Row("no libuv", libuv, ("host1",), together=True),
-    Row("no libuv on node 0", libuv_on_node_0, ("host0",)),
-]
+ROWS = [Row("no libuv", libuv, ("host1",), together=True), Row("no libuv on node 0", libuv_on_node_0, ("host0",))]
 
 LOOK_ALIKES = [
-    LookAlike("another error", lambda: (failing(healthy(2)[0], "store", "some error"), healthy(2)[1]), "store/failed"),
+    LookAlike("another error", lambda: (failing(healthy(2)[0], "store", "some error"), healthy(2)[1]), "store/failed")
 ]
 
-CURES = [
-    Cure("no libuv", libuv, on_each(BOTH, {"env": {"USE_LIBUV": "0"}})),
-]
+CURES = [Cure("no libuv", libuv, on_each(BOTH, {"env": {"USE_LIBUV": "0"}}))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -134,9 +134,7 @@ ROWS = [
     Row("node 0 slow to host", slow_import, ("host1",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("still waiting", waiting),
-]
+LOOK_ALIKES = [LookAlike("still waiting", waiting)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -30,9 +30,7 @@ ROWS = [
     Row("another one on one of three", of_three, ("host1",), together=True),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("another token", lambda: without_token("different"), "store/token-mismatch"),
-]
+LOOK_ALIKES = [LookAlike("another token", lambda: without_token("different"), "store/token-mismatch")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -42,7 +42,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike(
         "a service that answers", lambda: held(Answer("foreign", sample="SSH-2.0"), SSHD), "network/foreign-service"
-    ),
+    )
 ]
 
 CURES = [
@@ -52,7 +52,7 @@ CURES = [
         {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.12",)}},
         only=True,
         unsaid=NO_FILTER,
-    ),
+    )
 ]
 
 test_found = found(CHECK, ROWS)

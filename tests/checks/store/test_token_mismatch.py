@@ -27,9 +27,7 @@ ROWS = [
     Row("node 0 alone, and a caller with a token", lambda: called("unexpected", "host1"), ("host1",)),
 ]
 
-LOOK_ALIKES = [
-    LookAlike("a mark that is none", forged_marker, "store/forged-message"),
-]
+LOOK_ALIKES = [LookAlike("a mark that is none", forged_marker, "store/forged-message")]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -116,7 +116,5 @@ def older_nccl(*hosts: int) -> Fault:
             start.env["PYTHONDONTWRITEBYTECODE"] = "1"  # the changed file's is not to stay
 
     return together(
-        inject,
-        *(inside(index, build) for index in hosts),
-        variable("LD_LIBRARY_PATH", f"{folder}/old", *hosts),
+        inject, *(inside(index, build) for index in hosts), variable("LD_LIBRARY_PATH", f"{folder}/old", *hosts)
     )

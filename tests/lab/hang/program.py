@@ -34,13 +34,7 @@ EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EV
 """What all ranks call, with whether they are named."""
 HOLD, IN_STEPS = (
     {**HOLDS, **LONG, **EVERYDAY_HOLDS, **ELSEWHERE_HOLDS, "slow-server": slow_server},
-    {
-        **STEPS,
-        **LONG_STEPS,
-        **LIBRARY_STEPS,
-        **EVERYDAY_STEPS,
-        **ELSEWHERE_STEPS,
-    },
+    {**STEPS, **LONG_STEPS, **LIBRARY_STEPS, **EVERYDAY_STEPS, **ELSEWHERE_STEPS},
 )
 """What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""
 

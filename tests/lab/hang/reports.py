@@ -246,11 +246,7 @@ def pause_in_steps(mine: bool, key: str) -> None:
         dist.all_reduce(enough)
 
 
-SLOW: dict[str, Callable[[str], None]] = {
-    "evaluation": evaluate_model,
-    "slow": slow_loader,
-    "dynamo": compile_model,
-}
+SLOW: dict[str, Callable[[str], None]] = {"evaluation": evaluate_model, "slow": slow_loader, "dynamo": compile_model}
 REPORTS: dict[str, Callable[[bool], None]] = {
     "branch": branch_of_some,
     "summon": summon_sharded,

@@ -10,10 +10,7 @@ from pathlib import Path
 from tests.lab.harness.host import Host
 from tests.lab.harness.namespaces import LabUnavailable
 
-MEMORY = (
-    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-    (Path("/sys/fs/cgroup"), "memory.max"),
-)
+MEMORY = ((Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"), (Path("/sys/fs/cgroup"), "memory.max"))
 """Of cgroup v1, and of v2: where a group with a limit of memory is made, and the file that has it."""
 PIDS = ((Path("/sys/fs/cgroup/pids"), "pids.max"), (Path("/sys/fs/cgroup"), "pids.max"))
 """The same for the number of processes and threads."""

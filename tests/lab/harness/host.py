@@ -161,12 +161,7 @@ class Host:
         return process
 
     def run(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str | None] | None = None,
-        uid: int = 0,
-        timeout: float = 60,
+        self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None, uid: int = 0, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run ``command`` inside to its end. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
         process = self.popen(command, env=env, uid=uid)

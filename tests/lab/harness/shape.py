@@ -32,10 +32,7 @@ class Shape:
 def run_shape(shape: Shape) -> tuple[list[str], Run]:
     """Build the shape, run the check there, and give all that is not as it should be, in words, with the run."""
     with Cluster(
-        shape.hosts,
-        subnets=shape.subnets,
-        interface=shape.interface,
-        peers_in_hosts_file=shape.peers_in_hosts_file,
+        shape.hosts, subnets=shape.subnets, interface=shape.interface, peers_in_hosts_file=shape.peers_in_hosts_file
     ) as cluster:
         launch = Launch(cluster, shape.style, shape.nproc, shape.flags, master=shape.master)
         if shape.setup is not None:

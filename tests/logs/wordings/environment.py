@@ -43,10 +43,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "retrieved (gai error: -2 - Name or service not known).",
     ),
     ("environment/duplicate-rank", "ValueError: Some ranks has already checked in: {0: 1}"),
-    (
-        "environment/duplicate-rank",
-        "RuntimeError: more than one node have assigned same rank",
-    ),
+    ("environment/duplicate-rank", "RuntimeError: more than one node have assigned same rank"),
     ("environment/local-rank-argument", "train.py: error: unrecognized arguments: --local-rank=0"),
     ("environment/local-rank-argument", "main.py: error: unrecognized arguments: --local_rank=3"),
     ("environment/backend-not-built", "RuntimeError: Distributed package doesn't have NCCL built in"),
@@ -114,10 +111,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "OSError: /env/lib/python3.11/site-packages/torch/lib/libtorch_global_deps.so: cannot enable executable stack "
         "as shared object requires: Permission denied",
     ),
-    (
-        "environment/torch-broken",
-        "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
-    ),
+    ("environment/torch-broken", "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized."),
     ("environment/missing-variable", "KeyError: 'SLURM_NODEID'"),
     ("environment/scheduler-mismatch", "A sequential map was requested, but not enough node entries"),
 )

@@ -76,10 +76,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "gpu/none-visible",
         "RuntimeError: CUDA error: the hardware resources required to support device connections have been exhausted",
     ),
-    (
-        "gpu/none-visible",
-        "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
-    ),
+    ("gpu/none-visible", "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"),
     ("gpu/mask-mismatch", "RuntimeError: HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES"),
     ("gpu/none-visible", "Unable to open /dev/kfd read-write: Permission denied"),
     ("gpu/none-visible", "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-51-generic"),

@@ -36,10 +36,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("host/shared-memory-small", "  exitcode  : -7 (pid: 1433)"),
     ("host/shared-memory-permission", "node:1:2 [0] NCCL WARN Call to shm_open failed : Permission denied"),
-    (
-        "host/ports-exhaustible",
-        "node:1:2 [0] misc/socket.cc:409 NCCL WARN Call to bind failed: Address already in use",
-    ),
+    ("host/ports-exhaustible", "node:1:2 [0] misc/socket.cc:409 NCCL WARN Call to bind failed: Address already in use"),
     (
         "host/interfaces-hidden",
         "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:186] rv != "

@@ -45,10 +45,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("host/filesystem-stalled", "[ 1234.567890] INFO: task kworker/u64:3:991 blocked for more than 120 seconds."),
     ("host/filesystem-stalled", "[ 1234.567890] INFO: task pt_main_thread:4711 blocked for more than 122 seconds."),
     ("host/filesystem-stalled", "[ 1234.567890] nfs: server 10.1.2.3 not responding, timed out"),
-    (
-        "host/filesystem-stalled",
-        "[ 1234.567890] XFS (dm-3): Filesystem has been shut down due to log error (0x2).",
-    ),
+    ("host/filesystem-stalled", "[ 1234.567890] XFS (dm-3): Filesystem has been shut down due to log error (0x2)."),
     (
         "host/filesystem-stalled",
         "[ 1234.567890] XFS (sdb1): xfs_do_force_shutdown(0x2) called from line 1272 of file fs/xfs/xfs_log.c.",

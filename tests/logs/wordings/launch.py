@@ -10,10 +10,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("launch/srun-step-blocked", "srun: fatal: Could not establish a configuration source"),
     ("launch/srun-step-blocked", "srun: fatal: Unable to process configuration file"),
     ("launch/ssh-unreachable", "user@gpu02: Permission denied (publickey,password)."),
-    (
-        "launch/srun-step-blocked",
-        "srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)",
-    ),
+    ("launch/srun-step-blocked", "srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)"),
     ("launch/srun-step-blocked", "srun: Job 9479148 step creation still disabled, retrying (Requested nodes are busy)"),
     ("launch/ssh-unreachable", "worker-2: user@worker-2: Permission denied (gssapi-keyex,gssapi-with-mic,password)."),
     (

@@ -90,10 +90,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("nccl/interface-not-found", "n1:79:79 [0] transport/net_socket.cc:60 NCCL WARN NET/Socket : no interface found"),
     ("nccl/topo-file-bad", "n1:79:79 [0] graph/xml.cc:330 NCCL WARN XML Topology has wrong version 2, 1 needed"),
-    (
-        "nccl/topo-file-bad",
-        "n1:79:79 [0] graph/xml.cc:1257 NCCL WARN Could not open XML graph file /g : No such file",
-    ),
+    ("nccl/topo-file-bad", "n1:79:79 [0] graph/xml.cc:1257 NCCL WARN Could not open XML graph file /g : No such file"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -175,14 +172,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "failed: Invalid argument",
     ),
     ("nccl/init-failed", "n1:85:90 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3"),
-    (
-        "nccl/driver-too-old",
-        "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
-    ),
-    (
-        "nccl/no-memory-pools",
-        "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
-    ),
+    ("nccl/driver-too-old", "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'"),
+    ("nccl/no-memory-pools", "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'"),
     (
         "nccl/infiniband-unreachable",
         "n1:79:79 [0] transport/net_ib/p2p.cc:612 NCCL WARN NET/IB: Got completion from peer 10.2.0.7<51002> with "

@@ -24,10 +24,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/killed-by-oom", "run.sh: 줄 3: 771 죽었음                     python train.py"),
     ("process/killed-by-oom", "\t(0) Abnormal termination (signal 9)"),  # HTCondor's log of a job
     ("process/crashed", "\t(0) Abnormal termination (signal 11)"),
-    (
-        "process/killed-by-oom",
-        "\tError from slot1_4@gpu21: Docker job has gone over memory limit of 40960 Mb",
-    ),
+    ("process/killed-by-oom", "\tError from slot1_4@gpu21: Docker job has gone over memory limit of 40960 Mb"),
     (
         "process/killed-by-oom",
         "\tError from slot1_1@gpu21: Job has gone over cgroup memory limit of 9000 megabytes. Last measured usage: "
@@ -367,10 +364,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "(VllmWorkerProcess pid=759) ERROR 07-24 08:26:01 multiproc_worker_utils.py:226]   File "
         '"/usr/lib/vllm/worker.py", line 132, in init_device',
     ),
-    (
-        "process/exception",
-        "Error for Training job a: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
-    ),
+    ("process/exception", "Error for Training job a: Failed. Reason: AlgorithmError: ExecuteUserScriptError:"),
     ("process/peer-died", "RuntimeError: Checkpoint background process is dead. Exit code: -9"),
     (
         "process/peer-died",
