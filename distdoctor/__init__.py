@@ -14,7 +14,7 @@ __all__ = ["Diagnosis", "PreflightError", "__version__", "explain", "preflight"]
 
 
 def __getattr__(name: str) -> object:
-    """What scripts use, loaded when it is: whoever only imports this package waits for nothing."""
+    """Return what scripts use, loaded when it is: whoever only imports this package waits for nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from distdoctor.job import api

@@ -49,7 +49,8 @@ def _restore_socket() -> None:
 
 
 def _replaced(value: object) -> bool:
-    """Whether a class or function of the socket module is another's, or a class has been given another's method."""
+    """Return whether a class or function of the socket module is another's, or a class has been given another's
+    method."""
     methods = vars(value).values() if isinstance(value, type) else ()
     foreign = (one.__module__ not in ("socket", "_socket") for one in methods if type(one) is type(settle))
     return getattr(value, "__module__", "") not in ("socket", "_socket") or any(foreign)

@@ -92,7 +92,8 @@ def lose(err: Exception, stream: TextIO | None = None) -> None:
 
 
 def nobody_reads() -> bool:
-    """Whether the readers of both streams have gone: who started this by ssh, or through a pipe, is not there any more.
+    """Return whether the readers of both streams have gone: who started this by ssh, or through a pipe, is not there
+    any more.
 
     A file, a terminal and /dev/null have no reader to lose.
     """
@@ -146,7 +147,7 @@ def flush() -> None:
 
 
 def ascii_only(stream: TextIO | None) -> bool:
-    """Whether ``stream`` cannot print the ticks and dots of a report."""
+    """Return whether ``stream`` cannot print the ticks and dots of a report."""
     try:
         "✓✗·–".encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -155,7 +156,8 @@ def ascii_only(stream: TextIO | None) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether ``stream`` is a terminal that a person looks at, and no launcher's (mpirun, srun -u), which copies it."""
+    """Return whether ``stream`` is a terminal that a person looks at, and no launcher's (mpirun, srun -u), which
+    copies it."""
     try:
         person = os.environ.get("TERM") != "dumb" and not _copied(os.environ)
         return stream is not None and stream.isatty() and person
@@ -164,13 +166,15 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def _copied(env: Mapping[str, str]) -> bool:
-    """Whether a launcher started this process as one of several: its terminal is the launcher's, but for srun --pty."""
+    """Return whether a launcher started this process as one of several: its terminal is the launcher's, but for srun
+    --pty."""
     step = SLURM_STEP in env and SLURM_TERMINAL not in env
     return step or any(name in env for name in (OPENMPI.rank, HYDRA.local_rank))
 
 
 def wants_colour(stream: TextIO | None) -> bool:
-    """Whether to colour what is written to ``stream``: a terminal, and NO_COLOR not set (https://no-color.org)."""
+    """Return whether to colour what is written to ``stream``: a terminal, and NO_COLOR not set
+    (https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 

@@ -1,4 +1,4 @@
-"""The map of the house: packages on floors, imports only downward, no circle, few modules outside a package, few complex functions."""
+"""The map of the house: packages on floors, imports only downward, no circle, few complex functions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_every_package_has_its_floor() -> None:
 def test_exceptions_from_the_limit_of_complexity_only_shrink() -> None:
     """Ruff's C901 allows 15 branches; what is excused below is to be simplified, not copied."""
     folders = ("distdoctor", "checks", "tests", "scripts", "benchmarks")
-    marked = [path for name in folders for path in ROOT.glob(f"{name}/**/*.py") if "noqa: C901" in path.read_text()]
+    mark = "noqa: " + "C901"
+    marked = [path for name in folders for path in ROOT.glob(f"{name}/**/*.py") if mark in path.read_text()]
     assert len(marked) <= 4
 
 

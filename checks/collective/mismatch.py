@@ -180,7 +180,7 @@ def other_calls(met: live.waits.Comparison) -> Finding | None:
 
 
 def crossed_messages(met: live.waits.Comparison) -> Finding | None:
-    """What one sends, another does not receive."""
+    """Return what one sends, another does not receive."""
     blame = live.waits.message_blame(met.job) if met.whole else None
     return None if blame is None else other_messages(met.job, blame)
 
@@ -203,7 +203,8 @@ LOOKS = (crossed_groups, same_halves, messages_alone, lone_halves, other_calls, 
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
-    """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
+    """Return what the flight recorders show, which the worker servers of torch.distributed.debug tell also of other
+    hosts."""
     for one in live.flight_recorder.differing(job.servers):
         ranks = tuple(sorted(one.others))
         unsure = len(ranks) * 2 >= len(job.servers)

@@ -162,7 +162,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:
-    """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
+    """Return what the flight recorders show, which the worker servers of torch.distributed.debug tell also of other
+    hosts."""
     for one in live.flight_recorder.absent(job.servers):
         if any(rank in job.numbers and job.numbers[rank].moves_on for rank in one.absent):
             continue
@@ -226,8 +227,8 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
 
 
 def ended_well(job: live.LiveJob, absent: list[int]) -> Iterator[str]:
-    """What shows that absent ranks have ended, where torchrun runs that has started them: it ends all of them where one
-    fails, and goes on where one ends with status 0."""
+    """Return what shows that absent ranks have ended, where torchrun runs that has started them: it ends all of them
+    where one fails, and goes on where one ends with status 0."""
     agents = {node.name for node, agent in job.agents if not live.is_stopped(agent)}
     if not job.ranks or job.young:
         return

@@ -93,8 +93,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def out_of_luck(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
-    """Whether the rank was kept waiting for processors that it may all use, and that another node of its machine has
-    used meanwhile: what else runs there runs for both of them, and next time it may be the other one."""
+    """Return whether the rank was kept waiting for processors that it may all use, and that another node of its
+    machine has used meanwhile: what else runs there runs for both of them, and next time it may be the other one."""
     node, _, work = one
     free = work.cpu < STARVED and work.processors >= work.cores and work.quota is None
     machine = node.identity.boot_id

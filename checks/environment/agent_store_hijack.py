@@ -55,12 +55,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def without_agent(node: Node) -> bool:
-    """Whether the ranks here look for an agent's store, and no agent started them."""
+    """Return whether the ranks here look for an agent's store, and no agent started them."""
     return node.plan.agent_store and launch_variables.RUN_ID not in node.variables
 
 
 def waits_for_itself(node: Node) -> bool:
-    """Whether rank 0 is here, looks for an agent's store on this very host, and nothing listens there."""
+    """Return whether rank 0 is here, looks for an agent's store on this very host, and nothing listens there."""
     contact = node.network.contact
     if node.plan.rank != 0 or not without_agent(node) or contact is None:
         return False

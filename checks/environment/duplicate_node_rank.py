@@ -139,7 +139,7 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
 
 
 def whose(blamed: list[Node], missing: tuple[int, ...]) -> Node:
-    """Which of them gets another number: the later one, but 0 belongs to the node that MASTER_ADDR names."""
+    """Return which of them gets another number: the later one, but 0 belongs to the node that MASTER_ADDR names."""
     named = [node for node in blamed if node.network.master_is_own]
     return named[0] if missing[:1] == (0,) and len(named) == 1 else blamed[-1]
 

@@ -94,7 +94,7 @@ def counted_anew(claims: dict[int, list[tuple[Node, int]]]) -> list[Node]:
 
 
 def local_ranks(claims: dict[int, list[tuple[Node, int]]], nodes: list[Node], missing: tuple[int, ...]) -> Finding:
-    """What is RANK there is what LOCAL_RANK should be."""
+    """Return what is RANK there is what LOCAL_RANK should be."""
     names = [node.name for node in nodes]
     # Where the store is, they may begin with 0.
     rightful = [node.name for node in nodes if node.meeting.hosted]

@@ -80,7 +80,7 @@ def closed(node: Node) -> bool:
 
 
 def shared(nodes: list[Node]) -> bool:
-    """Whether it is one file, or may be one: False only where that is ruled out."""
+    """Return whether it is one file, or may be one: False only where that is ruled out."""
     if len({path(node).rpartition("/")[2] for node in nodes}) > 1:
         return False
     folder = path(nodes[0]).rpartition("/")[0] or "/"

@@ -152,15 +152,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def ended_on(cluster: Cluster, variable: str) -> bool:
-    """Whether NCCL itself names the variable where the check's own group fails; or it fails, and
-    the variable is the one of the buffers."""
+    """Return whether NCCL itself names the variable where the check's own group fails; or it fails, and the variable
+    is the one of the buffers."""
     failed = failed_ranks(cluster, "nccl")
     warned = [text for one in failed if one.rank.nccl is not None for text in one.rank.nccl.warnings]
     return any(f"{variable} was set to" in text for text in warned) or (variable == BUFFERS and bool(failed))
 
 
 def differs(cluster: Cluster, problem: PlanProblem) -> bool:
-    """Whether NCCL takes the value, and not all nodes have it: that is told as the difference."""
+    """Return whether NCCL takes the value, and not all nodes have it: that is told as the difference."""
     values = {node.variables.get(problem.variable) for node in cluster.nodes}
     return problem.starts and problem.variable == "NCCL_ALGO" and len(values) > 1
 
@@ -182,8 +182,8 @@ def told(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = 
 
 
 def harmless(node: Node, problem: PlanProblem) -> bool:
-    """Whether the ranks make their groups all the same: NCCL goes on with it, or there is no GPU to pick by this
-    number, or one of this number."""
+    """Return whether the ranks make their groups all the same: NCCL goes on with it, or there is no GPU to pick by
+    this number, or one of this number."""
     number = _number(problem.value)
     visible = max((len(rank.gpu.visible) for rank in node.facts.ranks if rank.gpu), default=0)
     return problem.starts or (problem.local and (not visible or (number is not None and 0 <= number < visible)))

@@ -59,7 +59,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def started(cluster: Cluster, node: Node) -> float | None:
-    """When the check was started there, by node 0's clock; None where the clocks were not compared."""
+    """Return when the check was started there, by node 0's clock; None where the clocks were not compared."""
     if node.facts.started_at <= 0:
         return None
     if node is cluster.node0:
@@ -69,5 +69,5 @@ def started(cluster: Cluster, node: Node) -> float | None:
 
 
 def slack(cluster: Cluster) -> float:
-    """How far off the comparison may be."""
+    """Return how far off the comparison may be."""
     return max((node.mesh.clock_error or 0.0 for node in cluster.nodes), default=0.0)

@@ -107,7 +107,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 
 def by(told: Callable[[live.LiveRank], str], ranks: Iterable[live.LiveRank]) -> dict[str, list[live.LiveRank]]:
-    """What ranks were told -> those ranks, where their numbers are known and they were told anything."""
+    """Return what ranks were told -> those ranks, where their numbers are known and they were told anything."""
     found: dict[str, list[live.LiveRank]] = {}
     for rank in ranks:
         if (value := told(rank)) and rank.number is not None:
@@ -116,7 +116,8 @@ def by(told: Callable[[live.LiveRank], str], ranks: Iterable[live.LiveRank]) -> 
 
 
 def apart(told: dict[str, list[live.LiveRank]]) -> tuple[str, list[live.LiveRank]]:
-    """What most were told, of two halves that of the lowest rank; and the ranks that were told something else."""
+    """Return what most were told, of two halves that of the lowest rank; and the ranks that were told something
+    else."""
     usual = max(told, key=lambda value: len(told[value]))
     return usual, [rank for value, those in told.items() if value != usual for rank in those]
 

@@ -67,7 +67,7 @@ def finding(name: str, right: str, nodes: list[Node]) -> Finding:
 
 
 def missing(nodes: list[Node], right: str) -> bool:
-    """Whether the plan misses the variable that is meant."""
+    """Return whether the plan misses the variable that is meant."""
     return any(p.variable == right and p.value is None for node in nodes for p in node.plan.problems)
 
 
@@ -78,7 +78,7 @@ def because(right: str) -> str | None:
 
 
 def read(node: Node, right: str) -> bool:
-    """Whether the job would read the variable that is meant."""
+    """Return whether the job would read the variable that is meant."""
     plan = node.plan
     if right.startswith(("NCCL_", "TORCH_NCCL_")):
         return plans_nccl_group(node)

@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def counts_pods(node: Node) -> bool:
-    """Whether an operator has numbered this pod among several."""
+    """Return whether an operator has numbered this pod among several."""
     there, world = node.variables, node.variables.get(PODS, "")
     named = IN_POD in there and bool(there.get(ADDRESS)) and there.get(RANK, "").isdecimal()
     return named and world.isdecimal() and int(world) > 1 and not any(name in there for name in OF_A_RANK)
@@ -74,7 +74,7 @@ def starts_its_own_job(node: Node) -> bool:
 
 
 def left_idle(node: Node) -> int:
-    """How many GPUs a pod has of which its one rank uses one; 0 where it has no more."""
+    """Return how many GPUs a pod has of which its one rank uses one; 0 where it has no more."""
     plan = node.plan
     one = plan.started == "rank" and len(node.facts.ranks) == 1 and plan.world_size == int(node.variables[PODS])
     seen = len(gpus.visible_gpus(node)) if one and gpus.wants_gpus(node) else 0

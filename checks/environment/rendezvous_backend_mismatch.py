@@ -55,7 +55,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def found_elsewhere(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
-    """What a node says that knows only itself, and found a store of the other kind where it is to be met."""
+    """Return what a node says that knows only itself, and found a store of the other kind where it is to be met."""
     for node in nodes if cluster.node0 is None else ():
         there = node.network.elsewhere
         if there is None or node.meeting.joined or there.plan.rdzv_backend == node.plan.rdzv_backend:

@@ -140,12 +140,13 @@ def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
 
 
 def taken(problem: PlanProblem) -> bool:
-    """Whether it is a value that NCCL takes, and that leaves some calls without an algorithm."""
+    """Return whether it is a value that NCCL takes, and that leaves some calls without an algorithm."""
     return problem.starts and problem.variable == "NCCL_ALGO"
 
 
 def not_found(node: Node) -> bool:
-    """Whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not known."""
+    """Return whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not
+    known."""
     choice = node.host.gloo
     return choice is not None and choice.reason == "not-found"
 
@@ -175,7 +176,7 @@ def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
 
 
 def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool:
-    """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
+    """Return whether one of these settings alone keeps the job from running, or decides how what failed connects."""
     if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
         return True
     if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.differ_by_settings(cluster):
@@ -188,7 +189,7 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
 
 
 def nccl_stops(cluster: Cluster) -> bool:
-    """Whether NCCL's group, or a collective in it, came to nothing, and NCCL does not say of what else."""
+    """Return whether NCCL's group, or a collective in it, came to nothing, and NCCL does not say of what else."""
     failed = [one for stage in ENDED[2:] for one in failed_ranks(cluster, stage)]
     logs = [one.rank.nccl for one in failed if one.rank.nccl is not None]
     warned = [text for log in logs for text in log.warnings if not any(word in text for word in TOLD)]
@@ -196,14 +197,15 @@ def nccl_stops(cluster: Cluster) -> bool:
 
 
 def apart_by_network(cluster: Cluster) -> bool:
-    """Whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not connect."""
+    """Return whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not
+    connect."""
     ways = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}
     return len(ways) > 1 and not gpus.nccl_made(cluster.nodes)
 
 
 def others_accused(cluster: Cluster, blamed: set[str]) -> bool:
-    """Whether smaller groups that NCCL was tried in accuse a GPU, a node by itself, or none of these nodes: then it is
-    not that two nodes are set unlike."""
+    """Return whether smaller groups that NCCL was tried in accuse a GPU, a node by itself, or none of these nodes:
+    then it is not that two nodes are set unlike."""
     found = groups.group_search(cluster)
     across = groups.cross_search(cluster)
     of_gpus = [one.ranks for one in groups.device_searches(cluster)] + ([across.ranks] if across else [])

@@ -92,14 +92,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def spares(node: Node) -> bool:
-    """Whether the job is an elastic one: who comes beyond MAX waits until a place is free (torch/distributed/elastic/
-    rendezvous/dynamic_rendezvous.py, the redundancy list)."""
+    """Return whether the job is an elastic one: who comes beyond MAX waits until a place is free
+    (torch/distributed/elastic/ rendezvous/dynamic_rendezvous.py, the redundancy list)."""
     plan = node.plan
     return plan.rdzv_backend == "c10d" and plan.min_nodes is not None and plan.min_nodes < (plan.nnodes or 0)
 
 
 def too_late(node: Node) -> bool:
-    """Whether it found the meeting over, with as many there as were planned."""
+    """Return whether it found the meeting over, with as many there as were planned."""
     meeting = node.meeting
     return meeting.late is not None and meeting.late >= (node.plan.nnodes or 1 << 30)
 

@@ -169,7 +169,7 @@ def failure(node: Node) -> TorchFailure:
 
 
 def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
-    """What else was seen on the node that has to do with it."""
+    """Return what else was seen on the node that has to do with it."""
     its = failure(node)
     if kind in ("memory", "killed"):
         if its.oom_kills:

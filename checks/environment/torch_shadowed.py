@@ -75,7 +75,9 @@ def shadows(node: Node) -> tuple[Shadow, ...]:
 
 
 def not_built(node: Node) -> bool:
-    """Whether it is PyTorch's source that lies there: it lacks what its build makes. Nothing is to be renamed in it."""
+    """Return whether it is PyTorch's source that lies there: it lacks what its build makes.
+
+    Nothing is to be renamed in it."""
     failure = node.identity.torch_failure
     return failure is not None and failure.module in ("torch._C", "torch.version")
 

@@ -92,7 +92,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def refused(cluster: Cluster, found: dict[str, Disagreement[str]]) -> bool:
-    """Whether NCCL's group of these nodes cannot be made for that."""
+    """Return whether NCCL's group of these nodes cannot be made for that."""
     if "nccl" not in found or not all(map(plans_nccl_group, cluster.nodes)) or gpus.nccl_made(cluster.nodes):
         return False
     versions = [version.split(".")[:2] for version in found["nccl"].values.values()]
@@ -100,7 +100,7 @@ def refused(cluster: Cluster, found: dict[str, Disagreement[str]]) -> bool:
 
 
 def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
-    """How the nodes disagree on a version, of those on which it is known."""
+    """Return how the nodes disagree on a version, of those on which it is known."""
     known = {node.name: getattr(node.identity, what) for node in cluster.nodes}
     return disagreement({name: version for name, version in known.items() if version})
 

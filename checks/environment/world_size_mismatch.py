@@ -95,8 +95,9 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
 
 
 def all_may_start(cluster: Cluster, nodes: list[Node]) -> bool:
-    """Whether those who came are as many as an elastic job may have by what each of them says: c10d's agents compare
-    no MAX, and start MIN or more after the last call (rendezvous/dynamic_rendezvous.py, _add_to_participants)."""
+    """Return whether those who came are as many as an elastic job may have by what each of them says: c10d's agents
+    compare no MAX, and start MIN or more after the last call (rendezvous/dynamic_rendezvous.py,
+    _add_to_participants)."""
     least = {node.plan.min_nodes for node in nodes}
     most = min((node.plan.nnodes or 0 for node in nodes), default=0)
     elastic = len(least) == 1 and None not in least and all(node.plan.rdzv_backend == "c10d" for node in nodes)

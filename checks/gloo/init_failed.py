@@ -65,8 +65,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def advice(cluster: Cluster) -> str:
-    """What to look at: the way, where the facts of all nodes are here, ranks waited in vain, and every address was
-    reached before."""
+    """Return what to look at: the way, where the facts of all nodes are here, ranks waited in vain, and every
+    address was reached before."""
     all_here = len({node.host_key for node in cluster.nodes}) > 1 and len(cluster.nodes) >= (cluster.plan.nnodes or 0)
     reached = all(node.mesh.good and not node.mesh.bad for node in cluster.nodes)
     errors = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]

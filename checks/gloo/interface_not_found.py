@@ -123,7 +123,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
 
 
 def usual_count(cluster: Cluster, node: Node) -> int:
-    """How many devices gloo makes on most of the other nodes."""
+    """Return how many devices gloo makes on most of the other nodes."""
     others = [other for other in cluster.nodes if other is not node and not absent(other)]
     counts = [len(gloo_device_names(value(other)) or (0,)) for other in others]
     return max(counts, key=counts.count, default=1)

@@ -92,8 +92,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def nobodys(node: Node, address: str) -> bool:
-    """Whether the address is that of no interface of the node (net.ipv4.ip_nonlocal_bind lets gloo listen there all the
-    same), and its own ranks do not meet there either."""
+    """Return whether the address is that of no interface of the node (net.ipv4.ip_nonlocal_bind lets gloo listen
+    there all the same), and its own ranks do not meet there either."""
     own = node.network.own_port
     tried = own is not None and own.address == address and not own.answered
     return tried and rank_count(node) > 1 and bool(node.interfaces) and address not in node.addresses

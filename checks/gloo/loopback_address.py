@@ -116,7 +116,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def cause(bad: list[Node]) -> str | None:
-    """What these nodes' names lead nowhere for, where that keeps them from the master, too: a check, or a milestone."""
+    """Return what these nodes' names lead nowhere for, where that keeps them from the master, too: a check, or a
+    milestone."""
     if all(numbered(node) for node in bad):
         return "host/hostname-numeric"
     if all(bare(node) for node in bad):
@@ -125,25 +126,26 @@ def cause(bad: list[Node]) -> str | None:
 
 
 def bare(node: Node) -> bool:
-    """Whether the node has no address but its loopback's, and so no way to the others either."""
+    """Return whether the node has no address but its loopback's, and so no way to the others either."""
     real = (address for one in node.interfaces if one.up and not one.loopback for address in one.addresses)
     numbers = [number for address in real if (number := parse_address(address)) is not None]
     return bool(node.interfaces) and all(number.is_link_local for number in numbers)
 
 
 def unread(node: Node) -> bool:
-    """Whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an address."""
+    """Return whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an
+    address."""
     nameless = node.saw("host") and not node.host.own_name.addresses
     return nameless and node.network.master is not None and not node.master_addresses and not reads_hosts_file(node)
 
 
 def numbered(node: Node) -> bool:
-    """Whether both the node's own name and the master's are digits only, and the nodes did not meet for that."""
+    """Return whether both the node's own name and the master's are digits only, and the nodes did not meet for that."""
     return node.identity.hostname.isdecimal() and (node.plan.master_addr or "").isdecimal() and not node.meeting.joined
 
 
 def concerns(cluster: Cluster, node: Node) -> bool:
-    """Whether this node's gloo offers a loopback address to other hosts."""
+    """Return whether this node's gloo offers a loopback address to other hosts."""
     return bool(loopbacks(node)) and makes_gloo_group(node) and has_other_hosts(cluster, node)
 
 
@@ -153,10 +155,9 @@ def loopbacks(node: Node) -> list[str]:
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
-    """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates), or has one of
-    the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc, isInitiator).
-    An address that is on no interface fails by itself (there, "Unable to find interface for").
-    """
+    """Return whether any other host has to connect to this node's loopback address (see gloo_rules.initiates), or
+    has one of the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc,
+    isInitiator). An address that is on no interface fails by itself (there, "Unable to find interface for")."""
     return any(
         not is_loopback(address) or gloo_dials(peer, node, address) or other_family(address, peer)
         for peer in cluster.peers(node)
@@ -165,7 +166,7 @@ def fails(cluster: Cluster, node: Node) -> bool:
 
 
 def other_family(address: str, peer: Node) -> bool:
-    """Whether gloo has an address of the other family on ``peer``."""
+    """Return whether gloo has an address of the other family on ``peer``."""
     return bool(peer.gloo_address) and (":" in address) != (":" in (peer.gloo_address or ""))
 
 
@@ -223,7 +224,7 @@ def _addresses(nodes: list[Node]) -> str:
 
 
 def _errors(cluster: Cluster) -> tuple[str, ...]:
-    """What gloo itself said of a loopback address or of one of another family, one line per node."""
+    """Return what gloo itself said of a loopback address or of one of another family, one line per node."""
     said = {
         one.node.name: one
         for one in reversed(failed_ranks(cluster, "gloo"))
@@ -275,7 +276,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 
 def listens_on_loopback(rank: live.LiveRank) -> str:
-    """Where gloo listens in a rank, where that is a loopback address; else nothing."""
+    """Return where gloo listens in a rank, where that is a loopback address; else nothing."""
     begun = any(thread.name == "gloo_tcp_loop" for thread in rank.process.threads)
     found = (s for s in rank.process.sockets or () if s.state == "LISTEN" and is_loopback(s.local))
     return next((f"{s.local} port {s.local_port}" for s in found), "") if begun else ""

@@ -80,18 +80,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def lacks(error: str, capability: str, built: tuple[str, ...]) -> bool:
-    """Whether the build has no code for it: torch said so, or its list of CUDA's architectures does."""
+    """Return whether the build has no code for it: torch said so, or its list of CUDA's architectures does."""
     return any(words in error for words in NO_CODE) or (of_cuda(built) and not covered(capability, built))
 
 
 def of_cuda(architectures: tuple[str, ...]) -> bool:
-    """Whether they are CUDA's; those of ROCm (gfx942) are no numbers that a capability could be compared with."""
+    """Return whether they are CUDA's; those of ROCm (gfx942) are no numbers that a capability could be compared
+    with."""
     return any(entry.startswith(("sm_", "compute_")) for entry in architectures)
 
 
 def covered(capability: str, built: tuple[str, ...]) -> bool:
-    """Whether code of this build runs on the device: of its own generation and no newer step of it, or as PTX, which
-    the driver translates, of any older one (CUDA C++ Programming Guide, "Application Compatibility")."""
+    """Return whether code of this build runs on the device: of its own generation and no newer step of it, or as
+    PTX, which the driver translates, of any older one (CUDA C++ Programming Guide, "Application Compatibility")."""
     have = number(capability.replace(".", ""))
     for entry in built:
         kind, _, wanted = entry.partition("_")

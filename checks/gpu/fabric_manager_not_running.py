@@ -60,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def unready(device: gpus.Device) -> bool:
-    """Whether a device that belongs to a fabric has not been registered with it."""
+    """Return whether a device that belongs to a fabric has not been registered with it."""
     return device.fabric in ("not-started", "in-progress") or bool(device.fabric_error)
 
 

@@ -88,7 +88,7 @@ def devices(node: Node) -> set[str]:
 
 
 def ranks(node: Node) -> int:
-    """How many ranks the node has: those seen, or planned where it was started once per node."""
+    """Return how many ranks the node has: those seen, or planned where it was started once per node."""
     planned = node.plan.nproc_per_node if node.plan.started == "node" else None
     return planned or len(node.facts.ranks)
 
@@ -112,12 +112,12 @@ def evidence(node: Node) -> str:
 
 
 def masks(node: Node) -> list[str | None]:
-    """What the ranks have in CUDA_VISIBLE_DEVICES, each value once."""
+    """Return what the ranks have in CUDA_VISIBLE_DEVICES, each value once."""
     return list(dict.fromkeys(rank.gpu.cuda_visible_devices for rank in node.facts.ranks if rank.gpu))
 
 
 def hidden(node: Node) -> bool:
-    """Whether the driver has a whole device for each rank, and it is the ranks' masks that hide them."""
+    """Return whether the driver has a whole device for each rank, and it is the ranks' masks that hide them."""
     whole = [device for device in gpus.driver(node).devices if not device.error]
     return any(masks(node)) and not gpus.cut_up(node) and len(whole) >= ranks(node)
 

@@ -189,14 +189,16 @@ def reported(node: Node) -> list[str]:
 
 
 def gone(node: Node) -> bool:
-    """Whether a GPU fell off the bus (Xid 79), and the driver does not list as many any more as there are ranks."""
+    """Return whether a GPU fell off the bus (Xid 79), and the driver does not list as many any more as there are
+    ranks."""
     listed = sum(1 for device in gpus.driver(node).devices if not device.error)
     return f"Xid {OFF_THE_BUS}" in reported(node) and listed < rank_count(node)
 
 
 def watched(node: Node) -> list[str]:
-    """What gpud wants the host rebooted or inspected for. What else it finds, each program's errors for example, may be
-    none of the job's."""
+    """Return what gpud wants the host rebooted or inspected for.
+
+    What else it finds, each program's errors for example, may be none of the job's."""
     states = gpus.driver(node).gpud or ()
     grave = [one for one in states if one.health == "Unhealthy" and set(one.actions) & GPUD_GRAVE]
     return [f"gpud says of {one.component}: {one.reason} ({', '.join(one.actions)})" for one in grave]
@@ -220,7 +222,7 @@ def lost(node: Node) -> list[str]:
 
 
 def worn(device: gpus.Device) -> str:
-    """What the driver says of the device's memory and state; empty where nothing is wrong."""
+    """Return what the driver says of the device's memory and state; empty where nothing is wrong."""
     said = []
     if device.remap_failed:
         said.append("has no memory row left to remap to")

@@ -144,13 +144,13 @@ def problem(node: Node) -> tuple[str, str] | None:
 
 
 def enough(node: Node) -> bool:
-    """Whether the ranks have a device each all the same, by what comes before the entry that hides the rest."""
+    """Return whether the ranks have a device each all the same, by what comes before the entry that hides the rest."""
     looked = gpus.looked_at_gpus(node)
     return bool(looked) and all(len(facts.visible) >= rank_count(node) for facts in looked)
 
 
 def unmeant(entries: list[str], names: list[str], present: int) -> str:
-    """What the first entry that means no device means instead; empty where each may mean one."""
+    """Return what the first entry that means no device means instead; empty where each may mean one."""
     for entry in entries:
         alike = [name for name in names if name.startswith(entry)]
         if entry.startswith("GPU-") and names and all(names) and len(alike) != 1:

@@ -54,7 +54,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def of_amd(node: Node) -> bool:
-    """Whether its GPUs are AMD's; a command of AMD's tells the models and the driver, the kernel the rest."""
+    """Return whether its GPUs are AMD's; a command of AMD's tells the models and the driver, the kernel the rest."""
     return node.facts.amd is not None and not gpus.driver(node).devices
 
 
@@ -78,7 +78,7 @@ def memory(node: Node) -> Hashable:
 
 
 def state(field: str) -> Callable[[Node], Hashable]:
-    """Whether a mode is on, for all devices alike; empty where it is not known of each."""
+    """Return whether a mode is on, for all devices alike; empty where it is not known of each."""
 
     def of(node: Node) -> Hashable:
         found = {getattr(device, field) for device in gpus.used_devices(node)}

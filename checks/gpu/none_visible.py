@@ -182,25 +182,25 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def cause(nodes: list[Node]) -> str | None:
-    """What else than the devices it is, as torch's own words show."""
+    """Return what else than the devices it is, as torch's own words show."""
     if all(map(gpus.allocator_refused, nodes)):
         return "environment/invalid-variable"
     return "host/memory-limit" if all(map(gpus.cuda_short_of_addresses, nodes)) else None
 
 
 def asked(node: Node) -> bool:
-    """Whether the job names nccl; without a name torch takes gloo where there are no GPUs."""
+    """Return whether the job names nccl; without a name torch takes gloo where there are no GPUs."""
     return "nccl" in node.plan.backends(gpus=False)
 
 
 def lacks(node: Node) -> bool:
-    """Whether its ranks looked for GPUs that the job could use, and none saw any."""
+    """Return whether its ranks looked for GPUs that the job could use, and none saw any."""
     looked = gpus.looked_at_gpus(node)
     return bool(looked) and not any(facts.visible for facts in looked) and gpus.wants_gpus(node)
 
 
 def blind(node: Node) -> bool:
-    """Whether that is a pity on this node.
+    """Return whether that is a pity on this node.
 
     A machine without GPUs, or a container that was given none, runs its job on processors.
     """
@@ -208,7 +208,9 @@ def blind(node: Node) -> bool:
 
 
 def closed_to_rocm(node: Node) -> list[str]:
-    """What a torch built for ROCm cannot use of AMD's GPUs here, and why: all of them. Some may be others' to use."""
+    """Return what a torch built for ROCm cannot use of AMD's GPUs here, and why: all of them.
+
+    Some may be others' to use."""
     amd, said = node.facts.amd, gpus.gpu_reasons(node)
     rocm = bool(node.identity.torch) and node.identity.cuda is None and not any("CPU build" in text for text in said)
     if amd is None or not rocm:
@@ -218,7 +220,7 @@ def closed_to_rocm(node: Node) -> list[str]:
 
 
 def of_another_make(node: Node) -> str:
-    """How its torch was built, where that is not for the GPUs that are there; empty where it may be."""
+    """Return how its torch was built, where that is not for the GPUs that are there; empty where it may be."""
     said, cuda = gpus.gpu_reasons(node), node.identity.cuda
     if node.identity.torch and cuda is None and any("CPU build" in text for text in said):
         return "this torch is a CPU build"

@@ -80,7 +80,7 @@ def trained_anew(cluster: Cluster) -> Iterator[Finding]:
 
 
 def by_the_fabric(cluster: Cluster) -> Iterator[Finding]:
-    """What the NVSwitches' own manager finds wrong: nvidia-smi -q shows it under Fabric, Health."""
+    """Return what the NVSwitches' own manager finds wrong: nvidia-smi -q shows it under Fabric, Health."""
     for node in cluster.nodes:
         bad = [device for device in gpus.used_devices(node) if device.fabric_health]
         if bad and gpus.wants_gpus(node):

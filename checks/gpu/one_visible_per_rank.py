@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def refused(cluster: Cluster) -> list[str]:
-    """What NCCL said of ranks whose group failed as it reached for a GPU that this process does not see."""
+    """Return what NCCL said of ranks whose group failed as it reached for a GPU that this process does not see."""
     failed = [one for one in failed_ranks(cluster, "nccl") if one.rank.nccl is not None]
     told = [(one, text) for one in failed if one.rank.nccl for text in one.rank.nccl.warnings if re.search(P2P, text)]
     return [f"{one.node.name}: rank {one.rank.rank}: {text}" for one, text in told]

@@ -96,7 +96,7 @@ def taken_by_others(device: gpus.Device) -> int | None:
 
 
 def holders(device: gpus.Device) -> str:
-    """Who that is, as far as it can be seen from here."""
+    """Return who that is, as far as it can be seen from here."""
     seen = [f"{p.name} (pid {p.pid}{f' of {p.user}' if p.user else ''})" for p in device.processes if p.name]
     return ", ".join(seen[:3]) or "a process that is not to be seen from here"
 

@@ -81,6 +81,6 @@ def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: dict[str, float]) -
 
 
 def used_by_others(node: Node, gpu: gpus.Gpu) -> bool:
-    """Whether another process is on the device, which is told by gpu/busy where it matters."""
+    """Return whether another process is on the device, which is told by gpu/busy where it matters."""
     device = gpus.device_of(node, gpu)
     return device is not None and bool(device.processes)

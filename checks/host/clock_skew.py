@@ -89,7 +89,7 @@ def ahead(cluster: Cluster, node: Node) -> float | None:
 
 
 def slack(cluster: Cluster) -> float:
-    """How far off the comparison may be."""
+    """Return how far off the comparison may be."""
     return max((n.mesh.clock_error or 0.0 for n in cluster.nodes), default=0.0)
 
 

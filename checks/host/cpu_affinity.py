@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def crowded(node: Node) -> bool:
-    """Whether all ranks of the node have fewer CPUs than the machine could give them."""
+    """Return whether all ranks of the node have fewer CPUs than the machine could give them."""
     ours, all_there = node.limits.cpus, node.limits.cpus_online
     if ours is None or all_there is None or node.plan.started != "node":
         return False
@@ -68,7 +68,7 @@ def bound(node: Node) -> tuple[str, ...]:
 
 
 def throttled(node: Node) -> bool:
-    """Whether the cgroup gives less time than each rank would need for a CPU of its own."""
+    """Return whether the cgroup gives less time than each rank would need for a CPU of its own."""
     quota, all_there = node.limits.cpu_quota, node.limits.cpus_online
     return quota is not None and all_there is not None and quota < min(rank_count(node), all_there)
 

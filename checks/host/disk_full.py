@@ -124,7 +124,7 @@ def unusable(node: Node) -> tuple[Folder, ...]:
 
 
 def commonly_read_only(node: Node, folder: Folder) -> bool:
-    """Whether it is one of these, or lies in a home that is."""
+    """Return whether it is one of these, or lies in a home that is."""
     if folder.use.startswith("HOME/"):
         return any(one.use == "HOME" and one.error == READ_ONLY for one in node.host.folders or ())
     return folder.use in (*COMMONLY_READ_ONLY, MODELS)

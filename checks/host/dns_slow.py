@@ -74,7 +74,7 @@ def cause(found: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
 
 
 def unannounced(node: Node) -> bool:
-    """Whether nobody answered what torchrun calls this host."""
+    """Return whether nobody answered what torchrun calls this host."""
     announced = node.host.announced
     return announced is not None and announced.timed_out and not announced.addresses
 

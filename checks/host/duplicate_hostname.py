@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def asks_for_names(node: Node) -> bool:
-    """Whether torchrun, started as this check was, announces this host's name to other nodes."""
+    """Return whether torchrun, started as this check was, announces this host's name to other nodes."""
     plan = node.plan
     several = plan.started == "node" and plan.rdzv_backend == "c10d" and (plan.nnodes or 1) > 1
     return several and not plan.local_addr and not node.variables.get(GIVEN)
@@ -72,8 +72,8 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
 
 
 def lost(nodes: list[Node], host: Node) -> bool:
-    """Whether one of the nodes does not find ``host``, were the store there: by none of the addresses that the name has
-    on it, which torch tries one after the other (TCPStore's socket.cpp)."""
+    """Return whether one of the nodes does not find ``host``, were the store there: by none of the addresses that
+    the name has on it, which torch tries one after the other (TCPStore's socket.cpp)."""
     others = (node for node in nodes if node.host_key != host.host_key)
     return any(not {*addresses(node)} & {*host.addresses} for node in others)
 

@@ -50,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def ends_torchrun(node: Node) -> bool:
-    """Whether not even a temporary file can be written, without which torchrun does not start."""
+    """Return whether not even a temporary file can be written, without which torchrun does not start."""
     folder = node.host.temporary
     return node.limits.file_size == 0 and node.plan.started == "node" and folder is not None and folder.path is None
 

@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def master_is_number(cluster: Cluster, node: Node) -> bool:
-    """Whether MASTER_ADDR is digits only here, and the address that makes is no node's."""
+    """Return whether MASTER_ADDR is digits only here, and the address that makes is no node's."""
     network, meeting, master = node.network, node.meeting, node.plan.master_addr
     if master is None or not master.isdecimal() or network.master is None:
         return False
@@ -78,7 +78,7 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
 
 
 def matters(cluster: Cluster, node: Node) -> bool:
-    """Whether other hosts take part, and gloo looks the name up."""
+    """Return whether other hosts take part, and gloo looks the name up."""
     gloo = node.host.gloo
     if not node.saw("host") or (gloo and gloo.reason == "variable"):
         return False

@@ -59,19 +59,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def down(node: Node) -> bool:
-    """Whether none of its loopback interfaces is up; where none is seen it is not known."""
+    """Return whether none of its loopback interfaces is up; where none is seen it is not known."""
     found = [one for one in node.host.interfaces if one.loopback]
     return bool(found) and not any(one.up for one in found)
 
 
 def without_address(node: Node) -> bool:
-    """Whether none of its loopback interfaces has an address of IPv4, and the main one has a name."""
+    """Return whether none of its loopback interfaces has an address of IPv4, and the main one has a name."""
     found = [one for one in node.host.interfaces if one.loopback or one.name == "lo"]
     return bool(found) and not any("." in address for one in found for address in one.addresses)
 
 
 def needs_loopback(node: Node) -> bool:
-    """Whether the store of this one node is hosted at 127.0.0.1."""
+    """Return whether the store of this one node is hosted at 127.0.0.1."""
     return node.plan.nnodes == 1 and node.plan.master_addr in LOOPBACK and not down(node)
 
 

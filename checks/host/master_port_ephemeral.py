@@ -49,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def picked_by_hand(node: Node) -> bool:
-    """Whether a person chose the port: not torchrun for its ranks, and not "any free port"."""
+    """Return whether a person chose the port: not torchrun for its ranks, and not "any free port"."""
     plan = node.plan
     if plan.agent_store or plan.master_port == 0 or launch_variables.RUN_ID in node.variables:
         return False
@@ -68,7 +68,7 @@ def inside(node: Node) -> tuple[int, int] | None:
 
 
 def reserved(text: str, port: int) -> bool:
-    """Whether ``text`` (``8080,29500-29510``) holds the port."""
+    """Return whether ``text`` (``8080,29500-29510``) holds the port."""
     for part in text.split(","):
         low, _, high = part.partition("-")
         if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):

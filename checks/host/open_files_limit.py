@@ -103,8 +103,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def need_of(node: Node, ranks: int) -> int:
-    """How many a process of the job has open on this node: a rank, or torchrun's agent where it may host both stores,
-    its own and that of the ranks."""
+    """Return how many a process of the job has open on this node: a rank, or torchrun's agent where it may host both
+    stores, its own and that of the ranks."""
     plan = node.plan
     alone = plan.nnodes == 1 and plan.sources.get("master_port") == "any free port"
     agent = plan.started == "node" and plan.init_method is None and (alone or plan.rdzv_backend == "c10d")
@@ -124,7 +124,7 @@ def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 
 
 def refuses_nccl(node: Node, ranks: int) -> bool:
-    """Whether NCCL, where it has a group of several ranks, cannot watch its connections."""
+    """Return whether NCCL, where it has a group of several ranks, cannot watch its connections."""
     most = limit(node)
     return most is not None and most < POLLED and ranks > 1 and node.gpus and plans_nccl_group(node)
 
@@ -136,8 +136,8 @@ def limit(node: Node) -> int | None:
 
 
 def room(node: Node) -> int | None:
-    """How many more a process may open that is started here: what is open already, and not closed at its start, it has
-    too; None where that is not known."""
+    """Return how many more a process may open that is started here: what is open already, and not closed at its
+    start, it has too; None where that is not known."""
     most = limit(node)
     return None if most is None else most - (node.limits.open_files_inherited or 0)
 

@@ -82,13 +82,13 @@ def port_range(node: Node) -> tuple[int, int] | None:
 
 
 def width(node: Node) -> int | None:
-    """How many ports there are that the kernel hands out."""
+    """Return how many ports there are that the kernel hands out."""
     known = port_range(node)
     return room(node, *known) if known else None
 
 
 def room(node: Node, low: int, high: int) -> int:
-    """How many ports of a range are not reserved."""
+    """Return how many ports of a range are not reserved."""
     return high - low + 1 - sum(last - first + 1 for first, last in reserved(node, low, high))
 
 

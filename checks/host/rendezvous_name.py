@@ -87,8 +87,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def leads_astray(peer: Node, node: Node) -> bool:
-    """Whether the announced name has no address on the peer, or only one that means the peer itself there, or none
-    that is the node's and leads to it."""
+    """Return whether the announced name has no address on the peer, or only one that means the peer itself there, or
+    none that is the node's and leads to it."""
     found = peer.network.rendezvous_name
     if found is None or peer.host_key == node.host_key:
         return False
@@ -110,7 +110,8 @@ def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
 
 
 def in_vain(peer: Node, node: Node) -> Contact | None:
-    """How the peer failed to reach the node at what it finds for the announced name, where it reaches it otherwise."""
+    """Return how the peer failed to reach the node at what it finds for the announced name, where it reaches it
+    otherwise."""
     contact = peer.network.rendezvous_contact
     if contact is None or contact.outcome == "open" or peer.host_key == node.host_key or not peer.saw("mesh"):
         return None
@@ -216,7 +217,7 @@ def named(cluster: Cluster, node: Node) -> Fix:
 
 
 def leads_here(announced: Resolution, reached: bool | None) -> bool:
-    """Whether a store on this host is reached by the announced name; an address of its own needs no try."""
+    """Return whether a store on this host is reached by the announced name; an address of its own needs no try."""
     return bool(announced.addresses) and reached is not False
 
 

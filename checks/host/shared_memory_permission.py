@@ -71,7 +71,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def refused(node: Node) -> bool:
-    """Whether NCCL's group cannot be made for it: NCCL says so, or there are ranks that meet there."""
+    """Return whether NCCL's group cannot be made for it: NCCL says so, or there are ranks that meet there."""
     if gpus.nccl_warned(node, REFUSED):
         return True
     return plans_nccl_group(node) and rank_count(node) > 1 and not gpus.nccl_made([node])

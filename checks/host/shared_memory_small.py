@@ -109,8 +109,9 @@ def small(node: Node) -> bool:
 
 
 def fails(node: Node) -> bool:
-    """Whether NCCL will not find room for the segments of this node's ranks. Where its group was just made it did
-    without: GPUs that reach each other by NVLink or PCIe need none."""
+    """Return whether NCCL will not find room for the segments of this node's ranks.
+
+    Where its group was just made it did without: GPUs that reach each other by NVLink or PCIe need none."""
     shm, ranks = memory(node), rank_count(node)
     if shm is None or shm.free is None or not plans_nccl_group(node) or gpus.nccl_made([node]):
         return False

@@ -147,8 +147,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def ended_there(node: Node, room: Room) -> bool:
-    """Whether a process ended there without a word, the store's or a rank's, where there is no room for all ranks: a
-    library that gets no thread ends its process as it likes."""
+    """Return whether a process ended there without a word, the store's or a rank's, where there is no room for all
+    ranks: a library that gets no thread ends its process as it likes."""
     died = [entry.error or "" for rank in node.facts.ranks for entry in rank.stages if entry.detail.get("died")]
     if room.left < need(node) + OF_THE_CHECK and any(error.endswith(ABORTED) for error in died):
         return True
@@ -184,7 +184,7 @@ def computing(node: Node) -> int:
 
 
 def need(node: Node) -> int:
-    """How many processes and threads the ranks of the node take."""
+    """Return how many processes and threads the ranks of the node take."""
     threads = computing(node)
     return rank_count(node) * (OF_A_RANK + (threads if threads > 1 else 0))
 
@@ -208,7 +208,7 @@ def fixes(node: Node, room: Room) -> Iterator[Fix]:
 
 
 def raised(node: Node, room: Room) -> Fix:
-    """How the limit is raised, by whom."""
+    """Return how the limit is raised, by whom."""
     wanted = 1 << (room.used + 8 * need(node)).bit_length()
     hard = node.limits.processes_hard
     if room.of == "machine":

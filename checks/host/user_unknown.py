@@ -50,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def lacks(account: Account | None) -> tuple[str, ...]:
-    """What the user has neither by an entry nor by a variable."""
+    """Return what the user has neither by an entry nor by a variable."""
     if account is None or account.known:
         return ()
     homeless = not (account.home or "").startswith("/") or bool(account.home_error)

@@ -135,7 +135,7 @@ def lost_by(cluster: Cluster, zero: Node) -> list[Node]:
 
 
 def within_reach(rule: str) -> bool:
-    """Whether a check may send as much as the rule lets through."""
+    """Return whether a check may send as much as the rule lets through."""
     return not any(int(amount) > MOST for amount in AMOUNT.findall(rule))
 
 
@@ -199,13 +199,14 @@ def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRan
 
 
 def means(rule: str, other: Node) -> bool:
-    """Whether the rule is about packets from or to this node: it names no network, or one with an address of it."""
+    """Return whether the rule is about packets from or to this node: it names no network, or one with an address of
+    it."""
     named = [network for network in ADDRESS.findall(rule) if parse_address(network[0]) is not None]
     return not named or any(holds(address, length, own) for address, length in named for own in other.addresses)
 
 
 def holds(address: str, length: str, own: str) -> bool:
-    """Whether the network ``address``/``length`` (empty: that address alone) has ``own`` in it."""
+    """Return whether the network ``address``/``length`` (empty: that address alone) has ``own`` in it."""
     network, mine = parse_address(address), parse_address(own)
     if network is None or mine is None or network.version != mine.version:
         return False
@@ -259,13 +260,15 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
 
 
 def unknown_to_store(cluster: Cluster, node: Node) -> bool:
-    """Whether node 0 did not hear from the node, or its facts are not here: what it heard, and then lost, it tells."""
+    """Return whether node 0 did not hear from the node, or its facts are not here: what it heard, and then lost, it
+    tells."""
     zero = cluster.node0
     return zero is None or (zero.meeting.ended and not {*node.keys} & {*zero.meeting.arrived})
 
 
 def cut_from_store(cluster: Cluster, node: Node) -> Finding:
-    """What a node says whose connection to node 0's store was cut, and which knows no more than its own rules."""
+    """Return what a node says whose connection to node 0's store was cut, and which knows no more than its own
+    rules."""
     zero = node0_name(cluster, node)
     both, its = (node.name, zero), rules(node)
     text = f"Find what ends connections between {together(both)}: a packet filter, a proxy, NAT."
@@ -283,7 +286,7 @@ def cut_from_store(cluster: Cluster, node: Node) -> Finding:
 
 
 def seen_alone(node: Node, dead: dict[str, int]) -> Finding:
-    """What a node says that lost the others, whose facts are not here."""
+    """Return what a node says that lost the others, whose facts are not here."""
     both = (node.name, *dead)
     return Finding.about(
         both,

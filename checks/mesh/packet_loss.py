@@ -74,16 +74,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
-    """Whether a node at an end of a link that loses much was lost in the middle of the check."""
+    """Return whether a node at an end of a link that loses much was lost in the middle of the check."""
     ends = {node for link in links if link.rate.heavy_loss for node in (link.source, link.target)}
     lost = {key for node in cluster.nodes for key in node.meeting.lost}
     return any(node.meeting.host_lost or lost & {*node.keys} for node in ends)
 
 
 def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
-    """Whether rank 0 waited in vain at the barrier for ranks that are all behind such a link: 0.2 s for a lost packet,
-    twice that for the next, and no barrier ends in its time. Where a rank's process was gone, or stopped, that is why.
-    """
+    """Return whether rank 0 waited in vain at the barrier for ranks that are all behind such a link: 0.2 s for a
+    lost packet, twice that for the next, and no barrier ends in its time. Where a rank's process was gone, or
+    stopped, that is why."""
     if died_ranks(cluster) or stopped_ranks(cluster):
         return False
     heavy = [link for link in links if link.rate.heavy_loss]
@@ -94,7 +94,7 @@ def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
 
 
 def seen_alone(cluster: Cluster, node: Node) -> Finding:
-    """What a node says that lost sight of the others, whose facts are not here."""
+    """Return what a node says that lost sight of the others, whose facts are not here."""
     unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
     rates = [rate for rate in unmet if rate.heavy_loss]
     others = tuple(dict.fromkeys(rate.to.partition(" ")[0] for rate in rates[:SHOWN]))

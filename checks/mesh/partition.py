@@ -82,7 +82,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def all_here(cluster: Cluster) -> bool:
-    """Whether the facts of all who met are here: on which side the others are is not known."""
+    """Return whether the facts of all who met are here: on which side the others are is not known."""
     if cluster.meeting is not None:
         return all(key in cluster.by_key for key in cluster.meeting.arrived)
     return len(cluster.nodes) >= (cluster.plan.nnodes or 0)

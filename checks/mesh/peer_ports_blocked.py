@@ -126,9 +126,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def shut_to_itself(node: Node) -> bool:
-    """Whether several ranks of this node meet by ports of its own, and those cannot be reached from it though its
-    loopback interface, by which it sends to itself, is up. What is for an address of none of its interfaces leaves it.
-    """
+    """Return whether several ranks of this node meet by ports of its own, and those cannot be reached from it though
+    its loopback interface, by which it sends to itself, is up. What is for an address of none of its interfaces
+    leaves it."""
     own = node.network.own_port
     if own is not None and node.interfaces and not is_loopback(own.address) and own.address not in node.addresses:
         return False

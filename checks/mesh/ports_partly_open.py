@@ -57,7 +57,7 @@ def inside(node: Node) -> list[tuple[int, int]]:
 
 
 def shut(node: Node) -> int:
-    """How many of them it shuts; 0 where too few are open for that to be meant."""
+    """Return how many of them it shuts; 0 where too few are open for that to be meant."""
     low, high = picked(node)
     opened = sum(last - first + 1 for first, last in inside(node))
     return high - low + 1 - opened if opened >= ENOUGH else 0

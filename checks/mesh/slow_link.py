@@ -74,7 +74,7 @@ def pair(link: MeasuredLink) -> frozenset[str]:
 
 
 def starved(cluster: Cluster, links: list[MeasuredLink]) -> bool:
-    """Whether ranks waited in vain for what such a link was to bring them."""
+    """Return whether ranks waited in vain for what such a link was to bring them."""
     waiting = failed_ranks(cluster, "collective")
     slow = any((link.speed or 0.0) < STARVES for link in links)
     return slow and bool(waiting) and all(WAITED.search(one.stage.error or "") for one in waiting)

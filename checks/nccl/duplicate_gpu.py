@@ -72,5 +72,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def holds(node: Node, pair: tuple[int, ...]) -> bool:
-    """Whether both are ranks of this node."""
+    """Return whether both are ranks of this node."""
     return {*pair} <= {*node.ranks}

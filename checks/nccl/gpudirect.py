@@ -92,7 +92,7 @@ def remedies(nodes: list[Node]) -> list[Fix]:
 
 
 def ways(node: Node) -> list[str]:
-    """How the channels of its ranks to other nodes go, where they go over an adapter."""
+    """Return how the channels of its ranks to other nodes go, where they go over an adapter."""
     logs = (rank.nccl for rank in node.facts.ranks if rank.nccl is not None)
     found = {way for log in logs for way in log.channels if way.startswith("NET/") and way != "NET/Socket"}
     return sorted(found)

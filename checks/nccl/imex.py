@@ -88,7 +88,7 @@ def domain_of(node: Node) -> str:
 
 
 def tries(node: Node) -> bool:
-    """Whether NCCL goes that way here, and has not just done so."""
+    """Return whether NCCL goes that way here, and has not just done so."""
     version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     off = any(node.variables.get(name) == "0" for name in SETTINGS)
     return version >= [2, 21] and gpus.wants_gpus(node) and not gpus.nccl_made([node]) and not off

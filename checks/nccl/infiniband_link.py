@@ -140,7 +140,7 @@ def nowhere_active(cluster: Cluster, told: set[Node]) -> Iterator[Finding]:
 
 
 def unmanaged(port: rdma.RdmaPort) -> bool:
-    """Whether the port has a link, and waits for the subnet manager (InfiniBand specification, port states)."""
+    """Return whether the port has a link, and waits for the subnet manager (InfiniBand specification, port states)."""
     return port.link_layer == "InfiniBand" and port.physical == "LinkUp" and port.state in ("INIT", "ARMED")
 
 

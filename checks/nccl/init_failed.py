@@ -286,6 +286,6 @@ def nccl_said(nodes: Iterable[Node]) -> list[str]:
 
 
 def about(found: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:
-    """What groups of nodes say: first those with one of these."""
+    """Return what groups of nodes say: first those with one of these."""
     names = [node.name for node in nodes]
     return sorted(found.evidence, key=lambda line: not any(name in line for name in names))

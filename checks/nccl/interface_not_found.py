@@ -68,13 +68,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def value(node: Node) -> str:
-    """What names nothing there; empty where something is found."""
+    """Return what names nothing there; empty where something is found."""
     choice = node.host.nccl
     return (choice.variable or "") if choice is not None and choice.reason == "not-found" else ""
 
 
 def kind(bad: list[Node]) -> str:
-    """What the interfaces lack that are called so: NCCL takes those that run and have an address."""
+    """Return what the interfaces lack that are called so: NCCL takes those that run and have an address."""
     begun = {node: tuple(name.strip("=^") for name in value(node).split(",")) for node in bad}
     there = [one for node, names in begun.items() for one in node.interfaces if one.name.startswith(names)]
     return " that runs and has an address" if there else ""

@@ -161,7 +161,7 @@ def owners(cluster: Cluster, source: Node, address: str) -> list[Node]:
 
 
 def taken(node: Node) -> str:
-    """What NCCL took there, and by what the node is reached."""
+    """Return what NCCL took there, and by what the node is reached."""
     devices = next((rank.nccl.devices for rank in node.facts.ranks if rank.nccl and rank.nccl.devices), ())
     choice = node.host.nccl
     named = f" by NCCL_SOCKET_IFNAME={choice.variable}" if choice is not None and choice.variable else ""
@@ -182,7 +182,7 @@ def fix(node: Node) -> Fix:
 
 
 def has_family(node: Node, interface: str, family: str) -> bool:
-    """Whether the interface has an address of this family: AF_INET or AF_INET6; NCCL passes over all else."""
+    """Return whether the interface has an address of this family: AF_INET or AF_INET6; NCCL passes over all else."""
     addresses = [address for one in node.interfaces if one.name == interface for address in one.addresses]
     wanted = {"AF_INET": False, "AF_INET6": True}.get(family)
     return wanted is None or any((":" in address) == wanted for address in addresses)

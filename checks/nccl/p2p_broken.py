@@ -110,13 +110,13 @@ def refused(node: Node) -> Iterator[Finding]:
 
 
 def spared(node: Node) -> bool:
-    """Whether NCCL works on this node all the same, with several ranks."""
+    """Return whether NCCL works on this node all the same, with several ranks."""
     ended = [stage.status for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"]
     return len(ended) > 1 and all(status == "ok" for status in ended)
 
 
 def switched_off(node: Node) -> bool:
-    """Whether its settings keep NCCL from it."""
+    """Return whether its settings keep NCCL from it."""
     return node.variables.get(DISABLE, "0") != "0"
 
 

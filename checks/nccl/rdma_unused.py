@@ -92,7 +92,7 @@ def of_several(cluster: Cluster) -> Iterator[Finding]:
 
 
 def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
-    """What NCCL itself, or the other nodes, say is missing; else how to see it."""
+    """Return what NCCL itself, or the other nodes, say is missing; else how to see it."""
     plugins = sorted(elsewhere - {OWN, SOCKET})
     if plugins:
         text = f"Have the network plugin {together(plugins)} on all nodes, or on none: on {names_of(nodes)} its library"
@@ -106,12 +106,12 @@ def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
 
 
 def networks(node: Node) -> set[str]:
-    """What carries the data of the node's ranks, as their NCCL said."""
+    """Return what carries the data of the node's ranks, as their NCCL said."""
     return {rank.nccl.network for rank in node.facts.ranks if rank.nccl is not None and rank.nccl.network}
 
 
 def notes(node: Node) -> list[str]:
-    """What its NCCL noted of networks that it could not take."""
+    """Return what its NCCL noted of networks that it could not take."""
     return list(dict.fromkeys(note for rank in node.facts.ranks if rank.nccl is not None for note in rank.nccl.notes))
 
 

@@ -76,7 +76,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def beside(peer: Node, address: str, length: int) -> bool:
-    """Whether the peer is in the network of ``address``/``length``, too."""
+    """Return whether the peer is in the network of ``address``/``length``, too."""
     return any(in_network(address, length, its) for its in peer.addresses)
 
 
@@ -120,7 +120,7 @@ def unheard(
 
 
 def alone(cluster: Cluster, contact: Contact) -> bool:
-    """Whether the host that was tried is none of those whose facts are here."""
+    """Return whether the host that was tried is none of those whose facts are here."""
     return not any(contact.address in node.addresses for node in cluster.nodes)
 
 

@@ -106,7 +106,7 @@ def links(cluster: Cluster, node: Node) -> list[FailingLink]:
 
 
 def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
-    """What ranks elsewhere say whose connections to this node's ranks were turned away, though one is let in."""
+    """Return what ranks elsewhere say whose connections to this node's ranks were turned away, though one is let in."""
     failed: list[FailedRank] = [one for one in failed_ranks(cluster, "gloo") if one.node is not node]
     if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
         return ()

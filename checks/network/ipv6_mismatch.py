@@ -184,7 +184,7 @@ def line(node: Node) -> str:
 
 
 def said(families: dict[Node, int]) -> Iterator[str]:
-    """What gloo itself said of it, once."""
+    """Return what gloo itself said of it, once."""
     for node in families:
         for rank in node.facts.ranks:
             for entry in rank.stages:

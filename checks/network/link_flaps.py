@@ -101,7 +101,7 @@ def times(count: int) -> str:
 
 
 def during_check(node: Node) -> int:
-    """How often the interface of the job's data, or the one below a VLAN, went down while the check ran."""
+    """Return how often the interface of the job's data, or the one below a VLAN, went down while the check ran."""
     lost = node.host.link_losses or {}
     return max((lost.get(name, 0) for name in interfaces_of_data(node)), default=0)
 

@@ -113,7 +113,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def guests(cluster: Cluster, zero: Node) -> tuple[str, ...]:
-    """Who got into the store of a node 0 that MASTER_ADDR does not lead to it itself; empty where nobody did."""
+    """Return who got into the store of a node 0 that MASTER_ADDR does not lead to it itself; empty where nobody did."""
     if reaches_itself(zero) or sum(claims_node0(node) for node in cluster.nodes) > 1:
         return ()
     others = [peer for peer in cluster.peers(zero) if joined(peer)]
@@ -136,12 +136,13 @@ def forwarded(cluster: Cluster, zero: Node, came: tuple[str, ...]) -> Finding:
 
 
 def shares(node: Node, values: Collection[str | None], pairs: Collection[tuple[str | None, tuple[str, ...]]]) -> bool:
-    """Whether the node has one of these values for MASTER_ADDR, or one with the addresses that it has elsewhere."""
+    """Return whether the node has one of these values for MASTER_ADDR, or one with the addresses that it has
+    elsewhere."""
     return node.plan.master_addr in values or (node.plan.master_addr, node.master_addresses) in pairs
 
 
 def joined(node: Node) -> bool:
-    """Whether the node got into a store of this job that others share."""
+    """Return whether the node got into a store of this job that others share."""
     meeting = node.meeting
     return meeting.joined and (not meeting.hosted or len(meeting.arrived) > 1)
 
@@ -158,7 +159,7 @@ def reaches_itself(node: Node) -> bool:
 
 
 def means_itself(cluster: Cluster, node: Node) -> bool:
-    """Whether localhost on this node keeps it from the others, who are on other hosts."""
+    """Return whether localhost on this node keeps it from the others, who are on other hosts."""
     meeting = node.meeting
     if not master_means_itself(node) or not several(node) or node.network.elsewhere is not None:
         return False  # or it leads to the others, who have another port there
@@ -181,7 +182,7 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
 
 
 def alone_for_another_reason(node: Node) -> bool:
-    """Whether the port itself is what this node failed at: it could not host, or something else answered."""
+    """Return whether the port itself is what this node failed at: it could not host, or something else answered."""
     network = node.network
     if not node.saw("network"):
         return True
@@ -195,7 +196,8 @@ def several(node: Node) -> bool:
 
 
 def nobody_hosts(cluster: Cluster) -> bool:
-    """Whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of them."""
+    """Return whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of
+    them."""
     if len({node.host_key for node in cluster.nodes}) < 2 or node0_elsewhere(cluster):
         return False
     waited = (n.meeting.ended and not n.meeting.joined and not n.meeting.hosted for n in cluster.nodes)
@@ -203,7 +205,8 @@ def nobody_hosts(cluster: Cluster) -> bool:
 
 
 def node0_elsewhere(cluster: Cluster) -> bool:
-    """Whether none of these calls itself node 0, and the facts of some nodes are not here: one of those may be it."""
+    """Return whether none of these calls itself node 0, and the facts of some nodes are not here: one of those may
+    be it."""
     plan = cluster.plan
     if any(0 in (node.plan.node_rank, node.plan.rank) for node in cluster.nodes):
         return False
@@ -245,8 +248,8 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
 
 
 def apart_from_its_host(node: Node) -> bool:
-    """Whether MASTER_ADDR is the node's own name by SLURM, which started this there, and is no address here: the
-    process has a network of its own, as in a container that was started without the host's."""
+    """Return whether MASTER_ADDR is the node's own name by SLURM, which started this there, and is no address here:
+    the process has a network of its own, as in a container that was started without the host's."""
     own = node.variables.get(launch_variables.SLURM_NODE, "").partition(".")[0]
     named = bool(own) and (node.plan.master_addr or "").partition(".")[0] == own
     return named and claims_node0(node) and not (set(node.master_addresses) & set(node.addresses))
@@ -280,7 +283,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
 
 
 def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:
-    """Whether any of the others may get to this address of node 0, as far as their routing tables are known."""
+    """Return whether any of the others may get to this address of node 0, as far as their routing tables are known."""
     others = [node for node in bad if node.host_key != zero.host_key]
     tried = [(node, route_obstacle(node, zero, address)) for node in others]
     return not others or any(way is None or way.node is not node or way.kind != "none" for node, way in tried)

@@ -148,7 +148,7 @@ def seen(one: FailedContact) -> Iterator[str]:
 
 
 def source(one: FailedContact) -> str:
-    """Where the address comes from."""
+    """Return where the address comes from."""
     network, plan = one.node.network, one.node.plan
     if parse_address(plan.master_addr) is not None:
         return f"{plan.master_addr} is what {plan.sources.get('master_addr', 'MASTER_ADDR')} says"
@@ -184,7 +184,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
 
 
 def none_gets_there(cluster: Cluster, zero: Node | None, clients: list[Node]) -> bool:
-    """Whether these are all other hosts, and several: what they have in common is node 0 and its own link."""
+    """Return whether these are all other hosts, and several: what they have in common is node 0 and its own link."""
     others = {node.host_key for node in cluster.nodes if zero is not None and node.host_key != zero.host_key}
     return len(others) > 1 and others == {client.host_key for client in clients}
 

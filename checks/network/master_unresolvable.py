@@ -123,8 +123,8 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
 
 
 def meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:
-    """What node 0 is called where it is not this: by those who can resolve their name for it, else by itself, if that
-    is nearly the same and not merely the name of another number."""
+    """Return what node 0 is called where it is not this: by those who can resolve their name for it, else by itself,
+    if that is nearly the same and not merely the name of another number."""
     other = label(master)
     if other in {label(node.identity.hostname) for node in cluster.nodes}:
         return None

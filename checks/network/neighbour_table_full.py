@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def reason(cluster: Cluster, node: Node) -> str:
-    """What proves it of a node; empty where nothing does."""
+    """Return what proves it of a node; empty where nothing does."""
     table = node.network.neighbour_table
     answered = {one.address for one in node.network.hardware_addresses}
     known = answered | {one.address for one in node.network.unanswered}
@@ -113,7 +113,7 @@ def own_networks(node: Node) -> Sequence[tuple[int, int, int]]:
 
 
 def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
-    """Whether the address is in one of them."""
+    """Return whether the address is in one of them."""
     number = parse_address(address)
     if number is None:
         return False
@@ -122,7 +122,7 @@ def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
 
 
 def wants(cluster: Cluster, node: Node) -> int:
-    """How many entries the nodes on the same machine need in its table, each one for each of its peers."""
+    """Return how many entries the nodes on the same machine need in its table, each one for each of its peers."""
     peers = [
         len({peer.host_key for peer in cluster.nodes if peer.host_key != one.host_key})
         for one in machine(cluster, node)

@@ -85,7 +85,7 @@ def way_to(node: Node, address: str) -> Way | None:
 
 
 def missing(cluster: Cluster, node: Node) -> list[str]:
-    """Who did not come to the store on this node: by the launcher's list, else by their numbers."""
+    """Return who did not come to the store on this node: by the launcher's list, else by their numbers."""
     if not node.meeting.hosted:
         return []
     roster = node.plan.roster

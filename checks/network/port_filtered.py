@@ -64,7 +64,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def host_is_up(shut: FailedContact) -> bool:
-    """Whether the host answers on another port, or when it is asked for its hardware address: then it is up.
+    """Return whether the host answers on another port, or when it is asked for its hardware address: then it is up.
 
     Silence after an answer proves nothing of a filter: perhaps another host is reached now, or none.
     """

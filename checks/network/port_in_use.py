@@ -90,7 +90,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def taken(node: Node) -> bool:
-    """Whether the port is held, by something that is not told apart better (see foreign-service, foreign-store)."""
+    """Return whether the port is held, by something that is not told apart better (see foreign-service,
+    foreign-store)."""
     network, meeting = node.network, node.meeting
     if network.bind is None or network.bind.ok or network.bind.errno != EADDRINUSE:
         return False

@@ -54,7 +54,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def is_caught(node: Node) -> bool:
-    """Whether its connections were accepted also where nobody listens, and it did not get into the store."""
+    """Return whether its connections were accepted also where nobody listens, and it did not get into the store."""
     network, meeting = node.network, node.meeting
     if meeting.joined or not meeting.ended or not network.intercepted or network.contact is None:
         return False

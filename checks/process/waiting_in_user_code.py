@@ -162,8 +162,9 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
 
 
 def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
-    """Whether the rank is in its own code and nothing moves there, as far as that is sure. A peer outside of the job
-    may answer yet, however long it takes."""
+    """Return whether the rank is in its own code and nothing moves there, as far as that is sure.
+
+    A peer outside of the job may answer yet, however long it takes."""
     place = rank.place
     if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
@@ -172,15 +173,16 @@ def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
 
 
 def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
-    """Whether all ranks are here, none of them waits for these, and these wait until somebody sends them something: so
-    do workers between two orders of the program that drives them."""
+    """Return whether all ranks are here, none of them waits for these, and these wait until somebody sends them
+    something: so do workers between two orders of the program that drives them."""
     if job.waiting or len(job.numbers) < (job.world or 0):
         return False
     return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
 
 
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
-    """Whether all of these may wait for a rank of their host that works: while it has a lock, or before it sends."""
+    """Return whether all of these may wait for a rank of their host that works: while it has a lock, or before it
+    sends."""
     busy = [rank for rank in job.ranks if rank.works and not rank.waits]
     nodes, pids = {rank.node for rank in busy}, {(rank.node, rank.process.pid) for rank in busy}
     ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
@@ -217,14 +219,14 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
 
 
 def asked(held: list[live.LiveRank]) -> Iterator[str]:
-    """Who is to answer those that wait for an answer, where that is a process of their host."""
+    """Return who is to answer those that wait for an answer, where that is a process of their host."""
     for rank in held:
         if (one := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
 
 
 def below(held: list[live.LiveRank]) -> Iterator[str]:
-    """What runs below them, and does not move either."""
+    """Return what runs below them, and does not move either."""
     for rank in held:
         for one in rank.below[:4]:
             main = one.main

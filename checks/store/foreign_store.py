@@ -38,7 +38,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def foreign(node: Node) -> bool:
-    """Whether a store without this run's marker is what the node found."""
+    """Return whether a store without this run's marker is what the node found."""
     network, meeting = node.network, node.meeting
     if node.plan.agent_store or meeting.joined:
         return False
@@ -48,7 +48,7 @@ def foreign(node: Node) -> bool:
 
 
 def of_node0(cluster: Cluster, node: Node) -> bool:
-    """Whether node 0 hosts the store that another node found: whatever kept it from leaving its mark there."""
+    """Return whether node 0 hosts the store that another node found: whatever kept it from leaving its mark there."""
     zero, contact = cluster.node0, node.network.contact
     if zero is None or zero.host_key == node.host_key or contact is None:
         return False

@@ -48,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def error(node: Node) -> str | None:
-    """What torch said about libuv when this node's store or one of its ranks' was made; None where nothing."""
+    """Return what torch said about libuv when this node's store or one of its ranks' was made; None where nothing."""
     texts = [node.network.bind.error] if node.network.bind else []
     texts += [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.stage in ("store", "nccl")]
     return next((text for text in texts if text and SAID.search(text)), None)

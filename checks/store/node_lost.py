@@ -130,7 +130,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def at_one_address(cluster: Cluster, names: Sequence[str]) -> str | None:
-    """What explains that these went, where one has an address that another has, too: the neighbours take both cards."""
+    """Return what explains that these went, where one has an address that another has, too: the neighbours take both
+    cards."""
     shared = any(node.name in names for one in duplicate_addresses(cluster) for node in one.owners)
     return "network/duplicate-address" if shared else None
 
@@ -163,7 +164,7 @@ def ended_by(node: Node) -> str:
 
 
 def late(node: Node) -> bool:
-    """Whether it got no processor: then node 0 had come to its end before it did."""
+    """Return whether it got no processor: then node 0 had come to its end before it did."""
     return any(entry.detail.get("starved") for rank in node.facts.ranks for entry in rank.stages)
 
 

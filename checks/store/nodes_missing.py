@@ -210,7 +210,7 @@ def another_node0(zero: Node | None, outside: list[Node], absent: list[str]) -> 
 
 
 def cut_short(zero: Node | None) -> bool:
-    """Whether node 0 waited no longer for another reason, which is told: who was only slow is not to blame."""
+    """Return whether node 0 waited no longer for another reason, which is told: who was only slow is not to blame."""
     return zero is not None and zero.meeting.cut_short
 
 
@@ -223,7 +223,7 @@ def title(cluster: Cluster, zero: Node | None, absent: list[str], needless: bool
 
 
 def without_them(zero: Node | None, outside: list[Node]) -> bool:
-    """Whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
+    """Return whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
     return zero is not None and not outside and master.starts_without_the_rest(zero)
 
 
@@ -237,7 +237,7 @@ def by_reason(outside: list[Node], turned_away: list[str], absent: list[str]) ->
 
 
 def reason(node: Node) -> object:
-    """What kept the node out, as far as it saw it: of the same kind for nodes that saw the same."""
+    """Return what kept the node out, as far as it saw it: of the same kind for nodes that saw the same."""
     network = node.network
     if network.contact is None:
         return "no address" if network.master and not network.master.addresses else "not tried"
@@ -247,13 +247,13 @@ def reason(node: Node) -> object:
 
 
 def at(cluster: Cluster, rank: int) -> str:
-    """Where a rank that did not come belongs, by the node's own facts, where they are here."""
+    """Return where a rank that did not come belongs, by the node's own facts, where they are here."""
     owner = next((n for n in cluster.nodes if rank in n.ranks or n.plan.rank == rank), None)
     return owner.name if owner else f"node{rank}"
 
 
 def shut_out(node: Node) -> bool:
-    """Whether the node has waited in vain for the store of a job of several nodes."""
+    """Return whether the node has waited in vain for the store of a job of several nodes."""
     meeting, plan = node.meeting, node.plan
     if not meeting.ended or meeting.joined or meeting.hosted or claims_node0(node):
         return False
@@ -297,7 +297,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
 
 
 def all_elsewhere(cluster: Cluster, zero: Node, absent: list[str]) -> bool:
-    """Whether the facts of all of them are here, and none of their processes was where node 0 was."""
+    """Return whether the facts of all of them are here, and none of their processes was where node 0 was."""
     return {*absent} <= {node.name for node in cluster.nodes} - met(cluster, zero)
 
 

@@ -61,13 +61,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def answers(cluster: Cluster) -> bool:
-    """Whether node 0 was in its own store when its waiting ended: then it is the way there that swallows packets."""
+    """Return whether node 0 was in its own store when its waiting ended: then it is the way there that swallows
+    packets."""
     zero = store_host(cluster)
     return zero is not None and zero.meeting.ended and zero.facts.key in zero.meeting.arrived
 
 
 def silent(node: Node) -> bool:
-    """Whether all that this node got at the end of its waiting was a connection on which nothing came back."""
+    """Return whether all that this node got at the end of its waiting was a connection on which nothing came back."""
     network, meeting = node.network, node.meeting
     if meeting.joined or not meeting.ended:
         return False

@@ -62,7 +62,7 @@ def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
 
 
 def _cut_off(cluster: Cluster, owners: Mapping[Node, str]) -> bool:
-    """Whether one of these nodes did not get through to another node, or another to it."""
+    """Return whether one of these nodes did not get through to another node, or another to it."""
     for node, address in owners.items():
         for peer in cluster.peers(node):
             if peer.host_key != node.host_key and _failed(peer, node, address):
@@ -160,7 +160,7 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
 
 
 def _failed(peer: Node, node: Node, address: str) -> bool:
-    """Whether a peer did not get through to an address of the node, and no rule of a packet filter says why."""
+    """Return whether a peer did not get through to an address of the node, and no rule of a packet filter says why."""
     contact = peer.network.contact
     ports = [link.port for link in peer.mesh.bad if link.address == address and link.to in node.keys]
     if contact is not None and contact.address == address and not peer.meeting.joined:
@@ -241,7 +241,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
 
 
 def picks(node: Node) -> list[tuple[Backend, str]]:
-    """What each backend that this node's job uses picks."""
+    """Return what each backend that this node's job uses picks."""
     found: list[tuple[Backend, str]] = []
     if makes_gloo_group(node):
         found += [("gloo", address) for address in node.gloo_addresses]
@@ -252,7 +252,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
 
 
 def _told(node: Node) -> bool:
-    """Whether NCCL picks what it does because a setting says so, and not for want of another."""
+    """Return whether NCCL picks what it does because a setting says so, and not for want of another."""
     choice = node.host.nccl
     return choice is not None and choice.reason == "variable"
 

@@ -32,7 +32,7 @@ LOCAL_OF_FUSE = {
 
 
 def is_network_filesystem(kind: str | None) -> bool:
-    """Whether other hosts may have the files of a file system of this type, too."""
+    """Return whether other hosts may have the files of a file system of this type, too."""
     return (kind or "").startswith(NETWORK_FILESYSTEMS) and kind not in LOCAL_OF_FUSE
 
 

@@ -27,7 +27,8 @@ _ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b"
 
 
 def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
-    """Whose packet filter blocks connections from ``source`` to ``target``'s ``port``, as far as the rules here say.
+    """Return whose packet filter blocks connections from ``source`` to ``target``'s ``port``, as far as the rules
+    here say.
 
     The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
     """
@@ -107,8 +108,8 @@ def _source(rule: str) -> str:
 
 
 def rewrites_source(node: Node | None, port: int | None) -> bool:
-    """Whether a rule of the node makes what it sends to the port (None: to any) come from an address of none of its
-    interfaces, or of loopback: answers need not find back to that, though the packet filter lets all through."""
+    """Return whether a rule of the node makes what it sends to the port (None: to any) come from an address of none
+    of its interfaces, or of loopback: answers need not find back to that, though the packet filter lets all through."""
     rules = _told(node)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_source, chain.blocking_rules))
@@ -118,8 +119,8 @@ def rewrites_source(node: Node | None, port: int | None) -> bool:
 
 
 def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
-    """Whether the rules of ``node`` for certain let connections through with ``peer``: from it to the own ``port``
-    (``hook`` input), or to that port of it (output)."""
+    """Return whether the rules of ``node`` for certain let connections through with ``peer``: from it to the own
+    ``port`` (``hook`` input), or to that port of it (output)."""
     route = peer.network.route
     known = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
     used = [one for one in dict.fromkeys(known) if one is not None and not is_loopback(one)]
@@ -162,8 +163,8 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
 
 
 def redirects(node: Node, port: int, target: Node | None) -> bool:
-    """Whether a rule of the node sends what it means for that port of others to another host or port, and not to the
-    target."""
+    """Return whether a rule of the node sends what it means for that port of others to another host or port, and not
+    to the target."""
     rules = _told(node, target)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
@@ -173,7 +174,7 @@ def redirects(node: Node, port: int, target: Node | None) -> bool:
 
 
 def _way(chain: FirewallChain) -> Direction:
-    """Where in what it sees of connections to this host their port is."""
+    """Return where in what it sees of connections to this host their port is."""
     return "dport" if chain.hook == "input" else "sport"
 
 

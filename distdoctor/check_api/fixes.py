@@ -178,7 +178,7 @@ LOCALHOST = ("localhost", "ip6-")
 
 
 def reads_hosts_file(node: Node) -> bool:
-    """Whether look-ups on the node read /etc/hosts; True where that is not known."""
+    """Return whether look-ups on the node read /etc/hosts; True where that is not known."""
     sources = node.host.name_sources
     if node.host.hosts_file_closed:
         return False

@@ -55,7 +55,8 @@ def driver(node: Node) -> DriverFacts:
 
 
 def build_for(node: Node) -> str:
-    """What a torch for the GPUs of the node is built with, ``CUDA`` or ``ROCm``; empty where none are given to it."""
+    """Return what a torch for the GPUs of the node is built with, ``CUDA`` or ``ROCm``; empty where none are given
+    to it."""
     if driver(node).files:
         return "CUDA"
     amds = node.facts.amd is not None and bool(node.facts.amd.cards)
@@ -63,12 +64,12 @@ def build_for(node: Node) -> str:
 
 
 def wants_gpus(node: Node) -> bool:
-    """Whether the job as planned computes on GPUs where the node has some."""
+    """Return whether the job as planned computes on GPUs where the node has some."""
     return "nccl" in node.plan.backends(gpus=True)
 
 
 def looked_at_gpus(node: Node) -> tuple[GpuFacts, ...]:
-    """What each rank of the node sees, of those that looked."""
+    """Return what each rank of the node sees, of those that looked."""
     return tuple(rank.gpu for rank in node.facts.ranks if rank.gpu is not None)
 
 
@@ -114,8 +115,9 @@ def allocator_refused(node: Node) -> str:
 
 
 def cuda_short_of_addresses(node: Node) -> bool:
-    """Whether CUDA does not begin on this node for want of memory where a process may not have all addresses (``ulimit
-    -v``). It takes some for all of the host's memory and the GPU's: with 15 GiB torch 2.11 on an H100 sees no GPU."""
+    """Return whether CUDA does not begin on this node for want of memory where a process may not have all addresses
+    (``ulimit -v``). It takes some for all of the host's memory and the GPU's: with 15 GiB torch 2.11 on an H100 sees
+    no GPU."""
     limit = node.limits.address_space
     reasons = [facts.reason or facts.error or "" for facts in looked_at_gpus(node) if not facts.visible]
     return limit is not None and limit >= 0 and any("out of memory" in text for text in reasons)
@@ -148,7 +150,7 @@ def used_device_list(node: Node) -> tuple[Device, ...]:
 
 
 def computed_right(node: Node, device: Device) -> bool:
-    """Whether a rank computed on this device, and rightly; without UUIDs, whether all that ranks see did."""
+    """Return whether a rank computed on this device, and rightly; without UUIDs, whether all that ranks see did."""
     visible = visible_gpus(node)
     if not any(gpu.uuid for gpu in visible):
         return bool(visible) and all(gpu.computed == "right" for gpu in visible)
@@ -169,12 +171,13 @@ def out_of_reach(node: Node) -> tuple[Device, ...]:
 
 
 def device_text(device: Device) -> str:
-    """What a device is called in a sentence: the driver's number, and its place on the bus, which never changes."""
+    """Return what a device is called in a sentence: the driver's number, and its place on the bus, which never
+    changes."""
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
 
 
 def device_of(node: Node, gpu: Gpu) -> Device | None:
-    """What the driver shows of a device that torch shows; None where it cannot be told which that is."""
+    """Return what the driver shows of a device that torch shows; None where it cannot be told which that is."""
     known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
     return next(known, None)
 
@@ -210,13 +213,14 @@ def deviating_from_model(cluster: Cluster, value: Callable[[Device], T | None]) 
 
 
 def may_share(node: Node) -> bool:
-    """Whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL src/init.cc)."""
+    """Return whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL
+    src/init.cc)."""
     version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return version >= [2, 30] and node.variables.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") not in ("0", "")
 
 
 def nccl_made(nodes: Iterable[Node]) -> bool:
-    """Whether the check's own NCCL group was made on all ranks of these nodes."""
+    """Return whether the check's own NCCL group was made on all ranks of these nodes."""
     ended = [
         stage.status for node in nodes for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"
     ]
@@ -224,8 +228,8 @@ def nccl_made(nodes: Iterable[Node]) -> bool:
 
 
 def nccl_warned(node: Node, pattern: str) -> tuple[str, ...]:
-    """What NCCL warned of on this node where the group of a rank failed, as far as ``pattern`` is found in it: lines of
-    evidence, each once."""
+    """Return what NCCL warned of on this node where the group of a rank failed, as far as ``pattern`` is found in
+    it: lines of evidence, each once."""
     texts = (
         text
         for rank in node.facts.ranks

@@ -60,7 +60,7 @@ class CrossSearch:
 
 
 def group_search(cluster: Cluster) -> GroupSearch | None:
-    """What was found of nodes; None where no smaller group of them was tried."""
+    """Return what was found of nodes; None where no smaller group of them was tried."""
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if not group.ranks]
     tried = [(_nodes(group, cluster.by_key), group) for group in groups]
     tried = [(nodes, group) for nodes, group in tried if nodes]
@@ -71,7 +71,7 @@ def group_search(cluster: Cluster) -> GroupSearch | None:
 
 
 def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
-    """What was found of the GPUs of each node on which even its own group could not be made."""
+    """Return what was found of the GPUs of each node on which even its own group could not be made."""
     tried: dict[Node, list[SmallerGroup]] = {}
     node_of = _node_of(cluster)
     for facts in cluster.nodes:
@@ -84,7 +84,8 @@ def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
 
 
 def cross_search(cluster: Cluster) -> CrossSearch | None:
-    """What was found of pairs of ranks across nodes; None where none was tried, or where all pairs failed, or none."""
+    """Return what was found of pairs of ranks across nodes; None where none was tried, or where all pairs failed, or
+    none."""
     node_of = _node_of(cluster)
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if _crosses(group, node_of)]
     tried: dict[tuple[int, ...], SmallerGroup] = {}
@@ -102,7 +103,7 @@ def _node_of(cluster: Cluster) -> dict[int, Node]:
 
 
 def _crosses(group: SmallerGroup, node_of: dict[int, Node]) -> bool:
-    """Whether its ranks are of several nodes."""
+    """Return whether its ranks are of several nodes."""
     return len({node_of[rank] for rank in group.ranks if rank in node_of}) > 1
 
 

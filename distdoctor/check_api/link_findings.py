@@ -37,7 +37,7 @@ SPARED_BY_GLOO = " gloo does not connect in that direction; NCCL may."
 
 
 def link_needed(edge: FailingLink) -> bool:
-    """Whether the job connects in this direction: nccl in any, gloo from the larger address to the smaller."""
+    """Return whether the job connects in this direction: nccl in any, gloo from the larger address to the smaller."""
     node, target, link = edge.source, edge.target, edge.link
     if "nccl" in node.plan.backends(gpus=node.gpus or target.gpus) and set(link.use) & {"nccl", "primary"}:
         return True
@@ -52,13 +52,13 @@ def link_severity(cluster: Cluster, edges: Sequence[FailingLink]) -> Severity:
 
 
 def cut_after_accept(edges: Sequence[FailingLink]) -> bool:
-    """Whether each of these connections was accepted, then cut: by something that answers in place of the node, since
-    a packet filter accepts none."""
+    """Return whether each of these connections was accepted, then cut: by something that answers in place of the
+    node, since a packet filter accepts none."""
     return bool(edges) and all(edge.link.outcome == "reset" for edge in edges)
 
 
 def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
-    """Whether nobody answered for any of these addresses on the node's own link, by ARP or neighbour discovery.
+    """Return whether nobody answered for any of these addresses on the node's own link, by ARP or neighbour discovery.
 
     The kernel then says EHOSTUNREACH by itself, once it has asked three times, a second each (arp(7): mcast_solicit,
     retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule of one
@@ -82,12 +82,12 @@ def _answered_before(edge: FailingLink) -> bool:
 
 
 def _by_discovery(edges: Sequence[FailingLink]) -> bool:
-    """Whether hosts are asked for these addresses by ICMPv6, as IPv6 does, and not by ARP."""
+    """Return whether hosts are asked for these addresses by ICMPv6, as IPv6 does, and not by ARP."""
     return all(":" in edge.link.address for edge in edges)
 
 
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
-    """What became of these connections, for the summary."""
+    """Return what became of these connections, for the summary."""
     if unanswered_below_ip(edges):
         return f"get no answer, not even to {'neighbour discovery' if _by_discovery(edges) else 'ARP'}"
     if cut_after_accept(edges):
@@ -208,7 +208,7 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
 
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
-    """What the nodes' own routing tables say about those of these links about which they say something."""
+    """Return what the nodes' own routing tables say about those of these links about which they say something."""
     tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port) for edge in edges}
     return {edge: found for edge, found in tried.items() if found is not None}
 
@@ -365,7 +365,7 @@ class Ends(Protocol):
 
     @property
     def source(self) -> Node:
-        """Who connects."""
+        """Return who connects."""
 
     @property
     def target(self) -> Node:

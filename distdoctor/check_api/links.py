@@ -131,7 +131,7 @@ def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
 
 
 def link_graph(cluster: Cluster) -> LinkGraph:
-    """Which links between the nodes fail, and what explains them. Built once for each cluster."""
+    """Return which links between the nodes fail, and what explains them. Built once for each cluster."""
     if (graph := _GRAPHS.get(cluster)) is None:
         graph = _GRAPHS[cluster] = _built(cluster)
     return graph
@@ -178,8 +178,10 @@ def _built(cluster: Cluster) -> LinkGraph:
 
 
 def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], doubled: bool, lost: bool) -> Shows | None:
-    """What a failing link shows; None where it is no matter of the link. ``losing``: the nodes that lose packets;
-    ``doubled``: an address of its ends is another host's, too; ``lost``: the other's first address fails, too."""
+    """Return what a failing link shows; None where it is no matter of the link.
+
+    ``losing``: the nodes that lose packets; ``doubled``: an address of its ends is another host's, too; ``lost``: the
+    other's first address fails, too."""
     if link.accepted or link.errno in NO_FAULT_OF_LINKS:
         return None  # whether its process answers, or the own one can ask
     if losing and (node in losing or other in losing) and explained_by_packet_loss(node, other, link):
@@ -377,8 +379,8 @@ def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Nod
 
 
 def explained_by_packet_loss(source: Node, target: Node, link: Link) -> bool:
-    """Whether nothing but the packets that one of the two loses explains why this link was silent, or went dead: no
-    router or filter answered, no rule shuts it, and both know the way."""
+    """Return whether nothing but the packets that one of the two loses explains why this link was silent, or went
+    dead: no router or filter answered, no rule shuts it, and both know the way."""
     if (link.outcome not in UNHEARD and link.dead_after is None) or link.icmp or link.errno == ENETUNREACH:
         return False
     if route_obstacle(source, target, link.address) is not None:
@@ -387,7 +389,7 @@ def explained_by_packet_loss(source: Node, target: Node, link: Link) -> bool:
 
 
 def _shut(node: Node, hook: FilterHook, port: int) -> bool:
-    """Whether a rule of the node, other than one that drops by chance, stops this connection or its answers."""
+    """Return whether a rule of the node, other than one that drops by chance, stops this connection or its answers."""
     chains = (
         replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if rule not in chain.by_chance))
         for chain in node.filter_chains

@@ -279,7 +279,7 @@ def _named(agent: AgentView) -> str:
 
 
 def _lost(job: LiveJob, agent: AgentView) -> str:
-    """What shows that an agent does not run any more; empty where nothing does."""
+    """Return what shows that an agent does not run any more; empty where nothing does."""
     here = {node.identity.hostname: node.name for node, _ in job.facts}
     if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
         return f"no process {agent.pid} of torchrun is on {here[agent.host]} any more"
@@ -297,12 +297,12 @@ def master_of(job: LiveJob) -> str:
 
 
 def store_answer(job: LiveJob) -> StoreView | None:
-    """What the doctor's own try at the ranks' store gave; without one, at that of the agents."""
+    """Return what the doctor's own try at the ranks' store gave; without one, at that of the agents."""
     return job.stores[-1] if job.stores else None
 
 
 def store_contact(job: LiveJob) -> Contact | None:
-    """How that connection ended."""
+    """Return how that connection ended."""
     view = store_answer(job)
     return view.contact if view else None
 
@@ -313,8 +313,8 @@ def dialling_store(job: LiveJob) -> list[LiveRank]:
 
 
 def before_store(job: LiveJob) -> bool:
-    """Whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where it is, and
-    whether it gets on there, is why nobody listens."""
+    """Return whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where
+    it is, and whether it gets on there, is why nobody listens."""
     first = job.numbers.get(0)
     on_way = (*places.TOGETHER, places.ENDED)
     if first is None:  # any whose number is not known may be the one, as where one script starts them all

@@ -89,7 +89,7 @@ def _works(rank: LiveRank) -> str:
 
 
 def _moves(rank: LiveRank) -> str:
-    """What moves in it, or below it."""
+    """Return what moves in it, or below it."""
     moved = rank.process.moved
     if moved is None:
         return ""
@@ -207,7 +207,8 @@ def workers_text(demand: RayDemand) -> str:
 
 
 def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
-    """What every bundle has, in the least amount: the first also holds the resources of Ray Train's own trainer."""
+    """Return what every bundle has, in the least amount: the first also holds the resources of Ray Train's own
+    trainer."""
     found = [bundle.amounts for bundle in bundles]
     return {name: min(one[name] for one in found) for name in found[0] if all(name in one for one in found)}
 

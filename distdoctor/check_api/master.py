@@ -42,7 +42,7 @@ class FailedContact:
 
     @property
     def asked_neighbour(self) -> str:
-        """How that host was asked for its hardware address, on which interface."""
+        """Return how that host was asked for its hardware address, on which interface."""
         near = self.node.network.neighbour
         how = "neighbour discovery" if ":" in self.contact.address else "ARP"
         return f"{how} on {near.interface}" if near is not None else how
@@ -111,7 +111,8 @@ def tried_host(cluster: Cluster, shut: list[FailedContact]) -> str:
 
 
 def lacks_route(one: FailedContact) -> bool:
-    """Whether it is this node's own kernel that knows no way to the address; not where a policy of its own drops it."""
+    """Return whether it is this node's own kernel that knows no way to the address; not where a policy of its own
+    drops it."""
     network = one.node.network
     refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
     if refused_here or network.route is None or not network.route.error:
@@ -121,7 +122,8 @@ def lacks_route(one: FailedContact) -> bool:
 
 
 def _meanwhile(zero: Node, node: Node) -> bool:
-    """Whether the store was there while ``node`` still looked for it, by their clocks; True where that is not known.
+    """Return whether the store was there while ``node`` still looked for it, by their clocks; True where that is not
+    known.
 
     A node 0 that takes its time (a slow import of torch) refuses connections until then as one that is not started.
     """
@@ -138,8 +140,9 @@ def _meanwhile(zero: Node, node: Node) -> bool:
 
 
 def contacted_itself(one: FailedContact) -> bool:
-    """Whether it looked for another's store at its own address: no filter, no route keeps it from anything. Who hosts
-    the store and does not reach it itself is kept from it by a filter of its own."""
+    """Return whether it looked for another's store at its own address: no filter, no route keeps it from anything.
+
+    Who hosts the store and does not reach it itself is kept from it by a filter of its own."""
     if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
         return False
     bind = one.node.network.bind
@@ -155,7 +158,8 @@ def grouped_by_address(shut: list[FailedContact]) -> list[list[FailedContact]]:
 
 
 def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, RouteObstacle]:
-    """What the routing tables of these nodes and of node 0 say about the way between them, where they say something."""
+    """Return what the routing tables of these nodes and of node 0 say about the way between them, where they say
+    something."""
     found = {}
     for one in shut:
         zero = master_address_owner(cluster, [one])
@@ -174,7 +178,7 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
 
 
 def _answers(one: FailedContact) -> bool:
-    """Whether the same host answers on another port."""
+    """Return whether the same host answers on another port."""
     return one.control is not None and one.control.answered
 
 
@@ -184,7 +188,8 @@ def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:
 
 
 def master_is_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
-    """Whether the host that these nodes tried is known to be up: its facts are here, or another node got there."""
+    """Return whether the host that these nodes tried is known to be up: its facts are here, or another node got
+    there."""
     if master_address_owner(cluster, shut) is not None:
         return True
     tried = {parse_address(one.contact.address) for one in shut}
@@ -204,7 +209,7 @@ MasterTarget = tuple[object, int]
 
 
 def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
-    """Where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
+    """Return where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
     owners: dict[object, Host] = {}
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host_key for address in node.addresses})
@@ -225,7 +230,8 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
 def _where(
     cluster: Cluster, node: Node, owners: Mapping[object, Host], elsewhere: Mapping[str, set[Host]]
 ) -> object | None:
-    """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
+    """Return what MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not
+    known."""
     addresses, contact = node.master_addresses, node.network.contact
     if len(addresses) > 1 and contact and joined_store(node):
         # A store client tries one address after the other: a name that means every node (a headless service) leads
@@ -317,13 +323,13 @@ def leading_to(cluster: Cluster, zero: Node) -> frozenset[object]:
 
 
 def joined_store(node: Node) -> bool:
-    """Whether the node got into the store that it looked for."""
+    """Return whether the node got into the store that it looked for."""
     contact = node.network.contact
     return bool(node.meeting.joined and contact and contact.outcome == "open")
 
 
 def arrived(zero: Node, node: Node) -> bool:
-    """Whether ``zero`` knows of it."""
+    """Return whether ``zero`` knows of it."""
     return bool({*node.keys} & {*zero.meeting.arrived})
 
 
@@ -334,12 +340,13 @@ JOB_LIST = SLURM_LISTS[0]
 
 
 def incomplete(meeting: MeetingFacts) -> bool:
-    """Whether node 0's meeting is over and not all came."""
+    """Return whether node 0's meeting is over and not all came."""
     return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
 
 
 def fullest(cluster: Cluster) -> Node | None:
-    """Where several nodes hosted a store each, who had the most in it of those to whom not all came, else None."""
+    """Return where several nodes hosted a store each, who had the most in it of those to whom not all came, else
+    None."""
     short = [node for node in cluster.nodes if node.meeting.hosted and incomplete(node.meeting)]
     return max(short, key=lambda node: len(node.meeting.arrived), default=None)
 
@@ -419,14 +426,15 @@ def missing_ranks(
 
 
 def starts_without_the_rest(zero: Node) -> bool:
-    """Whether those who came to node 0 are as many as an elastic job (--nnodes MIN:MAX) starts with, which c10d lets it
-    do once its ``last_call_timeout`` (30 s) is over (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
+    """Return whether those who came to node 0 are as many as an elastic job (--nnodes MIN:MAX) starts with, which
+    c10d lets it do once its ``last_call_timeout`` (30 s) is over
+    (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
     plan = zero.plan
     return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
 
 
 def too_few_nodes_fix(zero: Node | None) -> tuple[Fix, ...]:
-    """What to do where SLURM gave its job fewer nodes than the planned one has, and all of them are here."""
+    """Return what to do where SLURM gave its job fewer nodes than the planned one has, and all of them are here."""
     if zero is None or zero.plan.min_nodes or zero.meeting.counts != "nodes":
         return ()
     listed, wanted = zero.variables.get(JOB_LIST, ""), zero.plan.nnodes or 0
@@ -464,8 +472,8 @@ def line_for_them(zero: Node) -> tuple[str, str]:
 
 
 def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
-    """What else may keep the others away, by ``node`` alone: ranks started by hand do not say on how many hosts they
-    are, and MASTER_ADDR may mean each of these itself."""
+    """Return what else may keep the others away, by ``node`` alone: ranks started by hand do not say on how many
+    hosts they are, and MASTER_ADDR may mean each of these itself."""
     if node.plan.nnodes is not None or cluster.multi_host or not master_means_itself(node):
         return ()
     text = f"Where ranks belong on other hosts, MASTER_ADDR {node.plan.master_addr} means each host itself: "
@@ -476,8 +484,10 @@ def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
 
 
 def plans_other_hosts(node: Node) -> bool:
-    """Whether this node's own plan has others on other hosts. Ranks started by hand need not say on how many they are:
-    on one, localhost is right. A local rank above 0 and below the rank is of a later node."""
+    """Return whether this node's own plan has others on other hosts.
+
+    Ranks started by hand need not say on how many they are: on one, localhost is right. A local rank above 0 and below
+    the rank is of a later node."""
     plan = node.plan
     if plan.nnodes is not None or (plan.node_rank or 0) > 0 or first_of_job(node) is not None:
         return True
@@ -492,7 +502,7 @@ def first_of_job(node: Node) -> str | None:
 
 
 def last_contact_text(node: Node) -> str:
-    """What a node that never got in saw last of node 0, in words."""
+    """Return what a node that never got in saw last of node 0, in words."""
     meeting, network, plan = node.meeting, node.network, node.plan
     if plan.master_addr is None:
         return "nothing says here where node 0 is"

@@ -90,8 +90,10 @@ def master_port_findings(
 
 
 def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
-    """Whether the node's own rules say that it asked somebody else than node 0. Without that one's facts, only of an
-    address in a network of its own: a rule for another may be what leads to node 0, as those of a service are."""
+    """Return whether the node's own rules say that it asked somebody else than node 0.
+
+    Without that one's facts, only of an address in a network of its own: a rule for another may be what leads to node
+    0, as those of a service are."""
     near = any(in_network(own, length, one.contact.address) for _, own, length in networks(one.node))
     return (zero is not None or near) and redirects(one.node, one.contact.port, zero)
 
@@ -153,7 +155,7 @@ def _itself(shut: list[FailedContact]) -> str:
 
 
 def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
-    """What to start: node 0, but one whose own facts are here was started; then it is when, or where."""
+    """Return what to start: node 0, but one whose own facts are here was started; then it is when, or where."""
     if contacted_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
         return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
     zero = master_address_owner(cluster, shut)
@@ -248,7 +250,7 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
 
 
 def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fix, ...]:
-    """What to do where neither end but a router between them sent the ICMP error."""
+    """Return what to do where neither end but a router between them sent the ICMP error."""
     senders = {one.contact.icmp_from if one.contact.outcome == "rejected" else "" for one in shut}
     known = {address for node in cluster.nodes for address in node.addresses} | {one.contact.address for one in shut}
     if "" in senders or senders & known:
@@ -260,8 +262,9 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
 
 
 def _side(one: FailedContact, zero: Node | None) -> Suspect:
-    """Whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose rules say
-    so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an error, too."""
+    """Return whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose
+    rules say so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an
+    error, too."""
     if _sent_elsewhere(one, zero) or (zero is not None and _proxied(one)):
         return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
@@ -278,7 +281,7 @@ def _summary(shut: list[FailedContact], name: str, told: str) -> str:
 
 
 def _seen_alone(one: FailedContact) -> Iterator[str]:
-    """What the node's own interfaces and routing table say of the way, whoever is at its end."""
+    """Return what the node's own interfaces and routing table say of the way, whoever is at its end."""
     who, at = one.node.name, one.contact.address
     near, entry = nearer(one.node, at), lookup(one.node, at)
     for rule in _proxied(one):
@@ -371,7 +374,7 @@ def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
 
 
 def _waits_in_vain(cluster: Cluster, zero: Node, outcomes: Collection[str]) -> bool:
-    """Whether nobody came to ``zero`` from another host, and none that tried saw anything but ``outcomes``."""
+    """Return whether nobody came to ``zero`` from another host, and none that tried saw anything but ``outcomes``."""
     meeting = zero.meeting
     if not meeting.ended or len(meeting.arrived) >= meeting.expected or not cluster.multi_host:
         return False
@@ -407,7 +410,7 @@ def _shutting(zero: Node) -> list[ShutPort]:
 
 
 def _to_another(rule: str, port: int) -> bool:
-    """Whether a rule redirects what is for the port to another one of the host."""
+    """Return whether a rule redirects what is for the port to another one of the host."""
     found = _REDIRECT.search(rule)
     return found is not None and str(port) not in found.groups()
 

@@ -29,7 +29,8 @@ def node0_name(cluster: Cluster, seen_from: Node | None = None) -> str:
 
 
 def claims_node0(node: Node) -> bool:
-    """Whether this node takes itself for node 0: by its rank, by hosting the store, or as the owner of MASTER_ADDR."""
+    """Return whether this node takes itself for node 0: by its rank, by hosting the store, or as the owner of
+    MASTER_ADDR."""
     plan, network, meeting = node.plan, node.network, node.meeting
     if plan.started == "rank":
         return plan.rank == 0 or 0 in node.ranks
@@ -41,7 +42,7 @@ def claims_node0(node: Node) -> bool:
 
 
 def joined_other_run(node: Node) -> bool:
-    """Whether another run of the check has the port of this node, which its own plan makes node 0.
+    """Return whether another run of the check has the port of this node, which its own plan makes node 0.
 
     Node 0 hosts the store of its run. One that finds on its own address a store with the doctor's mark was started
     beside another: of another job, or of the same one twice.
@@ -68,7 +69,7 @@ def store_host(cluster: Cluster) -> Node | None:
 
 
 def has_other_hosts(cluster: Cluster, node: Node) -> bool:
-    """Whether other hosts take part, as far as is known: they, too, may have to reach this node's addresses."""
+    """Return whether other hosts take part, as far as is known: they, too, may have to reach this node's addresses."""
     if len(cluster.nodes) > 1:
         return bool(cluster.peers(node))
     # Alone, and everything it talks to is on loopback: the others may well be on this host.
@@ -78,7 +79,7 @@ def has_other_hosts(cluster: Cluster, node: Node) -> bool:
 
 
 def makes_gloo_group(node: Node) -> bool:
-    """Whether a gloo group is planned, or was tried, on this node."""
+    """Return whether a gloo group is planned, or was tried, on this node."""
     return node.plan.gloo_planned or any(s.stage == "gloo" and s.status != "skipped" for s in node.facts.stages)
 
 
@@ -106,23 +107,24 @@ def _unclaimed(claimed: Iterable[int | None], totals: Sequence[int | None]) -> t
 
 
 def plans_nccl_group(node: Node) -> bool:
-    """Whether the job makes an NCCL group on this node."""
+    """Return whether the job makes an NCCL group on this node."""
     return "nccl" in node.plan.backends(gpus=node.gpus)
 
 
 def rank_count(node: Node) -> int:
-    """How many ranks the node has: planned where it was started once per node or that is known, else those seen."""
+    """Return how many ranks the node has: planned where it was started once per node or that is known, else those
+    seen."""
     return node.plan.nproc_per_node or len(node.facts.ranks)
 
 
 def planned_rank_count(cluster: Cluster) -> int:
-    """How many ranks the job has, as far as the plan or the nodes here tell; 1 at least."""
+    """Return how many ranks the job has, as far as the plan or the nodes here tell; 1 at least."""
     return max(cluster.plan.world_size or 0, sum(rank_count(node) for node in cluster.nodes), 1)
 
 
 def gloo_dials(node: Node, peer: Node, at: str | None) -> bool:
-    """Whether the node's gloo connects to the device of ``peer`` that has the address ``at``, and not the peer's to it:
-    the larger address does (see knowledge.gloo). Of equal ones that is not known before: it may."""
+    """Return whether the node's gloo connects to the device of ``peer`` that has the address ``at``, and not the
+    peer's to it: the larger address does (see knowledge.gloo). Of equal ones that is not known before: it may."""
     theirs, mine = peer.gloo_addresses, node.gloo_addresses
     place = theirs.index(at) if at in theirs else 0
     own = mine[place] if place < len(mine) else node.gloo_address or ""
@@ -194,15 +196,15 @@ def primary_interface(node: Node) -> str | None:
 
 
 def own_host_names(node: Node) -> tuple[str, ...]:
-    """What a node is called: its host name and, where that has dots, the first label."""
+    """Return what a node is called: its host name and, where that has dots, the first label."""
     hostname = node.identity.hostname
     return tuple(dict.fromkeys((hostname, hostname.partition(".")[0])))
 
 
 def master_means_itself(node: Node) -> bool:
-    """Whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1, 0.0.0.0 (a
-    connection to it is one to this host: Linux's ip(7), INADDR_ANY), or another host's name that resolves to one of
-    these. A node's own name may: the store listens on every address."""
+    """Return whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1,
+    0.0.0.0 (a connection to it is one to this host: Linux's ip(7), INADDR_ANY), or another host's name that resolves
+    to one of these. A node's own name may: the store listens on every address."""
     master = node.plan.master_addr
     if master is None:
         return False

@@ -108,7 +108,7 @@ def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
 
 
 def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
-    """Whether gloo failed on any rank with a text that names one of ``addresses``."""
+    """Return whether gloo failed on any rank with a text that names one of ``addresses``."""
     texts = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]
     return any(f"[{address}]" in text for address in addresses for text in texts)
 
@@ -125,7 +125,7 @@ def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...
 
 
 def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
-    """What was said, each text once with the ranks that said it."""
+    """Return what was said, each text once with the ranks that said it."""
     groups: dict[str, list[FailedRank]] = {}
     for one in ended:
         groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
@@ -140,7 +140,7 @@ def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
 
 
 def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
-    """Whom the errors of these ranks are to be blamed on (see :func:`distdoctor.check_api.ranks.accused`)."""
+    """Return whom the errors of these ranks are to be blamed on (see :func:`distdoctor.check_api.ranks.accused`)."""
     return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
 
 
@@ -186,7 +186,7 @@ def failed_stage_finding(
 
 
 def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
-    """What to do about these errors: by their own words where these say what it is, else ``fix``."""
+    """Return what to do about these errors: by their own words where these say what it is, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
@@ -233,7 +233,7 @@ class Accused:
 
 
 def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
-    """Whom these errors are to be blamed on.
+    """Return whom these errors are to be blamed on.
 
     One that names no other node is of the rank's own and is the cause. One that names a peer accuses the peer: the one
     whom all name, and surely where several nodes name it or it has answered them. A time-out that names nobody accuses
@@ -321,7 +321,7 @@ BETWEEN = re.compile(
 
 
 def fixes_for_error(node: Node, text: str) -> tuple[Fix, ...]:
-    """What to do on ``node`` about this error of one of its ranks; nothing where its words do not tell."""
+    """Return what to do on ``node`` about this error of one of its ranks; nothing where its words do not tell."""
     for words, remedy in _REMEDIES:
         if words.search(text):
             return tuple(remedy(node))

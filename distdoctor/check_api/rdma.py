@@ -45,17 +45,18 @@ ADDRESS_SETTINGS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY")
 
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
-    """Whether NCCL of this job would take RDMA ports of the node if it can: on one node alone it needs no network."""
+    """Return whether NCCL of this job would take RDMA ports of the node if it can: on one node alone it needs no
+    network."""
     return cluster.multi_host and plans_nccl_group(node) and not nccl.rdma_switched_off(node.variables)
 
 
 def needs_devices(node: Node) -> bool:
-    """Whether the node's settings leave NCCL nothing but InfiniBand or RoCE."""
+    """Return whether the node's settings leave NCCL nothing but InfiniBand or RoCE."""
     return node.variables.get("NCCL_NET", "").upper() == "IB"
 
 
 def is_forbidden(node: Node) -> bool:
-    """Whether NCCL_IB_DISABLE keeps NCCL from InfiniBand and RoCE."""
+    """Return whether NCCL_IB_DISABLE keeps NCCL from InfiniBand and RoCE."""
     return nccl.rdma_number(node.variables.get(nccl.RDMA_DISABLED, "0")) not in (0, None)
 
 
@@ -70,7 +71,7 @@ def chosen_ports(node: Node) -> list[RdmaPort]:
 
 
 def is_active(port: RdmaPort) -> bool:
-    """Whether NCCL takes the port."""
+    """Return whether NCCL takes the port."""
     return port.state == "ACTIVE"
 
 
@@ -80,7 +81,7 @@ def active_ports(node: Node) -> list[RdmaPort]:
 
 
 def openable(node: Node) -> bool:
-    """Whether a program of this user can use any RDMA device."""
+    """Return whether a program of this user can use any RDMA device."""
     facts = node.facts.rdma
     return facts is not None and len(facts.files) > len(facts.unusable)
 
@@ -91,7 +92,7 @@ def roce_ports(node: Node) -> list[RdmaPort]:
 
 
 def looks_itself(node: Node) -> bool:
-    """Whether its NCCL looks for an address of RoCE where no index is set: 2.21 and later do."""
+    """Return whether its NCCL looks for an address of RoCE where no index is set: 2.21 and later do."""
     numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return numbers >= [2, 21]
 
@@ -108,7 +109,8 @@ def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
 
 
 def differ_by_settings(cluster: Cluster) -> bool:
-    """Whether NCCL takes RoCE addresses of different kinds on the nodes for no other reason than those settings."""
+    """Return whether NCCL takes RoCE addresses of different kinds on the nodes for no other reason than those
+    settings."""
     nodes = [node for node in cluster.nodes if uses_rdma(cluster, node)]
 
     def kinds(without: Iterable[str] = ()) -> set[str]:
@@ -118,12 +120,12 @@ def differ_by_settings(cluster: Cluster) -> bool:
 
 
 def ports_text(ports: Iterable[RdmaPort]) -> str:
-    """What some ports are called in a sentence."""
+    """Return what some ports are called in a sentence."""
     return some_of([port.name for port in ports], 4)
 
 
 def has_no_device(node: Node) -> bool:
-    """Whether the kernel was asked and shows this host, or container, no RDMA device."""
+    """Return whether the kernel was asked and shows this host, or container, no RDMA device."""
     return node.facts.rdma is None and node.limits.open_files is not None and not node.limits.rdma_devices
 
 

@@ -53,8 +53,9 @@ def odd_source(node: Node, address: str) -> str:
 
 
 def by_rule(node: Node, address: str) -> bool:
-    """Whether packets to ``address`` come from the address of another card than the routing table says they leave by:
-    the kernel may take a rule of policy routing that is not known here (inverted, or one that passes routes over)."""
+    """Return whether packets to ``address`` come from the address of another card than the routing table says they
+    leave by: the kernel may take a rule of policy routing that is not known here (inverted, or one that passes
+    routes over)."""
     source, cards = source_address(node, address), {one.name for one in node.interfaces if not one.loopback}
     return source is not None and node.interface_of(source) in cards
 
@@ -213,7 +214,7 @@ TITLE = "Packets between two nodes have no way, or the wrong one"
 
 
 def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
-    """What to do about it."""
+    """Return what to do about it."""
     if one.kind in ("none", "down"):
         return add_route_fix(cluster, one.node, one.other, one.address, option)
     return _FIXES[one.kind](one, option)
@@ -457,12 +458,13 @@ def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
 
 
 def _by_chance(entry: TableRoute, mask: Mask) -> bool:
-    """Whether a packet goes by a gateway for want of a better entry: none was written for that network or a part."""
+    """Return whether a packet goes by a gateway for want of a better entry: none was written for that network or a
+    part."""
     return bool(entry.gateway) and ipaddress.ip_network(entry.network).prefixlen < mask.right
 
 
 def _unanswered(node: Node, address: str) -> bool:
-    """Whether the node asked for the hardware address and nobody answered."""
+    """Return whether the node asked for the hardware address and nobody answered."""
     near = node.network.neighbour
     return any(one.address == address for one in node.network.unanswered) or (
         near is not None and near.state == "silent" and near.address == address

@@ -56,7 +56,8 @@ def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | 
 
 
 def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[bool, PacketMark | None]:
-    """Whether the packet is known to be one of those that the rule is about, and the mark on it for which it is."""
+    """Return whether the packet is known to be one of those that the rule is about, and the mark on it for which it
+    is."""
 
     def within(network: str, its: str) -> bool | None:
         number, wanted = parse_address(its), ipaddress.ip_network(network, strict=False)
@@ -93,8 +94,8 @@ def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None
 
 
 def _is_of(mark: PacketMark, port: int | None, node: Node) -> bool:
-    """Whether the mark is put on packets of that port: its own, or one of those that the kernel picks from, as it is
-    for these."""
+    """Return whether the mark is put on packets of that port: its own, or one of those that the kernel picks from,
+    as it is for these."""
     picked = node.limits.port_range
     own = mark.port == port
     return own or (port is not None and picked is not None and mark.port in picked and picked[0] <= port <= picked[1])
@@ -163,7 +164,8 @@ class RouteObstacle:
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
-    """What the nodes' own tables say why ``source`` has no connection to ``address`` of ``target``; None: nothing.
+    """Return what the nodes' own tables say why ``source`` has no connection to ``address`` of ``target``; None:
+    nothing.
 
     ``port``: that of the target, which rules of policy routing may name.
     """
@@ -241,8 +243,9 @@ def nearer(node: Node, address: str) -> Own | None:
 
 
 def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteObstacle | None:
-    """What is wrong by the node's own word alone: what an entry shows (to reject all means that there is no other); or
-    a narrower one (a VPN client's), where by the interface with ``address`` in its network it was answered."""
+    """Return what is wrong by the node's own word alone: what an entry shows (to reject all means that there is no
+    other); or a narrower one (a VPN client's), where by the interface with ``address`` in its network it was
+    answered."""
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
@@ -259,8 +262,9 @@ def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteO
 
 
 def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
-    """What shows by the entry that it leads nowhere. An interface without a carrier keeps its entries; and what answers
-    is the bridge's, where it is a port of one."""
+    """Return what shows by the entry that it leads nowhere.
+
+    An interface without a carrier keeps its entries; and what answers is the bridge's, where it is a port of one."""
     if entry.reject:
         return "reject"
     card = next((one for one in node.interfaces if one.name == entry.interface), None)
@@ -270,8 +274,8 @@ def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
 
 
 def keeps_for_itself(node: Node, address: str) -> bool:
-    """Whether the node's own kernel delivers here what is for an address that is none of its own (a route of type
-    ``local``): it then sends from that address itself."""
+    """Return whether the node's own kernel delivers here what is for an address that is none of its own (a route of
+    type ``local``): it then sends from that address itself."""
     way = node.network.route
     return bool(node.interfaces) and way is not None and way.target == way.source == address not in node.addresses
 
@@ -359,7 +363,7 @@ def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:
 
 
 def _holds(interface: Interface, length: int, address: str) -> bool:
-    """Whether the interface's network of this prefix length holds ``address``."""
+    """Return whether the interface's network of this prefix length holds ``address``."""
     return any(
         its == length and in_network(own, length, address)
         for own, its in zip(interface.addresses, interface.prefix_lengths, strict=False)
@@ -440,7 +444,7 @@ def dropping_policy(source: Node, target: Node | None, address: str, packet: Pac
 
 
 def _policies_between(policy: IpsecPolicy, address: str, packet: Packet) -> bool:
-    """Whether the policy is for the packet, by all that is known of that."""
+    """Return whether the policy is for the packet, by all that is known of that."""
     if policy.version != (6 if ":" in address else 4) or not packet.source:
         return False
     return (
@@ -477,7 +481,7 @@ def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
 
 
 def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
-    """What to do about it."""
+    """Return what to do about it."""
     text = (
         f"On {node.name}, start what is to set up the association (strongSwan, libreswan, a CNI's encryption), on both "
         "ends; or take the policy away, where it is left from one that is gone."

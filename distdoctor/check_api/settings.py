@@ -66,8 +66,8 @@ _SWITCHES = ("y", "yes", "1", "t", "true", "n", "no", "0", "f", "false")
 
 
 def unreadable(node: Node) -> Iterator[PlanProblem]:
-    """What torch or NCCL would end on as this node's ranks make their groups, or take for something else; nothing where
-    their version is not known."""
+    """Return what torch or NCCL would end on as this node's ranks make their groups, or take for something else;
+    nothing where their version is not known."""
     match = re.match(r"(\d+)\.(\d+)", node.identity.torch or "")
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     backends = node.plan.backends(gpus=node.gpus)
@@ -111,7 +111,7 @@ def _of_nccl(node: Node) -> Iterator[PlanProblem]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether std::stoi makes a number of it: what stands behind one is passed over."""
+    """Return whether std::stoi makes a number of it: what stands behind one is passed over."""
     match = re.match(r"[ \t\n\v\f\r]*([+-]?\d{1,12})", text)
     return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
@@ -162,7 +162,7 @@ class Disagreement(Generic[T]):
 
 
 def disagreement(values: Mapping[str, T]) -> Disagreement[T] | None:
-    """How the nodes disagree; None where they do not."""
+    """Return how the nodes disagree; None where they do not."""
     said = Counter(values.values())
     if len(said) < 2:
         return None

@@ -46,7 +46,7 @@ def with_variables(facts: NodeFacts, **variables: str) -> NodeFacts:
 
 
 def findings(check: Path | str, *facts: NodeFacts) -> list[Finding]:
-    """What the check in this file finds on these nodes, run as ``--checks`` runs it.
+    """Return what the check in this file finds on these nodes, run as ``--checks`` runs it.
 
     The variables that it declares count as collected: one that a node does not have was not set there. Raises
     AssertionError where the check crashes or reads other variables, and BadCheck where its folder cannot be loaded.

@@ -44,7 +44,7 @@ def links_to(sources: Iterable[Node], name: str) -> tuple[tuple[str, str], ...]:
 
 
 def lookup_failed(look: Resolution, source: str | None = None) -> str:
-    """How a look-up of a name ended that gave no address, as evidence. ``source``: where the name comes from."""
+    """Return how a look-up of a name ended that gave no address, as evidence. ``source``: where the name comes from."""
     asked = f"{look.name} (from {source})" if source is not None else look.name
     if look.timed_out:
         return f"looking up {asked} timed out after {look.seconds:.1f} s"
@@ -52,7 +52,7 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
 
 
 def port_holder_evidence(holder: PortHolder, port: int) -> str:
-    """Who has the port, for the evidence; where that is a job's store, with how to look into the job."""
+    """Return who has the port, for the evidence; where that is a job's store, with how to look into the job."""
     held = f"{endpoint(holder.address, port)} is "
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
     if holder.pid is None:

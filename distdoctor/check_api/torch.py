@@ -137,7 +137,7 @@ def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
 
 
 def torch_error_evidence(node: Node) -> str:
-    """What was seen on a node, with the Python in which it was."""
+    """Return what was seen on a node, with the Python in which it was."""
     identity = node.identity
     python = f"Python {identity.python}"
     where = f"{identity.executable}, {python}" if identity.executable else python

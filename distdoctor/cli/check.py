@@ -158,7 +158,7 @@ class CheckCommand:
         return checks, known_ids(self.report.ignore or (), checks)
 
     def token(self) -> str | None:
-        """What the nodes of this run share. Raises UsageError for one that can be guessed."""
+        """Return what the nodes of this run share. Raises UsageError for one that can be guessed."""
         given = self.how.token if self.how.token is not None else os.environ.get(VARIABLE) or None
         if given is not None and len(given) < LEAST_LENGTH:
             source = VARIABLE if self.how.token is None else "--token"
@@ -166,7 +166,7 @@ class CheckCommand:
         return given
 
     def observer(self, plan: Plan) -> Observer:
-        """What tells on stderr how the run goes on."""
+        """Return what tells on stderr how the run goes on."""
         return observer_of(self.report.quiet, plan)
 
 
@@ -181,7 +181,7 @@ def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:
 
 
 def save_path(text: str) -> Path:
-    """Where --save puts the facts. Raises UsageError where it cannot."""
+    """Return where --save puts the facts. Raises UsageError where it cannot."""
     from distdoctor.model.facts.files import unfit
 
     if not text:

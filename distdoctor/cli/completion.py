@@ -14,7 +14,7 @@ VARIABLE = "_DISTDOCTOR_COMPLETE"
 
 
 def completes(words: Sequence[str]) -> bool:
-    """Whether this start is about completion: it then ends where its parser says."""
+    """Return whether this start is about completion: it then ends where its parser says."""
     return VARIABLE in os.environ or any(word.startswith(("--install-comp", "--show-comp")) for word in words)
 
 
@@ -41,7 +41,7 @@ def outputs(incomplete: str) -> list[str]:
 
 
 def floors(incomplete: str) -> list[str]:
-    """What --fail-on takes."""
+    """Return what --fail-on takes."""
     return _begun(FAIL_ON, incomplete)
 
 

@@ -84,7 +84,7 @@ def judged(
 
 
 def only_facts(paths: Sequence[Path]) -> bool:
-    """Whether these are what ``check --save`` wrote and nothing else, by their names and their first bytes."""
+    """Return whether these are what ``check --save`` wrote and nothing else, by their names and their first bytes."""
     for path in paths:
         inside = [one for one in path.iterdir() if not one.name.startswith(".")] if path.is_dir() else [path]
         if not inside or not all(one.name.endswith((".json", ".json.gz")) for one in inside):
@@ -95,7 +95,8 @@ def only_facts(paths: Sequence[Path]) -> bool:
 
 
 def _is_something_else(path: Path) -> bool:
-    """Whether it is known for what it is, and is no facts file; what is nothing known is to be told as bad facts."""
+    """Return whether it is known for what it is, and is no facts file; what is nothing known is to be told as bad
+    facts."""
     from distdoctor.logs.reading import formats
     from distdoctor.logs.reading.reader import HEAD, Source, Unreadable, opened
 

@@ -83,7 +83,7 @@ def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
 
 
 def _sees_devices(options: Options) -> bool:
-    """Whether the stage of the devices is climbed: they are seen through torch."""
+    """Return whether the stage of the devices is climbed: they are seen through torch."""
     return _wants(options, GPU.name) and needs_torch(options.until)
 
 

@@ -31,7 +31,7 @@ def begin() -> None:
 
 
 def claim() -> bool:
-    """Whether the caller is to write the report: True for the first who asks."""
+    """Return whether the caller is to write the report: True for the first who asks."""
     return _REPORT.acquire(blocking=False)
 
 
@@ -61,8 +61,8 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
 
 
 def shortage(err: BaseException | None) -> str | None:
-    """Which limit of this process, or which package, made it fail, where it was one, also where that is only behind
-    ``err``."""
+    """Return which limit of this process, or which package, made it fail, where it was one, also where that is only
+    behind ``err``."""
     while err is not None:
         number = err.errno if isinstance(err, OSError) else None
         if number in (errno.EMFILE, errno.ENFILE):

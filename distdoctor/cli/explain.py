@@ -160,7 +160,7 @@ NAME = "message"
 
 
 def is_message(text: str) -> bool:
-    """Whether it cannot be meant as the id of a check, or as a part of one."""
+    """Return whether it cannot be meant as the id of a check, or as a part of one."""
     return re.fullmatch(r"[\w./*#-]*", text.strip()) is None
 
 

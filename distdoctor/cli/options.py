@@ -57,7 +57,7 @@ class HostFlags:
 
     @property
     def any(self) -> bool:
-        """Whether any of them is given: the run is not of this machine alone."""
+        """Return whether any of them is given: the run is not of this machine alone."""
         return self != HostFlags()
 
 

@@ -65,7 +65,7 @@ class Telling:
 
     @property
     def lines(self) -> bool:
-        """Whether every line of a log that is known is to be in the report, and not only what they come to."""
+        """Return whether every line of a log that is known is to be in the report, and not only what they come to."""
         return self.verbose > 0 or "html" in (self.output, *(name for name, _ in self.files))
 
     def show(self, report: Report, given: Given | None = None) -> None:
@@ -158,8 +158,8 @@ def report_path(name: str, path: str) -> Path:
 
 
 def _planted(path: Path) -> bool:
-    """Whether the kernel would not follow this link (fs.protected_symlinks in its sysctl/fs.rst), which a file that is
-    put in the place of another goes round."""
+    """Return whether the kernel would not follow this link (fs.protected_symlinks in its sysctl/fs.rst), which a
+    file that is put in the place of another goes round."""
     if not path.is_symlink():
         return False
     folder, link = path.parent.stat(), path.lstat()
@@ -194,7 +194,7 @@ def append_report(path: Path, text: str) -> None:
 
 
 def report_file_failed() -> bool:
-    """Whether one could not be written."""
+    """Return whether one could not be written."""
     return bool(_failed)
 
 

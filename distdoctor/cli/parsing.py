@@ -87,8 +87,8 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
 
 
 def wants(words: Sequence[str], output: str) -> bool:
-    """Whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of them makes
-    no sense."""
+    """Return whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of
+    them makes no sense."""
     if words and words[0] in ("list", "explain", "schema", "run"):
         return False  # they give no report, or have no stdout of their own
     pairs = zip(words, [*words[1:], ""], strict=True)

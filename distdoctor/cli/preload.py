@@ -27,7 +27,8 @@ def begin_for(until: str) -> None:
 
 
 def stage_of(arguments: Sequence[str]) -> str | None:
-    """How high these words have this process climb, as ``--until`` says it; None where they seem to be no check."""
+    """Return how high these words have this process climb, as ``--until`` says it; None where they seem to be no
+    check."""
     words = normalized(arguments)
     if words[:1] == [REMOTE]:
         return words[2] if words[1:2] == ["--until"] and len(words) == 3 else None
@@ -42,7 +43,7 @@ def stage_of(arguments: Sequence[str]) -> str | None:
 
 
 def _streams_are_open() -> bool:
-    """Whether nothing that is opened now becomes stdin, stdout or stderr."""
+    """Return whether nothing that is opened now becomes stdin, stdout or stderr."""
     try:
         return all(os.fstat(number) for number in range(3))
     except OSError:

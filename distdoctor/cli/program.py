@@ -25,7 +25,7 @@ def require_one_of(flag: str, value: str, known: Sequence[str]) -> str:
 
 
 def program() -> tuple[str, ...]:
-    """How this was started, as it and the others are to be started again."""
+    """Return how this was started, as it and the others are to be started again."""
     if own_path.archive:
         here = sys.argv[0]
         return (here,) if "/" in here and os.access(here, os.X_OK) else (_python(), here)
@@ -35,15 +35,16 @@ def program() -> tuple[str, ...]:
 
 
 def torchrun() -> tuple[str, ...]:
-    """How the torchrun of this Python is started. The command need not be on the PATH, and the one that is there may be
-    another Python's; the module is the same."""
+    """Return how the torchrun of this Python is started.
+
+    The command need not be on the PATH, and the one that is there may be another Python's; the module is the same."""
     found = shutil.which("torchrun")
     this = str(Path(sys.executable).parent / "python").encode()
     return ("torchrun",) if found and this in _head(found) else (_python(), "-m", "torch.distributed.run")
 
 
 def _head(path: str) -> bytes:
-    """Where pip writes which Python a command is started with."""
+    """Return where pip writes which Python a command is started with."""
     try:
         with open(path, "rb") as file:
             return file.read(500)
@@ -64,7 +65,7 @@ def _python() -> str:
 
 
 def versions(*, verbose: bool) -> str:
-    """What is installed here; ``verbose``: also the Python and the torch that a job started here would get.
+    """Return what is installed here; ``verbose``: also the Python and the torch that a job started here would get.
 
     torch is looked for and not imported.
     """

@@ -84,7 +84,7 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
 
 
 def _failed(line: JobLine, how: JobFlags) -> bool:
-    """Whether the check before the job found a failure; it is told, and a pass in a line."""
+    """Return whether the check before the job found a failure; it is told, and a pass in a line."""
     from distdoctor.job.preflight import check_before
 
     report = check_before(line, os.environ, how.preflight, how.wait, how.timeout)
@@ -135,7 +135,7 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
 
 
 def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tuple[Tap, int | None]:
-    """Where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
+    """Return where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
     try:
         allocation = os.environ.get(SLURM_JOB) if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
@@ -289,7 +289,7 @@ class Watcher:
         self._movement.hear(data)
 
     def _heard(self, message: Mapping[str, Any]) -> bool:
-        """Whether the job has ended."""
+        """Return whether the job has ended."""
         self._job, self._outputs = message.get("job", self._job), message.get("outputs", self._outputs)
         if "asked" in message:
             self._asked_at = time.monotonic()

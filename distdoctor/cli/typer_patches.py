@@ -30,7 +30,8 @@ def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
 
 
 def without_value(parser: Any, words: Sequence[str]) -> str | None:
-    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
+    """Return what is wrong where an option took the next option for its value: the parser would complain of the
+    rest."""
     command = getattr(parser, "commands", {}).get(words[0]) if words else None
     options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}

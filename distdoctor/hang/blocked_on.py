@@ -25,7 +25,7 @@ _BY_SOCKET = frozenset(["recvfrom", "recvmsg", "read", "sendto", "sendmsg", "wri
 
 
 def context_switches(pid: int) -> dict[int, int]:
-    """How often each of its other threads has given up the processor to wait."""
+    """Return how often each of its other threads has given up the processor to wait."""
     found = {}
     for name in proc.list_names(pid, "task")[:MOST_THREADS]:
         text = proc.read_text(f"{pid}/task/{name}", "status", 4096) or ""
@@ -36,7 +36,7 @@ def context_switches(pid: int) -> dict[int, int]:
 
 
 def woken_threads(pid: int, before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
-    """How often each of them woke up meanwhile that did, but for torch's own and the like."""
+    """Return how often each of them woke up meanwhile that did, but for torch's own and the like."""
     names = proc.thread_names(pid)
     found = {tid: now - before.get(tid, now) for tid, now in after.items()}
     ours = {tid for tid, name in names.items() if name == proc.ALL_ALIKE or not name.startswith(_NOT_THEIRS)}
@@ -44,8 +44,8 @@ def woken_threads(pid: int, before: Mapping[int, int], after: Mapping[int, int])
 
 
 def fed_descriptors(pid: int, awake: Mapping[int, int], seconds: float) -> int:
-    """How many of those that woke up wait for data, or to send some, and do so: they woke more often than their time
-    limits tell."""
+    """Return how many of those that woke up wait for data, or to send some, and do so: they woke more often than
+    their time limits tell."""
     count = 0
     for tid, times in awake.items():
         call = proc.blocked_call(pid, tid)
@@ -124,7 +124,8 @@ def _holders_of_inodes(wanted: Collection[str]) -> dict[str, frozenset[int]]:
 
 
 def _used(groups: Collection[frozenset[int]]) -> dict[frozenset[int], float]:
-    """How much of a processor each of these groups of processes used, or waited for, with all that runs below them."""
+    """Return how much of a processor each of these groups of processes used, or waited for, with all that runs below
+    them."""
     began, before = time.monotonic(), {pids: _spent(pids) for pids in groups}
     time.sleep(WATCHED)
     seconds = time.monotonic() - began
@@ -179,7 +180,7 @@ def _pipe(main: JobThread) -> str:
 
 
 def _modes(pid: int, path: str) -> Iterator[int]:
-    """How a process has it open: O_RDONLY, O_WRONLY or O_RDWR, of each descriptor."""
+    """Return how a process has it open: O_RDONLY, O_WRONLY or O_RDWR, of each descriptor."""
     for number in proc.list_names(pid, "fd"):
         if proc.read_link(pid, f"fd/{number}") == path:
             for line in (proc.read_text(pid, f"fdinfo/{number}", 4096) or "").splitlines():

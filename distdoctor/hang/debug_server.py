@@ -29,7 +29,7 @@ _GROUPS = 16
 
 
 def ask_debug_servers(view: StoreView, *, timeout: float, hosts: Collection[str] = ()) -> tuple[WorkerServer, ...]:
-    """What the worker servers that are named in a store tell, in ``timeout`` seconds together.
+    """Return what the worker servers that are named in a store tell, in ``timeout`` seconds together.
 
     Only hosts of the job are asked: those whose ranks wrote into the store, and ``hosts`` (names or addresses).
     """
@@ -117,7 +117,8 @@ class NoAnswer(Exception):
 
 
 async def exchange(address: str, port: int, message: bytes, end: float, most: int) -> tuple[bytes, bool]:
-    """What is answered to ``message`` until the other side closes, and whether it did so before ``end`` and ``most``.
+    """Return what is answered to ``message`` until the other side closes, and whether it did so before ``end`` and
+    ``most``.
 
     ``end``: by time.monotonic(). ``most``: bytes. Raises NoAnswer.
     """
@@ -157,7 +158,9 @@ _SECTION = re.compile(r"^(Job summary|Communicators\.\.\.[^\n]*|Errors|Warnings)
 
 
 def ask_ras(address: str = "127.0.0.1", port: int = RAS_PORT, *, timeout: float, world: int | None = None) -> RasView:
-    """What it says within ``timeout`` seconds, of a job of ``world`` ranks. Never raises for what answers there."""
+    """Return what it says within ``timeout`` seconds, of a job of ``world`` ranks.
+
+    Never raises for what answers there."""
     return asyncio.run(_ask_ras(address, port, timeout, world))
 
 

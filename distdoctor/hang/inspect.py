@@ -110,12 +110,13 @@ _HIDDEN = "/proc hides the processes of others from this user (hidepid): run thi
 
 
 def _hides() -> bool:
-    """Whether others' processes are hidden from this user (hidepid=invisible in proc(5)): the first is always there."""
+    """Return whether others' processes are hidden from this user (hidepid=invisible in proc(5)): the first is always
+    there."""
     return not os.path.exists("/proc/1")
 
 
 def _of_others(scan: jobs.Scan) -> list[jobs.Candidate]:
-    """What looks like a job and may not be read; of a process that has ended nobody may read anything."""
+    """Return what looks like a job and may not be read; of a process that has ended nobody may read anything."""
     return [one for one in scan.unreadable if one.state != "Z"]
 
 
@@ -131,7 +132,7 @@ def _no_such_process(pid: int, scan: jobs.Scan) -> str:
 
 
 def _named(job: LocalJob) -> str:
-    """What it is called, where that is more than its process."""
+    """Return what it is called, where that is more than its process."""
     return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
 
 
@@ -237,7 +238,7 @@ def _order(one: JobProcess) -> tuple[int, int, int]:
 
 
 def _plan(job: JobFacts) -> Plan:
-    """What the job was to be, as its processes were told."""
+    """Return what the job was to be, as its processes were told."""
     ranks = job.ranks
     local = next((one.local_world_size for one in ranks if one.local_world_size), None)
     return Plan(
@@ -267,7 +268,8 @@ _NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
 def ask_services(
     found: LocalJob, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
 ) -> tuple[tuple[WorkerServer, ...], RasView | None]:
-    """What both tell, asked where the job is: on loopback of another network namespace somebody else may listen."""
+    """Return what both tell, asked where the job is: on loopback of another network namespace somebody else may
+    listen."""
     try:
         with namespaces.of(found.members, found.netns):
             return by_servers(views, timeout=timeout, hosts=[host]), view_by_ras(processes, timeout=timeout)
@@ -276,13 +278,13 @@ def ask_services(
 
 
 def by_servers(views: Iterable[StoreView], *, timeout: float, hosts: Sequence[str] = ()) -> tuple[WorkerServer, ...]:
-    """What the worker servers that a store names tell; none are asked where it names none."""
+    """Return what the worker servers that a store names tell; none are asked where it names none."""
     named = next((view for view in views if view.debug_servers), None)
     return debug_server.ask_debug_servers(named, timeout=timeout, hosts=hosts) if named else ()
 
 
 def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView | None:
-    """What RAS tells; None where no process of the job listens for those who ask it.
+    """Return what RAS tells; None where no process of the job listens for those who ask it.
 
     Ranks of all jobs of a host share its port (SO_REUSEPORT), and the kernel chooses who answers: it is asked again
     where another job did, as far as that is seen.
@@ -298,7 +300,7 @@ def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView |
 
 
 def _is_of_another_job(view: RasView, pids: Collection[int]) -> bool:
-    """Whether all processes that it names are none of these."""
+    """Return whether all processes that it names are none of these."""
     named = {int(pid) for said in (*view.errors, *view.warnings) for pid in _NAMED.findall(said)}
     return bool(named) and named.isdisjoint(pids)
 
@@ -331,7 +333,7 @@ _VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
-    """What the files tell, one entry for each rank that has one."""
+    """Return what the files tell, one entry for each rank that has one."""
     told = []
     for one in found.ranks:
         rank = one.variables.get(RANK.variables[0], "")
@@ -346,7 +348,7 @@ def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
 
 
 def prefixes(env: dict[str, str]) -> Iterator[str]:
-    """Where a rank with these variables writes to, without its number."""
+    """Return where a rank with these variables writes to, without its number."""
     yield from (env[name] for name in _VARIABLES if os.path.isabs(env.get(name, "")))
     home = env.get("HOME", "")
     cache = env.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
@@ -357,7 +359,7 @@ def prefixes(env: dict[str, str]) -> Iterator[str]:
 
 
 def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
-    """What the file holds; None where there is none that this process has written."""
+    """Return what the file holds; None where there is none that this process has written."""
     url = encodable(f"file:{path}")[:300]
     try:
         # A file in /tmp may be anybody's: no link is followed, no pipe waited for.

@@ -64,7 +64,7 @@ class LocalJob:
         return [one for one, role in self.members.values() if role == "rank"]
 
     def variable(self, name: str) -> str:
-        """What most of its ranks have for a variable; empty where none has it."""
+        """Return what most of its ranks have for a variable; empty where none has it."""
         values = [value for one in self.ranks if (value := one.variables.get(name))]
         return max(values, key=values.count) if values else ""
 
@@ -74,12 +74,12 @@ class LocalJob:
         return self.variable(RUN_ID) or (self.options.rdzv_id if self.options else "")
 
     def serves(self) -> bool:
-        """Whether one of its ranks here serves a store."""
+        """Return whether one of its ranks here serves a store."""
         return any(name.startswith("pt_tcpstore") for one in self.ranks for name in one.thread_names)
 
     def seen_store(self) -> tuple[str, int] | None:
-        """Where its store is by the sockets of its ranks, where no variable says so: one of them serves it, or most of
-        them are connected, or try to be, to one and the same port."""
+        """Return where its store is by the sockets of its ranks, where no variable says so: one of them serves it,
+        or most of them are connected, or try to be, to one and the same port."""
         tables = SocketTables()
         dialled: list[tuple[str, int]] = []
         for one in self.ranks:
@@ -149,7 +149,8 @@ def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
 
 
 def _are_all(ranks: Sequence[Candidate]) -> bool:
-    """Whether these are all ranks that are to be on one host, each of them once, as they were told themselves."""
+    """Return whether these are all ranks that are to be on one host, each of them once, as they were told
+    themselves."""
     for name, size in ((LOCAL_RANK, NPROC_PER_NODE), (RANK, WORLD_SIZE)):
         numbers = sorted(number_of(one.variables.get(name.variables[0])) or 0 for one in ranks)
         sizes = {number_of(one.variables.get(size.variables[0])) for one in ranks}
@@ -180,7 +181,7 @@ def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 
 
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
-    """What each candidate is; those that belong to no job are left out."""
+    """Return what each candidate is; those that belong to no job are left out."""
     roles: dict[int, Role] = {}
     loose: list[Candidate] = []
     for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
@@ -211,13 +212,13 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
 
 
 def _starts_ranks(pid: int, scan: Scan) -> bool:
-    """Whether what looks like a rank runs below it."""
+    """Return whether what looks like a rank runs below it."""
     return any((_is_rank(one) or one.is_distributed) and pid in scan.above(one.pid) for one in scan.candidates.values())
 
 
 def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
-    """Whether it has its number from a rank that started it and is not above it any more, as of a service that put
-    itself into the background: it runs another program, later, and has no group."""
+    """Return whether it has its number from a rank that started it and is not above it any more, as of a service
+    that put itself into the background: it runs another program, later, and has no group."""
     one, name = scan.candidates[pid], RANK.variables[0]
     if one.is_distributed or any(above in roles for above in scan.above(pid)):
         return False
@@ -231,7 +232,7 @@ def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
 
 
 def _one_program(one: Candidate, other: Candidate) -> bool:
-    """Whether both run the same script or module, whatever they are told."""
+    """Return whether both run the same script or module, whatever they are told."""
     mine, others = ({word for word in of.command if word.endswith(".py")} for of in (one, other))
     if mine or others:
         return not mine.isdisjoint(others)
@@ -255,14 +256,16 @@ def _numbers(one: Candidate) -> tuple[str, ...]:
 
 
 def _is_rank(one: Candidate) -> bool:
-    """Whether its variables make it one: they are those at its start, and a child inherits them."""
+    """Return whether its variables make it one: they are those at its start, and a child inherits them."""
     told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
     return told or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
 
 
 def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
-    """Whether it is a rank though one is above it: its number is another one, or it has a group of its own. Rank 0 may
-    start the others itself and tell them no number but that on this host (Lightning's SubprocessScriptLauncher)."""
+    """Return whether it is a rank though one is above it: its number is another one, or it has a group of its own.
+
+    Rank 0 may start the others itself and tell them no number but that on this host (Lightning's
+    SubprocessScriptLauncher)."""
     for name in (RANK.variables[0], LOCAL_RANK.variables[0] if one.is_distributed else ""):
         if name and one.variables.get(name) != scan.candidates[above].variables.get(name):
             return True
@@ -274,7 +277,8 @@ def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
 
 
 def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
-    """What its job is called: by its agent, else by where the ranks meet, else by the process that started them."""
+    """Return what its job is called: by its agent, else by where the ranks meet, else by the process that started
+    them."""
     if one.ray:
         return name_of(one, scan)
     chain = [one.pid, *(pid for pid in scan.above(one.pid) if pid in roles)]
@@ -358,17 +362,17 @@ class Candidate:
 
     @cached_property
     def thread_names(self) -> tuple[str, ...]:
-        """What its threads call themselves."""
+        """Return what its threads call themselves."""
         return tuple(proc.thread_names(self.pid).values())
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is torchrun's agent, or what started one in its place (torch/distributed/run.py)."""
+        """Return whether it is torchrun's agent, or what started one in its place (torch/distributed/run.py)."""
         return self.name == "pt_elastic" or _starts_agent(self.command)
 
     @property
     def is_distributed(self) -> bool:
-        """Whether torch.distributed has threads in it."""
+        """Return whether torch.distributed has threads in it."""
         return any(name.startswith(DISTRIBUTED) for name in self.thread_names)
 
     @property
@@ -480,7 +484,7 @@ def _is_python(pid: int, command: tuple[str, ...], name: str) -> bool:
 
 
 def _doctors_command(command: Sequence[str]) -> str | None:
-    """What a doctor was told to do, also by an agent that starts some; None where it is none.
+    """Return what a doctor was told to do, also by an agent that starts some; None where it is none.
 
     What is below it is no job, but for ``run``, which has started one.
     """
@@ -551,7 +555,7 @@ class AgentOptions:
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
-        """Where the agents meet; None where that is not said, or where the kernel picks the port."""
+        """Return where the agents meet; None where that is not said, or where the kernel picks the port."""
         if self.standalone:
             return None
         if self.rdzv_backend == "static":
@@ -567,8 +571,8 @@ class AgentOptions:
 
     @property
     def may_pick_port(self) -> bool:
-        """Whether the kernel may have picked the port of its rendezvous, so that no other agent has the same: with
-        --standalone, and since torch 2.13 on one node for which no port was told (run.py: ``localhost:0``)."""
+        """Return whether the kernel may have picked the port of its rendezvous, so that no other agent has the same:
+        with --standalone, and since torch 2.13 on one node for which no port was told (run.py: ``localhost:0``)."""
         if self.standalone or self.rdzv_backend != "static":
             return self.endpoint is None
         told = self.master_port or self.rdzv_endpoint
@@ -576,7 +580,8 @@ class AgentOptions:
 
     @property
     def static_node_rank(self) -> int | None:
-        """Which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers out."""
+        """Return which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers
+        out."""
         return number_of(self.node_rank or "0") if self.rdzv_backend == "static" else None
 
     @property
@@ -623,7 +628,7 @@ def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptio
 
 
 def _of_torchrun(command: Sequence[str]) -> dict[str, str] | None:
-    """What stands behind the name of the program; None where that is another."""
+    """Return what stands behind the name of the program; None where that is another."""
     for place, word in enumerate(command[:8]):
         if os.path.basename(word) == "torchrun" or word.endswith(("distributed/run.py", "distributed/launch.py")):
             return torchrun_options(command[place + 1 :])
@@ -647,7 +652,8 @@ def _of_accelerate(command: Sequence[str], variables: Mapping[str, str]) -> dict
 
 
 def _places() -> dict[str, str]:
-    """What says where accelerate's own file is: a process tells it only to its own user, whose it is here, too."""
+    """Return what says where accelerate's own file is: a process tells it only to its own user, whose it is here,
+    too."""
     return {name: os.environ[name] for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME") if name in os.environ}
 
 

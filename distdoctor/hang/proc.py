@@ -41,7 +41,7 @@ def read_text(pid: int | str, name: str, most: int = MAX_FILE_BYTES) -> str | No
 
 
 def read_link(pid: int | str, name: str) -> str | None:
-    """Where the link /proc/PID/NAME leads; None where that cannot be read."""
+    """Return where the link /proc/PID/NAME leads; None where that cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/{name}")
     except OSError:
@@ -49,7 +49,7 @@ def read_link(pid: int | str, name: str) -> str | None:
 
 
 def list_names(pid: int | str, folder: str) -> list[str]:
-    """What is in a folder of /proc/PID; [] where it cannot be read."""
+    """Return what is in a folder of /proc/PID; [] where it cannot be read."""
     try:
         return os.listdir(f"/proc/{pid}/{folder}")
     except OSError:
@@ -120,8 +120,8 @@ def uptime() -> float:
 
 
 def last_run(pid: int | str) -> float | None:
-    """When its main thread ran last, in seconds of the scheduler's own clock (kernel/sched/debug.c); None where the
-    kernel was built without that."""
+    """Return when its main thread ran last, in seconds of the scheduler's own clock (kernel/sched/debug.c); None
+    where the kernel was built without that."""
     for line in (read_text(pid, "sched", 4096) or "").splitlines():
         word, _, value = line.partition(":")
         if word.strip() == "se.exec_start":
@@ -195,8 +195,8 @@ def name_of(number: str, first: str = "") -> str:
 
 
 def restarted(waits_in: str) -> tuple[str, bool | None]:
-    """Which call it is that a debugger interrupted and the kernel began again (restart_syscall(2)), by where it sleeps,
-    and whether it is a futex with a time limit: only those are begun again so."""
+    """Return which call it is that a debugger interrupted and the kernel began again (restart_syscall(2)), by where
+    it sleeps, and whether it is a futex with a time limit: only those are begun again so."""
     if waits_in.startswith("futex"):
         return FUTEX, True
     if "nanosleep" in waits_in:
@@ -267,7 +267,7 @@ class SocketTables:
         return ""
 
     def listening(self, pid: int) -> set[tuple[str, int]]:
-        """Where anybody listens, as seen by the process."""
+        """Return where anybody listens, as seen by the process."""
         return {(s.local, s.local_port) for s in self._of_namespace(pid).values() if s.state == "LISTEN"}
 
     def _of_namespace(self, pid: int) -> dict[str, Socket]:
@@ -351,7 +351,7 @@ def limit_of(call: Sequence[str]) -> int | None:
 
 
 def listens(pid: int, call: Sequence[str]) -> bool:
-    """Whether a port is among what a thread waits for in such a call: it is a server's, and clients wake it."""
+    """Return whether a port is among what a thread waits for in such a call: it is a server's, and clients wake it."""
     return port_served(pid, call, SocketTables()) is not None
 
 

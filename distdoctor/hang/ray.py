@@ -130,13 +130,13 @@ def job_of_driver(pid: int, session: Session) -> str:
 
 
 def is_train_command(command: Collection[str]) -> bool:
-    """Whether its title is one of Ray Train's actors."""
+    """Return whether its title is one of Ray Train's actors."""
     title = next(iter(command), "")
     return title.startswith(TITLE) and any(part in title for part in TRAINS)
 
 
 def session_view(session: Session, driver: int | None, workers: Mapping[int, str]) -> RayView:
-    """What the session's files say of the cluster."""
+    """Return what the session's files say of the cluster."""
     text = _end_of(f"{session.folder}/logs/monitor.log")
     found = RayView(fit(session.name), driver, workers=dict(workers), address=session.address)
     return found if _STATUS not in text else _with_status(found, text)

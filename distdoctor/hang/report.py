@@ -226,7 +226,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
 
 
 def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
-    """What these do where nothing comes of it, and nothing tells why."""
+    """Return what these do where nothing comes of it, and nothing tells why."""
     if all(map(job.answered, lost)):
         who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
         return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
@@ -260,7 +260,7 @@ _SPINS = (
 
 
 def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
-    """What is to be noted of these, which may wait for their GPUs."""
+    """Return what is to be noted of these, which may wait for their GPUs."""
     gone = [f"rank {number}" for number in job.gone][:4]
     over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: where it is a collective, it never ends"
     return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
@@ -322,7 +322,7 @@ def stores_say(job: LiveJob) -> Iterator[str]:
 
 
 def ras_says(job: LiveJob) -> Iterator[str]:
-    """What NCCL's RAS told, on each host where it was asked."""
+    """Return what NCCL's RAS told, on each host where it was asked."""
     for node, facts in job.facts:
         view = facts.ras
         if view is None or not view.answers:
@@ -365,7 +365,7 @@ def split_meetings(job: LiveJob) -> Iterator[str]:
 
 
 def from_outside(job: LiveJob) -> list[str]:
-    """What is not to be known from a store alone, and whom to ask."""
+    """Return what is not to be known from a store alone, and whom to ask."""
     store = job.store
     notes = []
     if store is not None and store.clients == 1 and not store.groups and not store.agents:
@@ -388,7 +388,7 @@ def from_outside(job: LiveJob) -> list[str]:
 
 
 def places_of(ranks: Sequence[LiveRank]) -> str:
-    """Where these are, in a clause."""
+    """Return where these are, in a clause."""
     groups: dict[str, list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault(rank.place.said(), []).append(rank)
@@ -401,7 +401,7 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
 
 
 def ask(job: LiveJob) -> list[str]:
-    """What cannot be known from here, and whom to ask."""
+    """Return what cannot be known from here, and whom to ask."""
     ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
     elsewhere = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
     unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
@@ -488,7 +488,7 @@ def _gets_on(rank: LiveRank) -> bool:
 
 
 def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
-    """How its recorder and its process do not fit each other."""
+    """Return how its recorder and its process do not fit each other."""
     calls = [call for view in server.recorders for call in view.calls]
     mine = [call for call in calls if call.operation == rank.place.call]
     if rank.waits and rank.place.kind == places.COLLECTIVE and mine and all(call.done for call in calls):
@@ -502,7 +502,7 @@ def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
 
 
 def changes(before: Report, after: Report) -> list[str]:
-    """What is different in a later look at the same job, in lines."""
+    """Return what is different in a later look at the same job, in lines."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     told = []
     for rank in dict.fromkeys((*places[0], *places[1])):

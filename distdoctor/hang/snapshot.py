@@ -136,7 +136,7 @@ def _scheduler_clock(cpu: int, _time: int) -> float | None:
 
 
 def movement_between(before: Look, after: Look) -> Moved:
-    """What changed from one look to the other."""
+    """Return what changed from one look to the other."""
     both = bool(before.frames and after.frames)
     return Moved(
         round(after.at - before.at, 3),
@@ -152,7 +152,7 @@ def movement_between(before: Look, after: Look) -> Moved:
 
 
 def process_facts(one: Candidate, role: Role, tables: SocketTables, main_thread: int | None = None) -> JobProcess:
-    """What /proc shows of a process now, but for its stack and what moved."""
+    """Return what /proc shows of a process now, but for its stack and what moved."""
     env, stat = one.variables, proc.stat(one.pid)
     readable = one.readable and (role == "child" or os.access(f"/proc/{one.pid}/environ", os.R_OK))
     return encodable(
@@ -239,7 +239,7 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: in
 
 
 def _files(pid: int) -> tuple[str, ...]:
-    """Where its output goes, as far as it goes to files."""
+    """Return where its output goes, as far as it goes to files."""
     links = (proc.read_link(pid, f"fd/{number}") for number in (1, 2))
     return tuple(dict.fromkeys(path for path in links if path and re.match(r"/(?!dev/)", path)))
 
@@ -480,5 +480,6 @@ def _cpu(pid: int, tid: int) -> float:
 
 
 def _computes(before: proc.Stat | None, after: proc.Stat | None) -> bool:
-    """Whether a main thread used the processor for some hundredths of a second, or would if others left it one."""
+    """Return whether a main thread used the processor for some hundredths of a second, or would if others left it
+    one."""
     return before is not None and after is not None and (after.state == "R" or after.cpu - before.cpu > 0.02)

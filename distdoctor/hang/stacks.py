@@ -130,7 +130,7 @@ def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether any of its threads runs that may be in Python: torch.distributed's own never are."""
+    """Return whether any of its threads runs that may be in Python: torch.distributed's own never are."""
     tids = proc.list_names(pid, "task")
     running = (tid for tid in tids if (one := proc.stat(f"{pid}/task/{tid}")) is not None and one.state == "R")
     return any(not (proc.read_text(pid, f"task/{tid}/comm", 64) or "").startswith(DISTRIBUTED) for tid in running)
@@ -193,8 +193,9 @@ def _frame(frame: dict[str, Any]) -> Frame:
 
 
 def _given(found: Any) -> Given | None:
-    """What of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and ``broadcast`` in
-    distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of them is let go."""
+    """Return what of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and
+    ``broadcast`` in distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of
+    them is let go."""
     texts = _texts(found)
     group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
     ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
@@ -221,7 +222,8 @@ def _given_lock(found: Any) -> Given | None:
 
 
 def _given_work(found: Any) -> Given | None:
-    """What among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a store."""
+    """Return what among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a
+    store."""
     named = (re.match(_AWAITED, text) for text in _texts(found).values())
     kinds = {match[1] for match in named if match}
     locks = {kind for kind in kinds if kind.lower().endswith("lock")}
@@ -349,5 +351,5 @@ def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
 
 
 def may_have_training_thread(command: tuple[str, ...]) -> bool:
-    """Whether the process is a worker of Ray's."""
+    """Return whether the process is a worker of Ray's."""
     return bool(command) and command[0].startswith(TITLE)

@@ -168,7 +168,7 @@ def preflight(
 
 
 def explain(error: BaseException | str) -> Diagnosis:
-    """What is known of an error: of an exception, with what it came from, or of a message.
+    """Return what is known of an error: of an exception, with what it came from, or of a message.
 
     The verdict is ``fail`` where it shows a cause, with the finding and its fix, and ``incomplete`` where it only shows
     that something failed, with what it may be (``report["candidates"]``), or is not known at all. It never raises.
@@ -179,7 +179,8 @@ def explain(error: BaseException | str) -> Diagnosis:
 
 
 def _store_is_taken(env: Mapping[str, str]) -> bool:
-    """Whether the ranks of the job have met where the check would: at a store of their own, not at that of an agent."""
+    """Return whether the ranks of the job have met where the check would: at a store of their own, not at that of an
+    agent."""
     group = sys.modules.get("torch.distributed")
     up = group is not None and group.is_available() and group.is_initialized()
     return up and RANK.variables[0] in env and env.get(AGENT_STORE) != "True"

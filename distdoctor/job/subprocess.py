@@ -85,7 +85,7 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
 
 
 def _added() -> list[str]:
-    """Where the caller looks for modules, but for the folder of its script, which may hide anything."""
+    """Return where the caller looks for modules, but for the folder of its script, which may hide anything."""
     first = sys.path[:1] if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)) else []
     paths = [entry for entry in sys.path if isinstance(entry, str)]  # Python passes over anything else there
     return [entry for entry in paths if os.path.isabs(entry) and entry not in first]

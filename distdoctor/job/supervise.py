@@ -188,7 +188,7 @@ class Output:
     ended: bool = False
 
     def read(self) -> bytes:
-        """What is there, empty where nothing is; the end is noted."""
+        """Return what is there, empty where nothing is; the end is noted."""
         try:
             data = os.read(self.reads, CHUNK_BYTES)
         except BlockingIOError:
@@ -233,7 +233,7 @@ class Output:
 
 
 def outputs() -> list[Output]:
-    """What the job is to be given for its stdout and stderr: one for both where they are the same.
+    """Return what the job is to be given for its stdout and stderr: one for both where they are the same.
 
     What is closed stays closed. Raises OSError where there is no terminal or pipe left.
     """
@@ -370,7 +370,7 @@ class Frames:
         return read
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """What is whole by now: its kind, and the bytes."""
+        """Return what is whole by now: its kind, and the bytes."""
         at, filled = 0, self._filled
         while filled - at >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._buffer, at)
@@ -448,7 +448,7 @@ def end_by(number: int) -> None:
 
 
 def _waits(number: int, pid: int) -> bool:
-    """Whether a signal waits in a process, to which it may be sent only a moment later than to this one."""
+    """Return whether a signal waits in a process, to which it may be sent only a moment later than to this one."""
     time.sleep(SAME_SECONDS)
     try:
         status = Path(f"/proc/{pid}/status").read_text()

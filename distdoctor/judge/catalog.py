@@ -121,7 +121,7 @@ class Check:
 
     @property
     def of_logs_alone(self) -> bool:
-        """Whether only logs, or a job that runs, show it: there is nothing to judge in what ``check`` sees."""
+        """Return whether only logs, or a job that runs, show it: there is nothing to judge in what ``check`` sees."""
         return self.judge is _nothing
 
     @property
@@ -132,7 +132,7 @@ class Check:
 
 @cache
 def built_in_folder() -> Path:
-    """Where the checks that come with distdoctor are: in the installed package, else beside it in a checkout."""
+    """Return where the checks that come with distdoctor are: in the installed package, else beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "checks", package.parent / "checks"):
         if folder.is_dir():
@@ -214,7 +214,9 @@ def _run(path: Path, seconds: float | None) -> ModuleType:
 
 
 def _code(path: Path, name: str) -> CodeType:
-    """What the file compiles to. Of our own it is kept as bytecode, as Python keeps it of a package: start-up is light.
+    """Return what the file compiles to.
+
+    Of our own it is kept as bytecode, as Python keeps it of a package: start-up is light.
 
     A site's folder may be read-only or shared, and gets no such file; and python -OO would leave out the page.
     """
@@ -308,7 +310,7 @@ def _milestone(module: ModuleType, name: str) -> str:
 
 
 def _nothing(cluster: Cluster) -> Iterable[Finding]:
-    """What a check judges of a cluster that only logs show."""
+    """Return what a check judges of a cluster that only logs show."""
     return ()
 
 
@@ -325,7 +327,7 @@ SHORTEST = 4
 
 
 def problem_of_log(log: object) -> str:
-    """What is wrong with a check's ``LOG``, empty where nothing is."""
+    """Return what is wrong with a check's ``LOG``, empty where nothing is."""
     if not isinstance(log, (tuple, list)) or not all(isinstance(line, Line) for line in log):
         return "LOG holds Lines"
     return next(filter(None, map(_problem_of_literals, log)), "")
@@ -343,8 +345,8 @@ def _problem_of_literals(line: Line) -> str:
 
 
 def problem_of_lines(log: tuple[Line, ...]) -> str:
-    """What is wrong with the fields of a site's own Lines: a misspelled word, or an expression that could take for
-    ever; empty where nothing is."""
+    """Return what is wrong with the fields of a site's own Lines: a misspelled word, or an expression that could
+    take for ever; empty where nothing is."""
     return next(filter(None, map(_problem_of_line, log)), "")
 
 
@@ -374,7 +376,7 @@ MANY = 64
 
 
 def hazard(pattern: str) -> str:
-    """What is wrong with ``pattern``, empty where nothing is: an expression that does not compile, or a long
+    """Return what is wrong with ``pattern``, empty where nothing is: an expression that does not compile, or a long
     repetition within a long repetition."""
     try:
         re.compile(pattern)
@@ -425,12 +427,13 @@ _SEEN_BY = {
 
 
 def required_parts(stage: str) -> tuple[str, ...]:
-    """What a check of that stage needs to have seen where it does not say: of most, that every rank went through it."""
+    """Return what a check of that stage needs to have seen where it does not say: of most, that every rank went
+    through it."""
     return _SEEN_BY.get(BY_NAME[stage], (f"{RANKS}.{stage}",))
 
 
 def is_part(part: object) -> bool:
-    """Whether ``part`` is a word of ``LOOKS_AT``."""
+    """Return whether ``part`` is a word of ``LOOKS_AT``."""
     if not isinstance(part, str) or part == EVERYONE:
         return part == EVERYONE
     first, _, rest = part.partition(".")
@@ -458,7 +461,7 @@ SIMILAR = 0.8
 
 
 def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
-    """What is wrong with a name that the file's top level gives and nothing in the file uses; empty: nothing is.
+    """Return what is wrong with a name that the file's top level gives and nothing in the file uses; empty: nothing is.
 
     A name that the file uses is a constant or a helper of its own, whatever it looks like.
     """
@@ -475,7 +478,7 @@ def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
 
 
 def problem_of_references(named: Mapping[str, Sequence[str]], ids: Collection[str]) -> str:
-    """Which pattern of ids that a declaration holds means no check and no milestone; empty: each means one.
+    """Return which pattern of ids that a declaration holds means no check and no milestone; empty: each means one.
 
     ``named``: the patterns by the name of their declaration.
     """

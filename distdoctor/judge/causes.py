@@ -43,9 +43,10 @@ def touched(finding: Finding) -> set[str]:
 
 
 def is_symptom(check: Check, cause: Check) -> bool:
-    """Whether what ``check`` sees is seen wherever ``cause`` did its harm. Of two of which this would hold both ways,
-    as of two symptoms of one milestone, neither is the other's; and what was only not seen, as a node that never came,
-    is no reason why something fails among those who did come."""
+    """Return whether what ``check`` sees is seen wherever ``cause`` did its harm.
+
+    Of two of which this would hold both ways, as of two symptoms of one milestone, neither is the other's; and what was
+    only not seen, as a node that never came, is no reason why something fails among those who did come."""
     return check.id != cause.id and not cause.incomplete and _behind(check, cause) and not _behind(cause, check)
 
 
@@ -54,7 +55,7 @@ def _behind(check: Check, cause: Check) -> bool:
 
 
 def matches_cause(cause: Check, pattern: str) -> bool:
-    """Whether ``pattern``, an id pattern or a milestone, means ``cause``."""
+    """Return whether ``pattern``, an id pattern or a milestone, means ``cause``."""
     return cause.prevents == pattern if pattern in MILESTONES else fnmatchcase(cause.id, pattern)
 
 
@@ -85,7 +86,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
 
 
 def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
-    """What makes the job fail cannot come from what would not; and no two are each other's cause."""
+    """Return what makes the job fail cannot come from what would not; and no two are each other's cause."""
     named = other.because_of and matches_cause(checks[finding.check], other.because_of)
     if other.id == finding.id or named or _two_ways(other, finding, checks):
         return False
@@ -93,9 +94,10 @@ def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> 
 
 
 def _two_ways(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool:
-    """Whether these are two failures of links with neither a node to blame nor a link in common: what one host keeps
-    out is no reason why another keeps out others. Where it cannot be told whose fault one is, that holds for links that
-    were tried between nodes which have met: who never came may be one of those that are blamed, by another name."""
+    """Return whether these are two failures of links with neither a node to blame nor a link in common: what one
+    host keeps out is no reason why another keeps out others. Where it cannot be told whose fault one is, that holds
+    for links that were tried between nodes which have met: who never came may be one of those that are blamed, by
+    another name."""
     met = {checks[finding.check].stage for finding in (one, other)} <= _OF_LINKS
     if not met and (one.blame != "all" or other.blame != "all"):
         return False
@@ -111,8 +113,8 @@ def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[s
 
 
 def _not_its_own(finding: Finding, check: Check, other: Finding) -> bool:
-    """Whether what ``other`` blames may be why: not where ``finding`` is sure that it is its own nodes' way, which
-    they miss whatever the node at the other end does."""
+    """Return whether what ``other`` blames may be why: not where ``finding`` is sure that it is its own nodes' way,
+    which they miss whatever the node at the other end does."""
     sure = check.prevents in EACH_FOR_ITSELF and finding.blame == "all" and finding.nodes and other.nodes
     return not sure or bool({*finding.nodes} & {*other.nodes})
 
@@ -131,8 +133,8 @@ def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Ch
 
 
 def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Whether ``other`` says why those are absent whom further findings of the same check tell of, and them alone: of
-    the nodes of this one it says nothing."""
+    """Return whether ``other`` says why those are absent whom further findings of the same check tell of, and them
+    alone: of the nodes of this one it says nothing."""
     if not finding.incomplete or not other.nodes or set(other.nodes) & set(finding.nodes):
         return False
     told = {node for one in findings if one.check == finding.check and one.id != finding.id for node in one.nodes}
@@ -140,7 +142,8 @@ def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) ->
 
 
 def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
-    """Whether what another node misses is felt here, too: not what each node reaches by itself, by its own way."""
+    """Return whether what another node misses is felt here, too: not what each node reaches by itself, by its own
+    way."""
     cause, check = checks[other.check], checks[finding.check]
     if not cause.prevents or not check.symptom_of or not joint(cause.prevents, check.symptom_of):
         return False

@@ -84,7 +84,7 @@ def judge_calls(calls: Iterable[HostCall], checks: Sequence[Check], ignore: Iter
 
 
 def is_on_job(cluster: Cluster) -> bool:
-    """Whether the facts are about a job that runs now, and not about what ``check`` tried."""
+    """Return whether the facts are about a job that runs now, and not about what ``check`` tried."""
     return any(node.facts.jobs for node in cluster.nodes)
 
 
@@ -103,7 +103,7 @@ def _judges(cluster: Cluster, checks: Sequence[Check]) -> list[tuple[Check, Call
 
 
 def only_probed(cluster: Cluster, stage: str) -> bool:
-    """Whether ``stage`` tries a backend that the job does not use: what fails there cannot make the job fail."""
+    """Return whether ``stage`` tries a backend that the job does not use: what fails there cannot make the job fail."""
     return stage in BY_NAME and BY_NAME[stage].even_unplanned and not cluster.gloo_planned
 
 

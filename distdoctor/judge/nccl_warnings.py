@@ -60,7 +60,7 @@ def _failed(rank: RankFacts) -> bool:
 
 
 def _is(line: Line, text: str) -> bool:
-    """Whether ``text`` is this wording."""
+    """Return whether ``text`` is this wording."""
     if not any(literal in text for literal in line.literals) or not re.search(line.pattern, text):
         return False
     return not (line.unless and re.search(line.unless, text))

@@ -146,7 +146,8 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
 
 
 def _without_the_missing(cluster: Cluster) -> str:
-    """Who alone took part in the stages that node 0 opens; empty where all were there, or where that is not known."""
+    """Return who alone took part in the stages that node 0 opens; empty where all were there, or where that is not
+    known."""
     meeting = cluster.meeting
     if meeting is None or not 0 < len(meeting.arrived) < meeting.expected:
         return ""
@@ -160,7 +161,8 @@ def _all_slices(cluster: Cluster) -> tuple[NodeFacts, ...]:
 
 
 def _recorded(cluster: Cluster, node: Node) -> dict[str, StageFacts]:
-    """How each stage ended on ``node``; of a node started once per rank, how it ended for the worst of its ranks."""
+    """Return how each stage ended on ``node``; of a node started once per rank, how it ended for the worst of its
+    ranks."""
     found: dict[str, StageFacts] = {}
     for one in (s for s in _all_slices(cluster) if s.key in node.keys):
         for facts in one.stages:
@@ -268,7 +270,7 @@ def _node_details(node: Node) -> dict[str, Any]:
 
 
 def _nccl(node: Node) -> dict[str, Any] | None:
-    """What the NCCL of the node's ranks said of itself, in the check's own group; None where it said nothing."""
+    """Return what the NCCL of the node's ranks said of itself, in the check's own group; None where it said nothing."""
     logs = [rank.nccl for rank in node.facts.ranks if rank.nccl is not None]
     channels = Counter[str]()
     for log in logs:
@@ -374,7 +376,7 @@ def _rank_seen(rank: RankFacts, what: str) -> bool:
 
 
 def _incomplete(cluster: Cluster) -> Iterator[str]:
-    """Where the facts are of a part of the job only, as up to a stage that each node climbs by itself."""
+    """Return where the facts are of a part of the job only, as up to a stage that each node climbs by itself."""
     by_rank = cluster.plan.started == "rank"
     here = len(cluster.slices) if by_rank else len(cluster.nodes)
     planned = (cluster.plan.world_size if by_rank else cluster.plan.nnodes) or 1
@@ -398,8 +400,9 @@ FIGURES = ("rtt", "rates", "lost")
 
 
 def link_matrix(cluster: Cluster) -> dict[str, Any] | None:
-    """Who connects, down, to whom, across, each entry a node or neighbours (``names``): seconds of a round trip, bytes
-    per second, share of segments sent again; ``bad`` has how many links do not work. None where no figures are.
+    """Return who connects, down, to whom, across, each entry a node or neighbours (``names``): seconds of a round
+    trip, bytes per second, share of segments sent again; ``bad`` has how many links do not work. None where no
+    figures are.
 
     Of several nodes in an entry it is the worst. A row that is not of the run's own size is left out.
     """
@@ -450,7 +453,7 @@ ALONE = "torch alone"
 
 
 def gpu_details(facts: NodeFacts) -> dict[str, Any] | None:
-    """Who was asked of them, which rank takes which, and which reach each other; None where no rank sees one."""
+    """Return who was asked of them, which rank takes which, and which reach each other; None where no rank sees one."""
     seen = {rank.rank if rank.rank is not None else rank.local_rank: rank for rank in facts.ranks if rank.gpu}
     devices = {device.index: device.name for rank in seen.values() if rank.gpu for device in rank.gpu.visible}
     if not devices:

@@ -41,7 +41,7 @@ class Watch:
         )
 
     def told(self) -> str:
-        """What was not collected, where, and what to do about it; empty where all was."""
+        """Return what was not collected, where, and what to do about it; empty where all was."""
         texts = [self._told(name, [*nodes]) for name, nodes in self._missing.items()]
         return "; ".join([*texts, ITERATED] if self._iterated and not self._declared else texts)
 

@@ -41,7 +41,7 @@ def predict(
 
 
 def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tuple[AddressChoice, ...]:
-    """What gloo's other devices will advertise: it makes one for each name in GLOO_SOCKET_IFNAME."""
+    """Return what gloo's other devices will advertise: it makes one for each name in GLOO_SOCKET_IFNAME."""
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
     names = gloo_device_names(variable)
@@ -51,7 +51,7 @@ def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tu
 
 
 def initiates(mine: str, theirs: str) -> bool:
-    """Whether the rank at address ``mine`` is the one that connects: the numerically larger address does.
+    """Return whether the rank at address ``mine`` is the one that connects: the numerically larger address does.
 
     Compares the bytes in network order, IPv6 (family 10) above IPv4 (family 2) as ``isInitiator`` does. Equal
     addresses are told apart by port, which is not known before; then neither is said to initiate.

@@ -55,7 +55,7 @@ def predict(variables: Mapping[str, str], interfaces: Sequence[Interface], nccl:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether NCCL_SOCKET_IFNAME=``pattern`` takes the interface ``name``."""
+    """Return whether NCCL_SOCKET_IFNAME=``pattern`` takes the interface ``name``."""
     excluded = pattern.startswith("^")
     text = pattern[1:] if excluded else pattern
     exact = text.startswith("=")
@@ -118,8 +118,8 @@ _OFF = ("false", "no", "off", "n", "f", "disable", "disabled")
 
 
 def refused_value(name: str, value: str, version: Version) -> str:
-    """What is wrong with a value on which this NCCL ends as a group is made; empty where it does not, or is not
-    known."""
+    """Return what is wrong with a value on which this NCCL ends as a group is made; empty where it does not, or is
+    not known."""
     if name not in NAMES or not STRICT <= version <= READ:
         return ""
     known = [one.lower() for one in NAMES[name]]
@@ -228,7 +228,7 @@ _OWN_PLUGIN = re.compile(r"libnccl-?net\.so\b")
 
 
 def read_log_settings(text: str) -> NcclLog | None:
-    """What a rank's NCCL said; None where ``text`` has nothing of NCCL's."""
+    """Return what a rank's NCCL said; None where ``text`` has nothing of NCCL's."""
     version = interface = network = ""
     devices: dict[str, tuple[str, ...]] = {}
     channels: Counter[str] = Counter()
@@ -277,7 +277,7 @@ def _way(way: str, rest: str) -> str:
 
 
 def _file(line: str) -> int:
-    """Where a warning's own words begin: at the file that it is from, else at NCCL's name."""
+    """Return where a warning's own words begin: at the file that it is from, else at NCCL's name."""
     place = re.search(r"\S+\.(?:cc|cpp|c|cu|h):\d+ (?:\(\w*\) )?NCCL WARN", line)
     return place.start() if place else line.index("NCCL WARN")
 
@@ -303,7 +303,7 @@ HCA, RDMA_DISABLED, GID_INDEX = "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_I
 
 
 def rdma_switched_off(variables: Mapping[str, str]) -> bool:
-    """Whether the settings keep NCCL from InfiniBand and RoCE."""
+    """Return whether the settings keep NCCL from InfiniBand and RoCE."""
     net = variables.get("NCCL_NET", "")
     return rdma_number(variables.get(RDMA_DISABLED, "0")) not in (0, None) or bool(net and net.upper() != "IB")
 
@@ -401,8 +401,9 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def refusal(text: str, root: str = "system") -> str:
-    """What NCCL's reader says where it stops, with the line; empty where it reads to the end. ``root``: the element
-    that it looks for, ``graphs`` in a file of graphs."""
+    """Return what NCCL's reader says where it stops, with the line; empty where it reads to the end.
+
+    ``root``: the element that it looks for, ``graphs`` in a file of graphs."""
     place, opened = 0, list[str]()
     while True:
         place = _end(_BLANK, text, place)

@@ -14,13 +14,14 @@ _VIRTUAL = re.compile(
 
 
 def is_bridge(interface: str | None) -> bool:
-    """Whether an interface of this name joins the containers and virtual machines of this host, and not other hosts.
-    Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
+    """Return whether an interface of this name joins the containers and virtual machines of this host, and not other
+    hosts. Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
     return bool(_BRIDGE.match(interface or ""))
 
 
 def is_virtual(interface: str | None) -> bool:
-    """Whether it is a bridge, or leads into a VPN or a network of containers: the last to be offered to other hosts."""
+    """Return whether it is a bridge, or leads into a VPN or a network of containers: the last to be offered to other
+    hosts."""
     return bool(_VIRTUAL.match(interface or ""))
 
 
@@ -31,7 +32,7 @@ def is_virtual(interface: str | None) -> bool:
 
 
 def contact_text(contact: Contact | None) -> str:
-    """How an attempt to connect ended, for a sentence."""
+    """Return how an attempt to connect ended, for a sentence."""
     if contact is None:
         return "was never tried"
     told = f" (errno {contact.errno})" if contact.errno else ""

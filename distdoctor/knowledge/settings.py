@@ -73,7 +73,7 @@ _DEFAULTS = {
 
 
 def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
-    """Whether nodes whose job uses these backends must have this setting alike."""
+    """Return whether nodes whose job uses these backends must have this setting alike."""
     if name in EVERY_BACKEND:
         return nccl or gloo
     if name in GLOO_SETTINGS:
@@ -84,7 +84,8 @@ def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
 
 
 def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
-    """What a value amounts to in a job of so many ranks; None where that is what a variable that is not set does."""
+    """Return what a value amounts to in a job of so many ranks; None where that is what a variable that is not set
+    does."""
     if not value:
         return None
     if name == RANKS_PER_ROOT:
@@ -109,7 +110,7 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
 
 
 def _roots(each: int | None, ranks: int) -> int:
-    """How many ranks make an id of NCCL's that others ask for, if one does for ``each`` of them."""
+    """Return how many ranks make an id of NCCL's that others ask for, if one does for ``each`` of them."""
     return 1 if not each or each < 1 else max(1, -(-ranks // each))
 
 
@@ -277,8 +278,8 @@ def intended_variable(name: str) -> str | None:
 
 
 def _has_other_words(name: str, known: str) -> bool:
-    """Whether the two are spelled alike, and one has a word more: that is another name (NCCL_TIMEOUT, which scripts
-    read themselves, and NCCL_IB_TIMEOUT), and no letter too few or too many."""
+    """Return whether the two are spelled alike, and one has a word more: that is another name (NCCL_TIMEOUT, which
+    scripts read themselves, and NCCL_IB_TIMEOUT), and no letter too few or too many."""
     words, its = {*name.split("_")}, {*known.split("_")}
     return (words < its or its < words) and not words ^ its <= _FORGOTTEN
 

@@ -23,7 +23,7 @@ _IDENTICAL_SINCE = (2, 6)
 
 
 def announces(node: Node) -> bool:
-    """Whether torchrun, started as this check was, has its ranks meet under a host's own name."""
+    """Return whether torchrun, started as this check was, has its ranks meet under a host's own name."""
     return may_announce(node.plan) and (node.plan.rdzv_backend == "c10d" or _version(node) >= _ONE_NODE_SINCE)
 
 
@@ -38,7 +38,8 @@ def may_announce(plan: Plan) -> bool:
 
 
 def needs_own_name(node: Node) -> bool:
-    """Whether its agent looks its own host's name up before it meets the others, and ends where that has no address.
+    """Return whether its agent looks its own host's name up before it meets the others, and ends where that has no
+    address.
 
     To find out whether it is to host the rendezvous (rendezvous/utils.py, _matches_machine_hostname): not where it is
     told, nor where the endpoint is this host's own name or loopback.
@@ -50,7 +51,8 @@ def needs_own_name(node: Node) -> bool:
 
 
 def takes_itself_for_host(node: Node) -> bool | None:
-    """Whether its agent would host the c10d rendezvous; None where that is not known, or it is started otherwise.
+    """Return whether its agent would host the c10d rendezvous; None where that is not known, or it is started
+    otherwise.
 
     The same function compares the endpoint's name with the host's, and its addresses with those of the host's name:
     an address that is only on an interface is not this host's to it.
@@ -73,7 +75,7 @@ def _c10d(plan: Plan) -> bool:
 
 
 def counts_ranks_alone(node: Node) -> bool:
-    """Whether its agent numbers its ranks without asking the others (shared_settings.py says how)."""
+    """Return whether its agent numbers its ranks without asking the others (shared_settings.py says how)."""
     told = node.variables.get(IDENTICAL) == "1"
     return told and node.plan.started == "node" and _version(node) >= _IDENTICAL_SINCE
 

@@ -77,8 +77,8 @@ class _Beginning:
         self._found = 0
 
     def comes_again(self, piece: bytes) -> bool:
-        """Whether all of it has come again, behind steps and what failed after them, with ``piece``, which stands
-        between two known lines."""
+        """Return whether all of it has come again, behind steps and what failed after them, with ``piece``, which
+        stands between two known lines."""
         if not self._worked:
             self._take(piece)
             return False
@@ -175,7 +175,8 @@ class Tries:
                     return
 
     def _is_behind(self, lines: Sequence[bytes]) -> bool:
-        """Whether the first step in these lines is behind the last before the end, and something is said above it."""
+        """Return whether the first step in these lines is behind the last before the end, and something is said
+        above it."""
         speaker, before = self._step
         _, numbers = first_step(lines, speaker)
         texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]

@@ -161,7 +161,7 @@ def _prefixes(first: str) -> tuple[re.Pattern[str], ...]:
 
 
 def split(line: str) -> tuple[Who, str]:
-    """Whom ``line`` is from, and what is left of it without what stands before it."""
+    """Return whom ``line`` is from, and what is left of it without what stands before it."""
     who, text = _NOBODY, line
     for turn in range(8):
         bare = text.lstrip() if turn == 0 else text
@@ -179,7 +179,7 @@ def split(line: str) -> tuple[Who, str]:
 
 
 def is_by_program(context: bytes, at: int) -> bool:
-    """Whether a program itself has written the line of an exception that begins at ``at``: it has caught it."""
+    """Return whether a program itself has written the line of an exception that begins at ``at``: it has caught it."""
     return _BY_PROGRAM.search(readable(context[at : at + 300].partition(b"\n")[0])) is not None
 
 
@@ -193,7 +193,7 @@ def mentioned(who: Who, text: str) -> Who:
 
 
 def of_file(name: str) -> Who:
-    """Whom all of a file is from, where its path says so: what is nearest to its end."""
+    """Return whom all of a file is from, where its path says so: what is nearest to its end."""
     who = Who()
     for pattern in _PATHS:
         match = next(iter(reversed([*pattern.finditer(name)])), None)
@@ -259,7 +259,7 @@ _SYSLOG = re.compile(rb"(?:<\d{1,3}>)?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\
 
 
 def of_syslog(context: bytes, at: int) -> float | None:
-    """When the line that begins at ``at`` was written, in whatever year, as syslog tells it."""
+    """Return when the line that begins at ``at`` was written, in whatever year, as syslog tells it."""
     found = _SYSLOG.match(context, at)
     if found is None or (month := b"JanFebMarAprMayJunJulAugSepOctNovDec".find(found[1])) % 3:
         return None
@@ -268,7 +268,8 @@ def of_syslog(context: bytes, at: int) -> float | None:
 
 
 def earlier(time: float, since: float) -> bool:
-    """Whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that is."""
+    """Return whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that
+    is."""
     known = min(time, since) >= _REAL_YEARS
     return time < since if known else in_a_year(time) < in_a_year(since)
 

@@ -63,7 +63,7 @@ class Collector:
 
     @property
     def known(self) -> int:
-        """How many lines were known so far."""
+        """Return how many lines were known so far."""
         return self._matches.order
 
     def collect(self, paths: Iterable[Path]) -> Collected:
@@ -202,7 +202,7 @@ class Collector:
         self._exits.take(name, who, text, ended)
 
     def _left_out(self) -> list[str]:
-        """Which dumps are not compared, and why."""
+        """Return which dumps are not compared, and why."""
         if not self._dumps:
             return []
         from distdoctor.logs import flight_recorder
@@ -210,7 +210,7 @@ class Collector:
         return flight_recorder.dumps_by_rank(self._dumps)[1]
 
     def _compared(self, own: Sequence[Match]) -> Iterator[tuple[str, str, list[str]]]:
-        """What ranks say together and none of them alone, as logs that they wrote: name, kind, lines."""
+        """Return what ranks say together and none of them alone, as logs that they wrote: name, kind, lines."""
         if self._dumps:
             from distdoctor.logs import flight_recorder
 
@@ -234,7 +234,7 @@ class Collector:
 
 
 def _written(source: reader.Source) -> float | None:
-    """When the file was last written to; not known of what was in an archive, or came through a pipe."""
+    """Return when the file was last written to; not known of what was in an archive, or came through a pipe."""
     try:
         return None if source.path is None or source.data is not None else source.path.stat().st_mtime
     except OSError:

@@ -115,7 +115,7 @@ class Ending:
 
 
 def judge_ending(tail: bytes) -> Ending:
-    """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
+    """Return how a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
     last, steps, drawn, seen = "", list[int](), "", 0
     part = ahead = record = first = None
     errors: list[tuple[int, str]] = []
@@ -184,7 +184,7 @@ def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _hints(piece: bytes, kinds: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """What a line may say by the words in it: most have none, and an expression costs far more than a word."""
+    """Return what a line may say by the words in it: most have none, and an expression costs far more than a word."""
     low = piece.lower()
     return [kind for kind, words in kinds.items() if any(word in low for word in words)]
 
@@ -228,7 +228,7 @@ class Alive:
 
 
 def speaker(who: Who) -> tuple[object, ...]:
-    """Whom ``who`` tells, but for what changes."""
+    """Return whom ``who`` tells, but for what changes."""
     return who.rank, who.local_rank, who.host, who.task
 
 
@@ -265,29 +265,29 @@ _AT_THE_END = re.compile(r"destroy_process_group\(\)|leaked |TCPStore\.cpp|Broke
 
 
 def is_uncaught(context: bytes, at: int) -> bool:
-    """Whether nobody has caught the exception whose own line begins at ``at``, and what its process had printed may
-    come below it."""
+    """Return whether nobody has caught the exception whose own line begins at ``at``, and what its process had
+    printed may come below it."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     begin = context.find(b"\n", head) + 1
     return head >= 0 and _OUTERMOST.match(context, begin) is not None and context.find(_LAUNCHER, begin, at) < 0
 
 
 def is_of_thread(context: bytes, at: int) -> bool:
-    """Whether the exception whose own line begins at ``at`` has ended a thread: its process goes on with what it has,
-    as batches that were fetched ahead, and may end for the want of more."""
+    """Return whether the exception whose own line begins at ``at`` has ended a thread: its process goes on with what
+    it has, as batches that were fetched ahead, and may end for the want of more."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
 
 
 def is_of_child(context: bytes, at: int) -> bool:
-    """Whether the exception whose own line begins at ``at`` has ended a process that multiprocessing started."""
+    """Return whether the exception whose own line begins at ``at`` has ended a process that multiprocessing started."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and _CHILD.search(context, max(head - ABOVE, 0), head) is not None
 
 
 def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
-    """Whether what stands below the last exception of a log was written before it: nothing of it is written at once,
-    and its steps are not those that stand above it, as of a job that was started again."""
+    """Return whether what stands below the last exception of a log was written before it: nothing of it is written
+    at once, and its steps are not those that stand above it, as of a job that was started again."""
     if not below or sum(map(len, below)) > MOST:
         return False
     for raw in below:

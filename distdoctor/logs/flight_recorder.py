@@ -75,7 +75,7 @@ class Dump:
 
     @property
     def latest(self) -> int:
-        """When its last collective was called, 0 where it holds none."""
+        """Return when its last collective was called, 0 where it holds none."""
         return max((step.created for steps in self.groups.values() for step in steps.values()), default=0)
 
 
@@ -217,7 +217,8 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _enqueued(status: Any, groups: dict[str, str]) -> dict[str, int] | None:
-    """What pg_status says of groups, by their numbers; the number of one that nothing is recorded of is its name."""
+    """Return what pg_status says of groups, by their numbers; the number of one that nothing is recorded of is its
+    name."""
     if not isinstance(status, dict):
         return None
     found = {}
@@ -304,7 +305,7 @@ def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[
 
 
 def _never_called(dump: Dump, group: str, number: int) -> bool:
-    """Whether the rank has not called it, and not only left it out because it is over."""
+    """Return whether the rank has not called it, and not only left it out because it is over."""
     if dump.whole or any(not step.done for step in dump.groups.get(group, {}).values()):
         return True  # nothing is left out, or an earlier one is not over
     if not dump.enqueued:
@@ -318,7 +319,7 @@ def _kind(step: Step) -> tuple[str, str]:
 
 
 def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
-    """Who called what; where fewer than half of the ranks differ, these first and the others after them."""
+    """Return who called what; where fewer than half of the ranks differ, these first and the others after them."""
     ordered = sorted(kinds, key=lambda kind: kinds[kind])
     told = [[rank for rank, step in at.items() if _kind(step) == kind] for kind in ordered]
     called = [f"{rank_list(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in told[:SAID]]
@@ -329,6 +330,6 @@ def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
 
 
 def _may_differ(kinds: Iterable[tuple[str, str]]) -> bool:
-    """Whether it is one collective whose sizes may differ from rank to rank: what is gathered or scattered."""
+    """Return whether it is one collective whose sizes may differ from rank to rank: what is gathered or scattered."""
     operations = {operation.replace("_", "") for operation, _ in kinds}
     return len(operations) == 1 and not operations & {"allreduce", "broadcast", "reduce"}

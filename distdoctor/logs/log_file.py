@@ -95,7 +95,7 @@ class LogFile:
             self._tail = block[-endings.TAIL :] if len(block) >= endings.TAIL else (tail + block)[-endings.TAIL :]
 
     def source(self) -> LogSource:
-        """What is known of it so far."""
+        """Return what is known of it so far."""
         tail, whole = self._tail, self._tail.endswith(b"\n") or not self._tail
         lines = self.lines if whole else self.lines + 1
         end = endings.judge_ending(tail)
@@ -128,7 +128,7 @@ class LogFile:
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
-        """Whether a line is of the time that is asked for: by its own time, or by that of a line before it."""
+        """Return whether a line is of the time that is asked for: by its own time, or by that of a line before it."""
         if time is None:
             time = _last_time(before.splitlines()[-UNTIMED:])
         if time is not None:
@@ -238,7 +238,8 @@ def _believed(
 
 
 def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
-    """What the exception at ``at`` has ended: a thread, a process (``uncaught``), one that multiprocessing started."""
+    """Return what the exception at ``at`` has ended: a thread, a process (``uncaught``), one that multiprocessing
+    started."""
     if endings.is_of_thread(context, at):
         return {"thread": "yes"}
     if not uncaught:
@@ -249,7 +250,9 @@ def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
 def _match(
     line: Match, known: KnownLine, mark: Mapping[str, str], ignored: bool, context: bytes, at: int
 ) -> Match | None:
-    """What ``known`` makes of the line, None where it does not count in it. ``mark``: what is known of its end."""
+    """Return what ``known`` makes of the line, None where it does not count in it.
+
+    ``mark``: what is known of its end."""
     text, wording, values = line.text, known.line, known.values(line.text)
     if values is None or (_ADVICE.match(text) if wording.shows == "cause" else ignored):
         return None

@@ -53,11 +53,9 @@ in sigkill_handler() of deepspeed/launcher/launch.py, as of torch/distributed/la
 
 
 def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:  # noqa: C901
-    """Whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its place in
-    torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first,
-    ``row_time``, when torchrun saw it end.
-    ``ranks`` are those that the lines below it name.
-    """
+    """Return whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its
+    place in torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that
+    did so first, ``row_time``, when torchrun saw it end. ``ranks`` are those that the lines below it name."""
     rank, local = values.get("rank", ""), values.get("local_rank", "")
     host = values.get("host") or values.get("pod")
     if rank or local or host:
@@ -105,12 +103,12 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
 
 
 def _as_row(row: Who, who: Who) -> Who:
-    """Whom a row names that ``who`` has written."""
+    """Return whom a row names that ``who`` has written."""
     return within(replace(row, host=None) if row.host in _OWN and who.host else row, who)
 
 
 def _of_row(context: bytes, at: int) -> Who | None:
-    """Whose row of torchrun's table it is that goes on at ``at``."""
+    """Return whose row of torchrun's table it is that goes on at ``at``."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
     ranks, hosts = TABLE_RANK.findall(row), TABLE_HOST.findall(row)
     if not ranks:
@@ -119,7 +117,7 @@ def _of_row(context: bytes, at: int) -> Who | None:
 
 
 def _row_time(context: bytes, at: int) -> dict[str, str]:
-    """When the process of the row that goes on at ``at`` was seen to have ended."""
+    """Return when the process of the row that goes on at ``at`` was seen to have ended."""
     times = TABLE_TIME.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
     return {"row_time": times[-1]} if times else {}
 
@@ -150,7 +148,7 @@ def _stalled(context: bytes, at: int) -> str:
 
 
 def _told_in_row(context: bytes, at: int) -> Who:
-    """Who has left the error in its error file that a row tells at ``at``; nobody where none does."""
+    """Return who has left the error in its error file that a row tells at ``at``; nobody where none does."""
     low = max(at - TOLD, 0)
     start = max(context.rfind(mark, low, at) for mark in _TELLS)
     if start < 0 or context.find(TABLE_CODE, start, at) >= 0 or context.find(b"\n====", start, at) >= 0:

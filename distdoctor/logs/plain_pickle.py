@@ -55,7 +55,8 @@ class _Mark:
 
 
 def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
-    """What the pickle holds: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the above.
+    """Return what the pickle holds: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the
+    above.
 
     ``names``: the only classes that may occur. Raises BadPickle.
     """

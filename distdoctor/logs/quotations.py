@@ -90,8 +90,8 @@ BESIDE = 3
 
 
 def is_program(text: str, context: bytes, at: int) -> bool:
-    """Whether all of the line ``text``, which begins at ``at`` of ``context``, is of a program's text, a patch or a
-    table that explains errors."""
+    """Return whether all of the line ``text``, which begins at ``at`` of ``context``, is of a program's text, a
+    patch or a table that explains errors."""
     first = context[at : at + 1]
     if first in b"+- " and first and _HUNK.search(context[max(at - NEAR, 0) : at]):
         return True
@@ -110,8 +110,8 @@ def is_program(text: str, context: bytes, at: int) -> bool:
 
 
 def is_cited(text: str, known: KnownLine, context: bytes, at: int) -> bool:
-    """Whether what ``known`` knows of the line stands between marks of quotation and nowhere else, in a sentence or in
-    a program's text."""
+    """Return whether what ``known`` knows of the line stands between marks of quotation and nowhere else, in a
+    sentence or in a program's text."""
     bare = _bare(text)
     if _OWN.match(bare):
         return False
@@ -127,7 +127,7 @@ def is_cited(text: str, known: KnownLine, context: bytes, at: int) -> bool:
 
 
 def _between(marks: re.Pattern[str], text: str, known: KnownLine) -> list[str]:
-    """What stands before each quotation that has what ``known`` knows, where it stands nowhere else."""
+    """Return what stands before each quotation that has what ``known`` knows, where it stands nowhere else."""
     spans = [span for span in marks.finditer(text[:2000]) if known.is_in(span[0].strip("`'\""))]
     if not spans or known.is_in(marks.sub('""', text)):
         return []
@@ -141,7 +141,8 @@ def _bare(text: str) -> str:
 
 
 def is_echoed(text: str, context: bytes, at: int) -> bool:
-    """Whether a shell that traces itself has just told that it is about to say ``text``, which a script has in it."""
+    """Return whether a shell that traces itself has just told that it is about to say ``text``, which a script has
+    in it."""
     above = context[context.rfind(b"\n", max(at - NEAR, 0), max(at - 1, 0)) + 1 : at]
     told = _ECHO.match(above) if b"+ echo " in above else None
     return told is not None and _unquoted(told[1].decode("utf-8", "replace")) == _unquoted(text)
@@ -152,13 +153,13 @@ def _unquoted(text: str) -> str:
 
 
 def _is_form(text: str) -> bool:
-    """Whether a string of a program stands there with what has still to be filled in."""
+    """Return whether a string of a program stands there with what has still to be filled in."""
     first, form = _QUOTE.search(text), _PLACEHOLDER.search(text)
     return bool(first and form and first.start() < form.start() and _QUOTE.search(text, form.end()))
 
 
 def _is_within(context: bytes, at: int) -> bool:
-    """Whether the line is in brackets of a program: the line above it that is less indented opens them."""
+    """Return whether the line is in brackets of a program: the line above it that is less indented opens them."""
     lines = context[max(at - NEAR, 0) : at].decode("utf-8", "replace").splitlines()
     indent = _indent(context[at : at + 400].decode("utf-8", "replace"))
     for line in reversed(lines):
@@ -175,8 +176,8 @@ def _indent(line: str) -> int:
 
 
 def _is_closed(context: bytes, at: int) -> bool:
-    """Whether the strings that stand one below the other from ``at`` on end as a program's: in JSON none ends with a
-    comma there."""
+    """Return whether the strings that stand one below the other from ``at`` on end as a program's: in JSON none ends
+    with a comma there."""
     lines = context[at : at + NEAR].decode("utf-8", "replace").splitlines()[:STRINGS]
     for above, line in itertools.pairwise(lines):
         if not _PAIRS.match(line[:1000]):
@@ -185,7 +186,7 @@ def _is_closed(context: bytes, at: int) -> bool:
 
 
 def _is_in_string(context: bytes, at: int) -> bool:
-    """Whether the line begins within a string over several lines, as programs in Python have them."""
+    """Return whether the line begins within a string over several lines, as programs in Python have them."""
     first = max(at - NEAR, 0)
     if context.find(b'"""', first, at) < 0 and context.find(b"'''", first, at) < 0:
         return False
@@ -204,8 +205,8 @@ def _is_in_string(context: bytes, at: int) -> bool:
 
 
 def _may_begin(before: str, above: str) -> bool:
-    """Whether a string that stands behind ``before``, below the line ``above``, is of a program: what is on a line of
-    its own has a statement above it, or nothing."""
+    """Return whether a string that stands behind ``before``, below the line ``above``, is of a program: what is on a
+    line of its own has a statement above it, or nothing."""
     before, above = before.rstrip(_LETTERS), above.rstrip()
     if before.strip():
         return bool(_BEFORE_STRING.search(before[-40:]))
@@ -213,7 +214,8 @@ def _may_begin(before: str, above: str) -> bool:
 
 
 def _is_comment(context: bytes, at: int) -> bool:
-    """Whether a line that begins with a number sign is a comment of a program, and no heading: by the lines around."""
+    """Return whether a line that begins with a number sign is a comment of a program, and no heading: by the lines
+    around."""
     before = context[max(at - NEAR, 0) : at].decode("utf-8", "replace").splitlines()[-BESIDE:]
     after = context[at : at + NEAR].decode("utf-8", "replace").splitlines()[1 : BESIDE + 1]
     if any(_BANNER.match(line) for line in (*before, *after)):

@@ -70,7 +70,7 @@ class _Launch:
 
     @property
     def whole(self) -> bool:
-        """Whether no row is missing, and whom torchrun ended itself has one."""
+        """Return whether no row is missing, and whom torchrun ended itself has one."""
         after = 0
         for number in self.numbers:
             if number not in ((_HEAD,) if not after else (0, max(after, 0) + 1)):
@@ -140,8 +140,8 @@ class Exits:
             raised.add(number)
 
     def _spoke(self) -> tuple[dict[int, bool], set[int]]:
-        """Which ranks lost others and which raised something; where there is but one node, those of whom only the
-        local rank is known are ranks, too."""
+        """Return which ranks lost others and which raised something; where there is but one node, those of whom only
+        the local rank is known are ranks, too."""
         (lost, raised), rows = self._locals, [row for launch in self._launches.values() for row in launch.rows.values()]
         if len({rank - local for rank, local, _ in rows}) != 1:
             return self._lost, self._raised
@@ -230,8 +230,8 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 def call_of(frame: str, frames: str) -> dict[str, str]:
-    """Which ``collective`` a traceback ends in whose innermost frame is ``frame``, and where the program has called it
-    (``called_at``); empty for none."""
+    """Return which ``collective`` a traceback ends in whose innermost frame is ``frame``, and where the program has
+    called it (``called_at``); empty for none."""
     found = _IN.search(frame.replace("\\", "/"))
     call = "" if found is None else _BACKWARD if found["engine"] else found["call"]
     if call not in (*_ALL, *_ROOTED, _BACKWARD):
@@ -241,8 +241,8 @@ def call_of(frame: str, frames: str) -> dict[str, str]:
 
 
 def compare_calls(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[str]:
-    """Who called something else than the others, where of all ``ranks`` (each with its host) it is known what they
-    called; else of whom nothing is known while all others wait in one."""
+    """Return who called something else than the others, where of all ``ranks`` (each with its host) it is known what
+    they called; else of whom nothing is known while all others wait in one."""
     calls: dict[int, str] = {}
     told: dict[str, str] = {}
     waited = set()

@@ -58,7 +58,7 @@ class KnownLine:
         return None if more and not int(values.get(more, 0)) > int(values.get(less, 0)) else values
 
     def is_in(self, text: str) -> bool:
-        """Whether all of it is in ``text``."""
+        """Return whether all of it is in ``text``."""
         return any(literal in text for literal in self.line.literals) and self.values(text) is not None
 
     def takes(self, end: ProcessExit, text: str) -> bool:
@@ -103,7 +103,7 @@ class KnownEnd(KnownLine):
         return found[0].values(text) if found else None
 
     def is_in(self, text: str) -> bool:
-        """Whether all of it is in ``text``."""
+        """Return whether all of it is in ``text``."""
         return any(literal in text for literal in self._entry.wording.literals) and self.values(text) is not None
 
 
@@ -174,7 +174,7 @@ class Scanner:
 
 
 def _bounds(block: bytes, at: int) -> tuple[int, int]:
-    """Where the line around ``at`` begins and ends, no further away than the window is wide."""
+    """Return where the line around ``at`` begins and ends, no further away than the window is wide."""
     low, high = max(at - BEFORE, 0), min(at + WINDOW, len(block))
     start = max(block.rfind(b"\n", low, at), block.rfind(b"\r", low, at))
     ends = [place for place in (block.find(b"\n", at, high), block.find(b"\r", at, high)) if place >= 0]

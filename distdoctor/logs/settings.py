@@ -67,7 +67,8 @@ class Settings:
         return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
 
     def compared(self) -> list[str]:
-        """What of it may be why a job failed: versions or networks that differ, one that there is on one host only."""
+        """Return what of it may be why a job failed: versions or networks that differ, one that there is on one host
+        only."""
         told, found = self.told(), []
         # torch tells the version alone, where NCCL adds that of CUDA (2.28.9+cuda13.0).
         if len({value.partition("+")[0] for value in self._said.get("NCCL version", ())}) > 1:

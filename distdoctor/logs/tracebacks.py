@@ -101,8 +101,8 @@ def exception(text: str) -> tuple[str, str] | None:
 
 
 def goes_on(block: bytes, start: int) -> str:
-    """What stands below the line of an exception that begins at ``start``, where its text begins on the next one: as
-    rich puts it where the first word is long, and as messages of several lines are. In one line."""
+    """Return what stands below the line of an exception that begins at ``start``, where its text begins on the next
+    one: as rich puts it where the first word is long, and as messages of several lines are. In one line."""
     first, *lines = block[start : start + BACK].splitlines()[:MESSAGE]
     speaker, said = split(readable(first[:400]))[0], list[str]()
     for raw in lines:
@@ -160,7 +160,7 @@ class Before:
 
 
 def before(block: bytes, start: int) -> Before:
-    """What stands before the line of an exception that begins at ``start``."""
+    """Return what stands before the line of an exception that begins at ``start``."""
     raws = block[max(start - BACK, 0) : start].splitlines()[-90:]
     lines = [split(readable(raw))[1] for raw in raws]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
@@ -194,7 +194,8 @@ def before(block: bytes, start: int) -> Before:
 
 
 def is_ignored(block: bytes, start: int) -> bool:
-    """Whether Python says that it went on after what the traceback tells whose head or frame begins at ``start``."""
+    """Return whether Python says that it went on after what the traceback tells whose head or frame begins at
+    ``start``."""
     first = max(start - BACK, 0)
     head = block.rfind(HEAD.encode(), first, start + block[start : start + BACK].find(b"\n") + 1)
     above = block[first : block.rfind(b"\n", first, max(head, first)) + 1].rstrip()
@@ -208,12 +209,13 @@ def frames(block: bytes, start: int) -> str:
 
 
 def fits(frames: str, stack: str, unframed: bool) -> bool:
-    """Whether the frames before a line hold ``stack``; ``unframed``: or none of them stands right above it."""
+    """Return whether the frames before a line hold ``stack``; ``unframed``: or none of them stands right above it."""
     return bool(re.search(stack, frames)) or (unframed and not _ABOVE.search(frames))
 
 
 def spawned(block: bytes, start: int) -> int | None:
-    """Which of the processes of torch.multiprocessing.spawn raised the exception on that line, as its parent tells."""
+    """Return which of the processes of torch.multiprocessing.spawn raised the exception on that line, as its parent
+    tells."""
     if block.find(b"-- Process ", max(start - BACK, 0), start) < 0:
         return None
     told = _SPAWNED.findall(block[max(start - BACK, 0) : start])
@@ -221,7 +223,7 @@ def spawned(block: bytes, start: int) -> int | None:
 
 
 def is_source(text: str) -> bool:
-    """Whether a line is a program's text, as tracebacks quote it."""
+    """Return whether a line is a program's text, as tracebacks quote it."""
     return bool(_SOURCE.match(text[:1000])) and not _PASTED.search(text[:800])
 
 
@@ -244,7 +246,8 @@ _STACK_FRAME = re.compile(r" {4}(?P<function>\S.{0,200}) \((?P<file>[^()]{1,400}
 
 
 def begins_with_stack(head: bytes, named: bool) -> bool:
-    """Whether a file that begins with ``head`` is py-spy's; where it is ``named`` so, also behind a few words."""
+    """Return whether a file that begins with ``head`` is py-spy's; where it is ``named`` so, also behind a few
+    words."""
     return (STACK_HEAD.search(head) if named else STACK_HEAD.match(head)) is not None
 
 

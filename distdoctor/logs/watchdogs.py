@@ -80,7 +80,7 @@ class Watchdogs:
             one.enqueued = int(counts["enqueued"])
 
     def compared(self) -> list[str]:
-        """Who is behind, who called something else, or of whom nothing is here while all others wait."""
+        """Return who is behind, who called something else, or of whom nothing is here while all others wait."""
         # Two ranks with one place: the name is that of several groups.
         alone = [name for name, places in self._places.items() if all(len(ranks) == 1 for ranks in places.values())]
         heard = {rank for rank, _ in self._caught}

@@ -67,8 +67,9 @@ class Tried:
     """The first attempt to connect, where another one was quicker."""
 
     async def settled(self) -> Tried:
-        """What came of it once the first attempt to connect is over, too: where that has no answer to the end, packets
-        of some connections get lost, and not some packets of all. Where this one lost some, too, it is that."""
+        """Return what came of it once the first attempt to connect is over, too: where that has no answer to the
+        end, packets of some connections get lost, and not some packets of all. Where this one lost some, too, it is
+        that."""
         lost = self.rate.retransmitted if self.rate is not None else 0
         if self.first is None or self.outcome != "open" or lost >= LOSES:
             return self
@@ -86,7 +87,8 @@ class Tried:
 
     @property
     def cut_off(self) -> bool:
-        """Whether it ended after the connection was made, by the other's hand: its process may just have been late."""
+        """Return whether it ended after the connection was made, by the other's hand: its process may just have been
+        late."""
         return self.outcome in ("reset", "wrong-node")
 
 
@@ -195,7 +197,7 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
         ask()
 
     async def hear(most: int) -> bool:
-        """Whether the answers to so many have come."""
+        """Return whether the answers to so many have come."""
         nonlocal heard
         while heard < most:
             await hasten(opened, ask_again, PING_PATIENCE)
@@ -298,7 +300,7 @@ class Pauses:
                 self._last = time.monotonic()
 
     async def since(self, started: float) -> bool:
-        """Whether there was one after ``started``."""
+        """Return whether there was one after ``started``."""
         await asyncio.sleep(1.5 * LOOK_SECONDS)  # one that just ended is noted only now
         return self._last > started
 
@@ -363,7 +365,7 @@ class Samples:
             self._begun[address] = asyncio.ensure_future(let_through(address))
 
     async def of(self, address: str) -> tuple[int, ...]:
-        """What came of this address."""
+        """Return what came of this address."""
         begun = self._begun.get(address)
         return await (begun if begun is not None else let_through(address))
 

@@ -198,7 +198,7 @@ def processor_busy() -> float:
 
 
 def _same_host(one: str, other: str) -> bool:
-    """Whether two process keys (host name, pid, namespace) are of one host."""
+    """Return whether two process keys (host name, pid, namespace) are of one host."""
     first, second = one.split(" "), other.split(" ")
     return (first[0], first[-1]) == (second[0], second[-1])
 
@@ -347,8 +347,8 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
 
 
 async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
-    """Whether nothing is acknowledged any more, though TCP sends it over and over, or would: what a packet filter of
-    the own host drops is none that was sent."""
+    """Return whether nothing is acknowledged any more, though TCP sends it over and over, or would: what a packet
+    filter of the own host drops is none that was sent."""
     end = time.monotonic() + DEAD_SECONDS
     while True:
         info = tcp_info(opened)

@@ -20,20 +20,20 @@ def parse_address(address: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6
 
 @lru_cache(maxsize=65536)
 def is_loopback(address: str | None) -> bool:
-    """Whether ``address`` is in 127.0.0.0/8 or ::1. A name or None is not."""
+    """Return whether ``address`` is in 127.0.0.0/8 or ::1. A name or None is not."""
     parsed = parse_address(address)
     return parsed is not None and parsed.is_loopback
 
 
 def reaches_no_other(address: str | None) -> bool:
-    """Whether no other host is reached at ``address``, whoever asks: one of loopback's; 0.0.0.0 and ::, for which Linux
-    takes these; of multicast."""
+    """Return whether no other host is reached at ``address``, whoever asks: one of loopback's; 0.0.0.0 and ::, for
+    which Linux takes these; of multicast."""
     parsed = parse_address(address)
     return parsed is not None and (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
 
 
 def in_network(own: str, length: int, address: str) -> bool:
-    """Whether ``address`` is in the network of ``own``, whose prefix is so many bits long."""
+    """Return whether ``address`` is in the network of ``own``, whose prefix is so many bits long."""
     one, other = parse_address(own), parse_address(address)
     if one is None or other is None or one.version != other.version or not 0 < length <= one.max_prefixlen:
         return False

@@ -121,7 +121,7 @@ def _check_times(facts: NodeFacts) -> None:
 
 
 def deep(value: object, most: int) -> bool:
-    """Whether plain ``value`` is nested more than ``most`` deep. Looks no further than that."""
+    """Return whether plain ``value`` is nested more than ``most`` deep. Looks no further than that."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return any(most <= 1 or deep(item, most - 1) for item in inner if isinstance(item, (dict, list, tuple)))
 
@@ -168,7 +168,7 @@ def _short(value: object) -> str:
 
 
 def _huge(value: object) -> bool:
-    """Whether it has so many digits that writing them out takes long."""
+    """Return whether it has so many digits that writing them out takes long."""
     return isinstance(value, int) and value.bit_length() > 256
 
 

@@ -87,19 +87,19 @@ class Cluster:
 
     @property
     def met(self) -> bool:
-        """Whether more than one process met in a store."""
+        """Return whether more than one process met in a store."""
         return any(len(n.meeting.arrived) > 1 for n in self.nodes)
 
     @property
     def multi_host(self) -> bool:
-        """Whether the job spans several hosts: as seen, or as planned where only one node's facts are here."""
+        """Return whether the job spans several hosts: as seen, or as planned where only one node's facts are here."""
         if len(self.hosts) > 1:
             return True
         return len(self.nodes) == 1 and (self.plan.nnodes or 1) > 1
 
     @property
     def gloo_planned(self) -> bool:
-        """Whether the job makes a gloo group on any node."""
+        """Return whether the job makes a gloo group on any node."""
         return any(node.plan.gloo_planned for node in self.nodes)
 
     def peers(self, node: Node) -> tuple[Node, ...]:
@@ -197,7 +197,7 @@ class Node:
         return self.facts.plan
 
     def saw(self, part: Part) -> bool:
-        """Whether this part of the facts is there; where it is not, its view is empty."""
+        """Return whether this part of the facts is there; where it is not, its view is empty."""
         return getattr(self.facts, part) is not None
 
     @property
@@ -210,7 +210,7 @@ class Node:
 
     @property
     def identity(self) -> Identity:
-        """Which process on which host this is, its user, its Python and its torch."""
+        """Return which process on which host this is, its user, its Python and its torch."""
         return self.facts.identity
 
     @property
@@ -220,7 +220,8 @@ class Node:
 
     @property
     def host(self) -> HostFacts:
-        """What the host is like (``facts.host``): its names, its interfaces, what the backends pick, its left-overs."""
+        """Return what the host is like (``facts.host``): its names, its interfaces, what the backends pick, its
+        left-overs."""
         return self.facts.host or NO_HOST
 
     def where_set(self, name: str) -> str:
@@ -229,7 +230,7 @@ class Node:
 
     @property
     def limits(self) -> Limits:
-        """What the kernel lets the node's processes use: each value is None where it is not known."""
+        """Return what the kernel lets the node's processes use: each value is None where it is not known."""
         return self.host.limits or NO_LIMITS
 
     @property
@@ -239,7 +240,7 @@ class Node:
 
     @property
     def network(self) -> NetworkFacts:
-        """What the node saw of the way to its master."""
+        """Return what the node saw of the way to its master."""
         return self.facts.network or NO_NETWORK
 
     @property
@@ -254,17 +255,18 @@ class Node:
 
     @property
     def meeting(self) -> MeetingFacts:
-        """How the meeting of the nodes went, as this node saw it."""
+        """Return how the meeting of the nodes went, as this node saw it."""
         return self.facts.meeting or NO_MEETING
 
     @property
     def mesh(self) -> MeshFacts:
-        """What the node saw of its links to the others."""
+        """Return what the node saw of its links to the others."""
         return self.facts.mesh or NO_MESH
 
     @cached_property
     def host_key(self) -> tuple[str, str, str]:
-        """What two nodes on the same host (and network namespace) have in common; what it is like: ``system``."""
+        """Return what two nodes on the same host (and network namespace) have in common; what it is like:
+        ``system``."""
         return self.facts.identity.host
 
     @cached_property
@@ -306,7 +308,7 @@ class Node:
 
     @cached_property
     def gpus(self) -> bool:
-        """Whether any rank here sees a device."""
+        """Return whether any rank here sees a device."""
         return any(rank.gpu is not None and bool(rank.gpu.visible) for rank in self.facts.ranks)
 
     @cached_property

@@ -152,7 +152,7 @@ class Candidate:
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:
-    """Whether ``severity`` is ``floor`` or graver."""
+    """Return whether ``severity`` is ``floor`` or graver."""
     return severity is not None and SEVERITIES.index(severity) >= SEVERITIES.index(floor)
 
 

@@ -105,21 +105,21 @@ class Plan:
 
     @property
     def one_node(self) -> bool:
-        """Whether the job is one node: nobody is to come from another."""
+        """Return whether the job is one node: nobody is to come from another."""
         return self.nnodes == 1 or self.world_size == 1
 
     @property
     def opens_store(self) -> bool:
-        """Whether this is node 0 by its own plan: its rank 0 hosts the store, wherever MASTER_ADDR leads."""
+        """Return whether this is node 0 by its own plan: its rank 0 hosts the store, wherever MASTER_ADDR leads."""
         if self.agent_store:
             return False
         return self.rank == 0 if self.started == "rank" else self.node_rank == 0
 
     def may_open_store(self, master_is_own: bool | None) -> bool:
-        """Whether the owner of MASTER_ADDR, as no node rank says otherwise, becomes node 0."""
+        """Return whether the owner of MASTER_ADDR, as no node rank says otherwise, becomes node 0."""
         return self.started == "node" and self.node_rank is None and bool(master_is_own)
 
     @property
     def gloo_planned(self) -> bool:
-        """Whether the job makes a gloo group; with ``auto`` it always does."""
+        """Return whether the job makes a gloo group; with ``auto`` it always does."""
         return "gloo" in self.backends(gpus=False)

@@ -94,7 +94,8 @@ class Report:
 
     @property
     def apart(self) -> bool:
-        """Whether it is of some of the planned nodes, as each climbs by itself up to the stage where they meet."""
+        """Return whether it is of some of the planned nodes, as each climbs by itself up to the stage where they
+        meet."""
         return not needs_torch(self.until) and len(self.nodes) < (self.plan.get("nnodes") or 1)
 
 

@@ -147,7 +147,7 @@ BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL, SEARCH)}
 
 
 def position(stage: str) -> int:
-    """How high on the ladder ``stage`` is, 0 being the lowest. Raises ValueError if it is no stage."""
+    """Return how high on the ladder ``stage`` is, 0 being the lowest. Raises ValueError if it is no stage."""
     return (*STAGES, *LOG_STAGES).index(stage)
 
 
@@ -163,12 +163,12 @@ def stands_on(stage: Stage) -> frozenset[str]:
 
 
 def needs_torch(until: str) -> bool:
-    """Whether climbing as high as ``until`` takes torch."""
+    """Return whether climbing as high as ``until`` takes torch."""
     return bool(opened_up_to(until))
 
 
 def spoken(stage: str) -> str:
-    """What a stage is called in a sentence."""
+    """Return what a stage is called in a sentence."""
     return (BY_NAME[stage].spoken if stage in BY_NAME else "") or stage
 
 
@@ -201,15 +201,15 @@ EACH_FOR_ITSELF = frozenset({"master resolved", "store reached"})
 
 
 def place(milestone: str) -> int:
-    """How late ``milestone`` is reached, 0 being the first. Raises ValueError if it is none."""
+    """Return how late ``milestone`` is reached, 0 being the first. Raises ValueError if it is none."""
     return MILESTONES.index(milestone)
 
 
 def together(milestone: str) -> bool:
-    """Whether all nodes reach ``milestone`` together, once they have met: what keeps one away, all feel."""
+    """Return whether all nodes reach ``milestone`` together, once they have met: what keeps one away, all feel."""
     return bool(milestone) and place(milestone) > place("all met")
 
 
 def joint(cause: str, missed: str) -> bool:
-    """Whether what prevents ``cause`` on one node explains on every node that ``missed`` was not reached."""
+    """Return whether what prevents ``cause`` on one node explains on every node that ``missed`` was not reached."""
     return cause not in EACH_FOR_ITSELF or together(missed)

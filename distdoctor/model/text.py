@@ -17,7 +17,7 @@ A_YEAR = 1972
 
 
 def duration_text(seconds: float) -> str:
-    """How long, in the unit that people would use."""
+    """Return how long, in the unit that people would use."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -111,7 +111,7 @@ def without_userinfo(address: str) -> str:
 
 
 def _changed(value: Any) -> Any:
-    """What ``value`` has to become; None where it can stay as it is."""
+    """Return what ``value`` has to become; None where it can stay as it is."""
     if isinstance(value, str):
         return None if _has_utf8(value) else "".join(map(_spelled, value))
     if isinstance(value, Mapping):

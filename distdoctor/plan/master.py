@@ -77,8 +77,8 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
 
 
 def takes_own_place(values: Values, *, alone: bool) -> bool:
-    """Whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is given:
-    where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
+    """Return whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is
+    given: where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
     told = (
         values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)[0]
         or values.given(MASTER_PORT, values.flags.master_port)[0] is not None
@@ -112,8 +112,8 @@ def in_own_place(values: Values) -> Values:
 
 
 def _told_to_ranks(values: Values) -> bool:
-    """Whether torchrun hands its ranks the port as it was given, so that 0 leads them nowhere, as with the static
-    rendezvous (torch 2.13: they wait until their time is over)."""
+    """Return whether torchrun hands its ranks the port as it was given, so that 0 leads them nowhere, as with the
+    static rendezvous (torch 2.13: they wait until their time is over)."""
     alone = values.flags.standalone or values.env.get(STANDALONE.pet) == "1"
     return values.flags.init_method is None and not alone and rdzv_backend(values) == "static"
 
@@ -148,7 +148,7 @@ def rdzv_backend(values: Values) -> str:
 
 
 def is_available(backend: str) -> bool:
-    """Whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
+    """Return whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
     if backend in ("static", "c10d"):
         return True
     return find_spec("etcd") is not None if backend in RDZV_BACKENDS else backend in _others()
@@ -162,7 +162,8 @@ def _others() -> Collection[str]:
 
 
 def is_host(values: Values) -> bool | None:
-    """What ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None: nothing."""
+    """Return what ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None:
+    nothing."""
     value, source = _setting(values, "is_host")
     if value is None:
         return None
@@ -177,20 +178,21 @@ def join_timeout(values: Values) -> int | None:
 
 
 def meets_in_file(values: Values) -> bool:
-    """Whether torchrun's agents meet in a file, of which the endpoint is the path (c10d_rendezvous_backend.py,
-    create_backend)."""
+    """Return whether torchrun's agents meet in a file, of which the endpoint is the path
+    (c10d_rendezvous_backend.py, create_backend)."""
     return rdzv_backend(values) == "c10d" and _setting(values, "store_type")[0] == "file"
 
 
 def _setting(values: Values, name: str) -> tuple[str | None, str]:
-    """What the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they are in."""
+    """Return what the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they
+    are in."""
     text, source = values.given(RDZV_CONF, values.flags.rdzv_conf)
     parts = (part.partition("=") for part in (text or "").split(","))
     return next((value.strip().lower() for key, _, value in parts if key.strip() == name), None), source
 
 
 def _as_torchrun(values: Values, source: str, text: str) -> str:
-    """What it makes of an address and the port behind it (rendezvous/utils.py, parse_rendezvous_endpoint)."""
+    """Return what it makes of an address and the port behind it (rendezvous/utils.py, parse_rendezvous_endpoint)."""
     text = text.lstrip()
     if text.startswith("[") and text.endswith("]") and is_ipv6(text[1:-1]):
         text = text[1:-1]  # as run.py's help asks for; without brackets it works as well

@@ -183,7 +183,7 @@ def _refuse_other_meetings(values: Values, nnodes: int) -> None:
 
 
 def _standalone(values: Values, nnodes: int) -> str:
-    """What says that this node is alone, empty where nothing does.
+    """Return what says that this node is alone, empty where nothing does.
 
     For more than one node it is what makes no sense: of a variable it is noted. Raises UsageError for the flag.
     """
@@ -374,7 +374,7 @@ def _asked(before: Sequence[str]) -> int | None:
 
 
 def _too_many_agents(most: int, given: str, env: Mapping[str, str]) -> str:
-    """What is said where srun started several torchruns on a node, more than the job has nodes."""
+    """Return what is said where srun started several torchruns on a node, more than the job has nodes."""
     tasks = number_of(env.get(schedulers.SLURM_NTASKS)) if schedulers.in_slurm_step(env) else None
     nodes = number_of(env.get(NNODES.slurm or ""))
     if tasks is None or nodes is None or tasks <= most or tasks <= nodes:

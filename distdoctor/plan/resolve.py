@@ -139,8 +139,8 @@ def _in_init_method(flags: Flags) -> dict[str, str]:
 
 
 def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
-    """What is to be said where several nodes were told of node 0 by a variable of the ranks alone: a script that starts
-    them itself reads it, and torchrun's agents (torch/distributed/run.py) would each wait at 127.0.0.1."""
+    """Return what is to be said where several nodes were told of node 0 by a variable of the ranks alone: a script
+    that starts them itself reads it, and torchrun's agents (torch/distributed/run.py) would each wait at 127.0.0.1."""
     name = MASTER_ADDR.variables[0]
     unread = plan.started == "node" and (plan.nnodes or 0) > 1 and sources.get("master_addr") == name
     if not unread or plan.note or flags.init_method is not None:

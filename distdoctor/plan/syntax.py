@@ -99,7 +99,7 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
 
 
 def unquoted(text: str) -> str:
-    """What stands in quotes, which a file of variables (docker's --env-file) and not a shell has read."""
+    """Return what stands in quotes, which a file of variables (docker's --env-file) and not a shell has read."""
     stripped = text.strip()
     quoted = re.fullmatch(r"(['\"])(.*)\1", stripped)
     return quoted[2].strip() if quoted else stripped

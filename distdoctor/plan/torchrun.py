@@ -330,7 +330,8 @@ def _can_be_handled(text: str) -> bool:
 
 
 def _can_be_made(text: str) -> bool:
-    """Whether the folder is there, or what is there of its path is one that may be written to (empty: a temporary)."""
+    """Return whether the folder is there, or what is there of its path is one that may be written to (empty: a
+    temporary)."""
     path = os.path.realpath(text)
     if f"{path}/".startswith(_NO_FOLDERS):
         return False

@@ -100,7 +100,7 @@ class Asker:
         return reply
 
     async def ask(self, what: Question, of: str, seconds: float, hurry: bool = False) -> Reply:
-        """What is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
+        """Return what is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
         for _ in range(TRIES):
             ours = self._send(what, of, seconds, hurry)
             if ours is None:

@@ -83,7 +83,8 @@ def name(address: str) -> list[str]:
 
 
 def announced(hostname: str) -> list[str]:
-    """What torchrun calls this host (getfqdn(), as its c10d rendezvous does), then the addresses of that name."""
+    """Return what torchrun calls this host (getfqdn(), as its c10d rendezvous does), then the addresses of that
+    name."""
     called = socket.getfqdn(hostname)
     try:
         return [called, *addresses(called)]
@@ -92,9 +93,9 @@ def announced(hostname: str) -> list[str]:
 
 
 def folder(path: str) -> list[str]:
-    """Whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of its disk,
-    and whether nothing on it can be run. Where it is not there, whether it could be made, and then also the nearest
-    path that is, and where that leads if it is a link to nothing.
+    """Return whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of
+    its disk, and whether nothing on it can be run. Where it is not there, whether it could be made, and then also
+    the nearest path that is, and where that leads if it is a link to nothing.
 
     A whole block is written and brought to the disk: a quota, or a server, says no only then.
     """
@@ -141,7 +142,8 @@ def _nearest(path: str) -> tuple[str, str]:
 
 
 def lock(path: str) -> list[str]:
-    """Whether a file in ``path`` can be locked with flock(), as c10d's FileStore does: the errno's name or nothing."""
+    """Return whether a file in ``path`` can be locked with flock(), as c10d's FileStore does: the errno's name or
+    nothing."""
     descriptor = _new_file(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,7 +188,7 @@ def unmark(path: str, found: list[str]) -> None:
 
 
 def seen(path: str) -> list[str]:
-    """Whether the file ``path`` is here and says its own name: nothing, or why not as the errno's name."""
+    """Return whether the file ``path`` is here and says its own name: nothing, or why not as the errno's name."""
     for left in reversed(range(TRIES)):
         try:
             with open(path, "rb") as file:

@@ -68,7 +68,7 @@ class RankCalls:
         self.throttled = throttled_seconds()
 
     async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
-        """How the stage ended for each rank, by its place among the children."""
+        """Return how the stage ended for each rank, by its place among the children."""
         self.started = time.monotonic()
         self.end = self.started + self.seconds + LATE_SECONDS
         calls = {
@@ -160,7 +160,9 @@ class RankCalls:
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
 
     def _silent(self, places: Sequence[int]) -> bool:
-        """Whether a rank at one of these places has waited too long for a connection of gloo's. Noted for each."""
+        """Return whether a rank at one of these places has waited too long for a connection of gloo's.
+
+        Noted for each."""
         if self.op == "gloo" and not self.silent and (self._enough(None) or self._enough(self.deaf)):
             for place in places:
                 pid = self.children[place].pid
@@ -171,7 +173,8 @@ class RankCalls:
         return bool(self.silent)
 
     def _enough(self, at: str | None) -> int | None:
-        """How often an answer from this address must have been asked for by now, None while any may still come."""
+        """Return how often an answer from this address must have been asked for by now, None while any may still
+        come."""
         seconds, here = time.monotonic() - self.started, at is not None and at == self.deaf
         bounds = (*SILENT, SILENT_HERE) if here else SILENT
         return min((times for after, times in bounds if seconds >= after), default=None)

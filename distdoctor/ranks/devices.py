@@ -77,8 +77,8 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
 
 
 def memory_pools(index: int) -> bool | None:
-    """What the driver's library says of a device that CUDA has begun with (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-    of cuda.h)."""
+    """Return what the driver's library says of a device that CUDA has begun with
+    (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED of cuda.h)."""
     device, found = ctypes.c_int(), ctypes.c_int()
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -99,7 +99,7 @@ def reason(text: str) -> str:
 
 
 def _computed(index: int) -> dict[str, Any]:
-    """Whether a product of matrices comes out as on the processor."""
+    """Return whether a product of matrices comes out as on the processor."""
     import torch
 
     numbers = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE) % 7

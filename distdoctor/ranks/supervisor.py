@@ -78,7 +78,7 @@ class Child:
         return read_end(self.output_fd, OUTPUT_KEPT)
 
     def output_from_start(self, size: int) -> str:
-        """What it printed there first, ``size`` bytes at most; nothing where it was let go."""
+        """Return what it printed there first, ``size`` bytes at most; nothing where it was let go."""
         try:
             return os.pread(self.output_fd, size, 0).decode(errors="replace")
         except OSError:
@@ -116,7 +116,7 @@ class Zygote:
         self._reader = asyncio.create_task(self._read())
 
     async def torch(self) -> TorchInfo:
-        """What torch is here, once the import is done."""
+        """Return what torch is here, once the import is done."""
         assert self._torch is not None
         return await asyncio.shield(self._torch)
 
@@ -126,7 +126,7 @@ class Zygote:
 
     @property
     def importing(self) -> bool:
-        """Whether the import of torch has not ended yet."""
+        """Return whether the import of torch has not ended yet."""
         return self._torch is None or not self._torch.done()
 
     async def _read(self) -> None:

@@ -50,7 +50,7 @@ def _text(error: BaseException) -> str:
 
 
 def _torch_folder(path: Sequence[str]) -> str | None:
-    """Where the torch lies that the job's Python finds; a folder without ``__init__.py`` is none."""
+    """Return where the torch lies that the job's Python finds; a folder without ``__init__.py`` is none."""
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec("torch", path if finder is PathFinder else None)
@@ -148,7 +148,7 @@ def _find(name: str, entries: Sequence[str]) -> str | None:
 
 
 def _has_folder() -> bool:
-    """Whether sys.path begins with the working folder."""
+    """Return whether sys.path begins with the working folder."""
     return not (sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
@@ -240,8 +240,8 @@ def _unmapped(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[
 
 
 def _closed(text: str, path: Sequence[str], torch: str | None) -> Iterator[str]:
-    """What of torch is there, and this user may not read: the loader says "No such file" of it, and Python that there
-    is no such module."""
+    """Return what of torch is there, and this user may not read: the loader says "No such file" of it, and Python
+    that there is no such module."""
     match = _UNOPENED.search(text)
     files = [os.path.join(torch, "lib", os.path.basename(match[1]))] if torch and match else []
     folders = [os.path.join(entry, "torch") for entry in path if entry] if torch is None else []

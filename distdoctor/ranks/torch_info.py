@@ -52,7 +52,7 @@ def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
 
 
 def ended(status: int | None, printed: str, seconds: float) -> TorchInfo:
-    """What is known where that process ended with ``status`` instead, its last words being ``printed``."""
+    """Return what is known where that process ended with ``status`` instead, its last words being ``printed``."""
     number = -status if status is not None and status < 0 else None
     how = f"was ended by signal {number}" if number else f"ended with status {status}"
     how = "is out of touch" if status is None else how

@@ -183,7 +183,7 @@ class _Zygote:
 
 
 def _torch() -> tuple[dict[str, Any], Exception | None]:
-    """What the torch that was imported says of itself, or the error where it is no whole torch."""
+    """Return what the torch that was imported says of itself, or the error where it is no whole torch."""
     try:
         import torch
         import torch.distributed as dist

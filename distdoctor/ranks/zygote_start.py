@@ -103,7 +103,7 @@ def take() -> Started:
 
 
 def _fits(begun: Started) -> bool:
-    """Whether the job is still the one that it was begun for."""
+    """Return whether the job is still the one that it was begun for."""
     return (begun.env, begun.folder) == (_environment(), _folder())
 
 

@@ -62,7 +62,7 @@ class Line:
 
     @property
     def answered(self) -> bool:
-        """Whether it did what it was told."""
+        """Return whether it did what it was told."""
         return self.facts is not None or bool(self.nothing) or self.sent
 
     def tell(self, message: Mapping[str, Any]) -> None:
@@ -78,12 +78,12 @@ class Line:
         self.printed.clear()
 
     def refused_for_now(self) -> bool:
-        """Whether to call again: nothing was started there, as too many were logging in."""
+        """Return whether to call again: nothing was started there, as too many were logging in."""
         said = any(sign in one for one in self.said for sign in BUSY)
         return said and not self.hello and self.status == SSH_FAILED and self.calls < MOST_CALLS
 
     def call(self, rank: int) -> HostCall:
-        """How it went."""
+        """Return how it went."""
         seconds, outcome = (self.ended or time.monotonic()) - self.began, self._outcome()
         unbegun = outcome == "failed" and not self.hello
         return HostCall(

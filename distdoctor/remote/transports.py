@@ -64,8 +64,8 @@ class Target:
 
 
 def remote_line(setup: str | None, until: str = "") -> str:
-    """What the shell of a host runs: the distdoctor of this place where the host sees the same files, as on most
-    clusters, else the one on its PATH, else that of its python3.
+    """Return what the shell of a host runs: the distdoctor of this place where the host sees the same files, as on
+    most clusters, else the one on its PATH, else that of its python3.
 
     ``until``: for a check up to that stage, which is then begun in the folder of this place, if it is there.
     """
@@ -154,14 +154,14 @@ def _of_pod(pod: tuple[str, str]) -> tuple[object, ...]:
 
 
 def address_of(target: Target) -> str:
-    """What the others are told as the address of this host: its name as ssh's configuration unfolds it."""
+    """Return what the others are told as the address of this host: its name as ssh's configuration unfolds it."""
     if target.address or target.way != "ssh":
         return target.address or target.host.name
     return _configured(target.host.name).get("hostname") or target.host.name.rpartition("@")[2]
 
 
 def _configured(name: str) -> dict[str, str]:
-    """What ssh's configuration says of a name; nothing where it does not."""
+    """Return what ssh's configuration says of a name; nothing where it does not."""
     try:
         done = subprocess.run(["ssh", "-G", "--", name], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -170,7 +170,7 @@ def _configured(name: str) -> dict[str, str]:
 
 
 def _asked(flag: str, command: Sequence[str]) -> str:
-    """What a command of the site says. Raises UsageError where it does not."""
+    """Return what a command of the site says. Raises UsageError where it does not."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=ASK_SECONDS, check=False, env=os.environ
@@ -238,7 +238,7 @@ def hosts_in_file(path: Path) -> tuple[NamedHost, ...]:
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets."""
+    """Return what stands between the commas that are in no brackets."""
     return [part.strip() for part in re.split(r",(?![^\[\]]*\])", text)]
 
 

@@ -20,7 +20,7 @@ def whole_page(check: Check) -> str:
 
 
 def messages(check: Check) -> list[str]:
-    """What stands in a log that shows the failure, or something that it may be the cause of."""
+    """Return what stands in a log that shows the failure, or something that it may be the cause of."""
     shown = (line for line in check.log if line.shows not in ("noise", "exception"))
     words = (" ".join(literal.replace("`", "'").split()) for line in shown for literal in line.literals)
     return [one for one in dict.fromkeys(words) if one]

@@ -34,7 +34,7 @@ def write_fixes(page: Page, report: Report, finding: Finding) -> None:
 
 
 def lines(fix: Fix) -> list[str]:
-    """What to paste, one line each, ready for a shell."""
+    """Return what to paste, one line each, ready for a shell."""
     exports = [
         f"unset {clean(name)}" if value is None else f"export {clean(name)}={clean(shlex.quote(value))}"
         for name, value in fix.env.items()

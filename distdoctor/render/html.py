@@ -142,7 +142,7 @@ def _nodes(report: Report) -> list[Table]:
 
 
 def _places(report: Report) -> list[tuple[str, str, str]]:
-    """Where the ranks of a job that runs are, those at one place together, the odd ones first."""
+    """Return where the ranks of a job that runs are, those at one place together, the odd ones first."""
     return [jobs.job_row(group) for group in (report.details.get("job") or {}).get("groups") or ()]
 
 
@@ -266,7 +266,7 @@ class _Kind:
         return f"{self.title[0]}{sum(value < end if self.falls else value > end for end in bounds)}"
 
     def legend(self, bounds: Sequence[float]) -> tuple[str, ...]:
-        """What the shades stand for."""
+        """Return what the shades stand for."""
         near, far = ("from", "below") if self.falls else ("up to", "over")
         return (*(f"{near} {self.told(end)}" for end in bounds), f"{far} {self.told(bounds[-1])}")
 

@@ -40,7 +40,7 @@ _HANG_VERDICTS = {
 
 
 def is_on_job(report: Report) -> bool:
-    """Whether it is on a job that runs."""
+    """Return whether it is on a job that runs."""
     return "job" in report.details
 
 
@@ -97,7 +97,7 @@ def write_job_table(page: Page, report: Report, verbose: int) -> None:
 
 
 def job_row(group: dict[str, Any]) -> tuple[str, str, str]:
-    """Which ranks, on which nodes, and where they are."""
+    """Return which ranks, on which nodes, and where they are."""
     numbers, pids = group.get("ranks") or [], group.get("pids") or []
     who = ranks(numbers) if numbers else f"pid {' '.join(map(str, pids[:6]))}"
     moves = "" if group.get("moves") is None else "moves" if group["moves"] else "does not move"
@@ -116,7 +116,7 @@ def _write_stacks(page: Page, job: dict[str, Any]) -> None:
 
 
 def _all_seen(report: Report) -> bool:
-    """Whether each of the job's ranks was looked at."""
+    """Return whether each of the job's ranks was looked at."""
     job = report.details["job"]
     seen = {number for group in job.get("groups") or () if group.get("pids") for number in group.get("ranks") or ()}
     return bool(job.get("world_size")) and len(seen) >= job["world_size"]
@@ -160,12 +160,12 @@ _LOG_VERDICTS = {"warn": "NO FAILURE SEEN", "incomplete": "CANNOT TELL"}
 
 
 def is_on_logs(report: Report) -> bool:
-    """Whether it is on logs alone, without a plan to talk of."""
+    """Return whether it is on logs alone, without a plan to talk of."""
     return not report.plan and "logs" in report.details
 
 
 def _hosts_out_of_reach(report: Report) -> bool:
-    """Whether all that is found is about hosts whose logs did not come."""
+    """Return whether all that is found is about hosts whose logs did not come."""
     return all(one.check.startswith(f"{LOG_STAGES[0]}/") for one in report.findings)
 
 

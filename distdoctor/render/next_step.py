@@ -46,7 +46,8 @@ _FIX_CHARACTERS = 200
 
 
 def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
-    """What to do now, and the lines to paste for it, the one that starts something last (none where there is none).
+    """Return what to do now, and the lines to paste for it, the one that starts something last (none where there is
+    none).
 
     Where the report is on saved facts, their plan has to do for the flags of the run.
     """
@@ -64,7 +65,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
 
 
 def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Finding]) -> tuple[str, list[str]]:
-    """Where not all could be looked at."""
+    """Return where not all could be looked at."""
     program, here, from_here = style.program, style.here, _from_one_place(flags)
     missing = [node.name for node in report.nodes if not node.arrived]
     if missing and style.given is None and not roots:
@@ -87,7 +88,7 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
 
 
 def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
-    """Where the job would fail."""
+    """Return where the job would fail."""
     again = _check(report, style.program, flags, failing, style.here)
     where = f"{_everywhere(report, flags)}{_left_open(again)}"
     if short := _short_fix(report, failing):
@@ -101,7 +102,7 @@ def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Findi
 
 
 def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str]]:
-    """Where nothing is wrong."""
+    """Return where nothing is wrong."""
     by_launcher = report.plan.get("started") == "rank"
     if report.until != STAGES[-1] and by_launcher:
         return f"nothing is wrong up to {report.until}; start it without --until to run every stage", []
@@ -116,12 +117,12 @@ def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str
 
 
 def _of_several(report: Report) -> bool:
-    """Whether the job has several nodes."""
+    """Return whether the job has several nodes."""
     return (report.plan.get("nnodes") or 1) > 1
 
 
 def _everywhere(report: Report, flags: Given) -> str:
-    """Where the command is to be given again."""
+    """Return where the command is to be given again."""
     if not _of_several(report) or _from_one_place(flags):
         return ""
     numbered = any(flag == NODE_RANK.flag for flag, _ in flags)
@@ -165,7 +166,7 @@ def _check(
 
 
 def _open(flag: str, value: str | None, report: Report) -> str | None:
-    """What stands for the value of a flag, where the one that was given is wrong and no better one is known."""
+    """Return what stands for the value of a flag, where the one that was given is wrong and no better one is known."""
     if flag == NODE_RANK.flag:
         return "N"
     if flag == MASTER_ADDR.flag:
@@ -239,7 +240,7 @@ def _short_fix(report: Report, roots: Sequence[Finding]) -> list[str]:
 
 
 def _above(roots: Sequence[Finding]) -> str:
-    """What is to be done of what stands above, and where."""
+    """Return what is to be done of what stands above, and where."""
     parts = [_first_option(root) for root in roots]
     if not any(parts):
         return "mend what is named above"

@@ -216,7 +216,7 @@ class Terminal(Observer):
             self._erase()
 
     def _line(self) -> str:
-        """What is waited for and for how long at most; empty where it is nothing."""
+        """Return what is waited for and for how long at most; empty where it is nothing."""
         latest = self._under_way.latest()
         if self._roll_call or self._waited or latest is None:
             return clean(self._roll_call or self._waited)
@@ -255,7 +255,7 @@ class Terminal(Observer):
 
 
 def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
-    """Who is here and who is awaited, in one line."""
+    """Return who is here and who is awaited, in one line."""
     who = f": {fold_short(present)}" if present else ""
     return f"waiting for {what}, {len(present)} of {expected} here{who} (waits {max(left, 0):.0f} s more)"
 

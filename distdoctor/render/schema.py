@@ -139,7 +139,8 @@ def _part(part: type, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(value: dict[str, Any]) -> dict[str, Any]:
-    """What msgspec says of a field, as this dialect puts it: a reader is owed no default, and pairs are of one type."""
+    """Return what msgspec says of a field, as this dialect puts it: a reader is owed no default, and pairs are of
+    one type."""
     told = {name: item for name, item in value.items() if name not in ("default", "description")}
     if "prefixItems" in told:
         told["items"] = told.pop("prefixItems")[0]

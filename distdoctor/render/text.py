@@ -101,7 +101,7 @@ class _Writer:
     # -- what was checked, and what came of it ------------------------------------------------------------------
 
     def _without_torch(self) -> str:
-        """What is known of torch where no version of it is."""
+        """Return what is known of torch where no version of it is."""
         nodes = (self.report.details.get("nodes") or {}).values()
         if any(node.get("torch_importing") for node in nodes):
             return "torch still being imported"
@@ -260,14 +260,14 @@ def tally(roots: Sequence[Finding], followers: int) -> str:
 
 
 def _shape(report: Report) -> str:
-    """How many nodes and ranks, and who started them."""
+    """Return how many nodes and ranks, and who started them."""
     launcher = report.plan.get("launcher") or BY_HAND
     who = clean(launcher) if launcher != BY_HAND else ALONE if _taken_for_alone(report) else ""
     return _nodes_and_ranks(report, launcher) + (f" ({who})" if who else "")
 
 
 def _taken_for_alone(report: Report) -> bool:
-    """Whether nothing said of other nodes: what was taken for granted is told, as it may be wrong."""
+    """Return whether nothing said of other nodes: what was taken for granted is told, as it may be wrong."""
     return bool(report.plan.get("alone"))
 
 
@@ -332,7 +332,7 @@ def _stage_lines(report: Report, whole: bool) -> Iterable[Line]:
 
 
 def _torch_import_line(report: Report) -> Iterable[Line]:
-    """How long importing torch took where it took longest: neither network nor GPU is to blame for it."""
+    """Return how long importing torch took where it took longest: neither network nor GPU is to blame for it."""
     nodes = {name: node for name, node in (report.details.get("nodes") or {}).items() if isinstance(node, dict)}
     took = [values.get("torch_seconds") for values in nodes.values()]
     seconds = [float(value) for value in took if isinstance(value, (int, float))]
@@ -403,7 +403,7 @@ def write_details(page: Page, report: Report) -> None:
 
 
 def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
-    """How many of each stage found nothing, where all that they look at was seen; and the others, by why not."""
+    """Return how many of each stage found nothing, where all that they look at was seen; and the others, by why not."""
     stages = Counter(check.id.partition("/")[0] for check in checks)
     clear = Counter(check.id.partition("/")[0] for check in checks if check.status == "clear")
     told = ", ".join(f"{clean(stage)} {clear[stage]} of {number}" for stage, number in stages.items())
@@ -474,7 +474,7 @@ _TOLD = {
 
 
 def _ranked(collective: Any) -> Iterable[tuple[str, str]]:
-    """What the collectives took, rank by rank."""
+    """Return what the collectives took, rank by rank."""
     for rank, detail in collective.items() if isinstance(collective, Mapping) else ():
         detail = dict(detail) if isinstance(detail, Mapping) else {}
         times = detail.pop("times", None)

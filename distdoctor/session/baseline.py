@@ -53,7 +53,7 @@ def with_own_changes(report: Report, own: NodeFacts, earlier: Sequence[NodeFacts
 
 
 def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, ...]:
-    """What changed on each node since ``earlier``, as lines; nothing where nothing did."""
+    """Return what changed on each node since ``earlier``, as lines; nothing where nothing did."""
     if not earlier:
         return ()
     nodes = tuple(nodes)
@@ -353,7 +353,7 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
 
 
 def _lasting(entry: TableRoute) -> bool:
-    """Whether it is no route of a network of this host's containers, or of the link itself."""
+    """Return whether it is no route of a network of this host's containers, or of the link itself."""
     return not is_virtual(entry.interface) and (entry.gateway is not None or entry.reject)
 
 

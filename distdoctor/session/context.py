@@ -120,8 +120,8 @@ class RunContext:
 
     @property
     def leads_node(self) -> bool:
-        """Whether this process does the node's probes: started once per node, or local rank 0, or not known to be
-        another."""
+        """Return whether this process does the node's probes: started once per node, or local rank 0, or not known
+        to be another."""
         return self.plan.started == "node" or not self.plan.local_rank
 
     def update(self, **changes: Any) -> None:
@@ -137,7 +137,7 @@ class RunContext:
         self.update(network=replace(self.facts.network or NetworkFacts(), **changes))
 
     def judge_alone(self) -> Judgement:
-        """What the checks say of this process's own facts."""
+        """Return what the checks say of this process's own facts."""
         return judge(build([self.facts]), self.options.checks, self.options.ignore)
 
     def skip(self, stage: str, reason: str, blocked_by: str | None = None) -> None:
@@ -271,7 +271,7 @@ WHAT = "importing torch"
 
 
 async def wait_for_torch(context: RunContext, zygote: Zygote, stage: str) -> TorchInfo:
-    """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
+    """Return what torch is here, once its import has ended. ``stage`` is the one that waits for it."""
     began = time.monotonic()
     context.observer.waits(WHAT, context.clock.left)
     try:

@@ -235,8 +235,9 @@ SHELLS = frozenset(["bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh"])
 
 
 def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
-    """Whether a shell started this process, or what a container started, and nothing else that runs now: no launcher,
-    and no loop that starts the ranks of a host. A rank's variables are then most likely left over from somebody else.
+    """Return whether a shell started this process, or what a container started, and nothing else that runs now: no
+    launcher, and no loop that starts the ranks of a host. A rank's variables are then most likely left over from
+    somebody else.
 
     ``pid``: the parent of ``child``, this process.
     """
@@ -266,8 +267,9 @@ async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
-    """Whether the first process has ended, or nothing listens where it is: the second one then tells. ``first``: its
-    addresses, as far as they are known."""
+    """Return whether the first process has ended, or nothing listens where it is: the second one then tells.
+
+    ``first``: its addresses, as far as they are known."""
     contact = facts.network.contact if facts.network else None
     if facts.network is not None and facts.network.elsewhere is not None:
         return False  # its store answers on another port, and has this process's facts
@@ -282,8 +284,8 @@ def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
 
 
 def _elsewhere(facts: NodeFacts, address: str) -> bool:
-    """Whether MASTER_ADDR means another host than that of the first process, and not a further address of that one:
-    the host that srun was typed on, or one with another name."""
+    """Return whether MASTER_ADDR means another host than that of the first process, and not a further address of
+    that one: the host that srun was typed on, or one with another name."""
     master = facts.plan.master_addr or ""
     named = "" if parse_address(master) is not None else master.partition(".")[0]
     first = facts.plan.first.partition(".")[0]

@@ -30,7 +30,7 @@ def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judg
 
 
 def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
-    """What is certain of a process that a signal ended.
+    """Return what is certain of a process that a signal ended.
 
     One that still waits to join does so because waiting may cure what it sees of the network and of node 0: what
     waiting cannot cure ends that wait at once. So its failures from the network stage on are not certain.

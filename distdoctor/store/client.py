@@ -82,7 +82,7 @@ class StoreClient:
         return str(self._socket.getsockname()[0])
 
     async def has(self, *keys: str) -> bool:
-        """Whether every one of ``keys`` is there."""
+        """Return whether every one of ``keys`` is there."""
         names = b"".join(_text(key) for key in keys)
         return await self._request(struct.pack("=BQ", _CHECK, len(keys)) + names, 1) == b"\0"
 
@@ -94,7 +94,9 @@ class StoreClient:
         return await self._get(key) if await self.has(key) else None
 
     async def closed(self, seconds: float) -> bool:
-        """Whether the store closes the connection within ``seconds``. No request may be made meanwhile or after."""
+        """Return whether the store closes the connection within ``seconds``.
+
+        No request may be made meanwhile or after."""
         try:
             data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self._socket, 1), seconds)
         except asyncio.TimeoutError:

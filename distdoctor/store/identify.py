@@ -22,7 +22,7 @@ SILENCE = 1.0
 
 
 async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | None:
-    """What answers there; None where no connection can be made any more.
+    """Return what answers there; None where no connection can be made any more.
 
     1. PING (torch 2.5 and later) is echoed. The nonce's third byte is 0xFF: torch 2.1 would read the message as a
     length so large that it drops the connection before it allocates anything; and no byte of it ends a line, to which

@@ -113,7 +113,7 @@ class ReadOnlyStore:
         return found
 
     async def count(self) -> int:
-        """How many keys there are."""
+        """Return how many keys there are."""
         await self._send(self._operation(_COUNT))
         return int(struct.unpack("=q", await self._take(8))[0])
 
@@ -126,7 +126,7 @@ class ReadOnlyStore:
         return found
 
     async def values(self, keys: Sequence[bytes], most: int) -> dict[bytes, bytes]:
-        """What is under those of ``keys`` that are there and no larger than ``most`` bytes."""
+        """Return what is under those of ``keys`` that are there and no larger than ``most`` bytes."""
         # The legacy server drops whoever asks for a key that it has not.
         here = [key for key, there in zip(keys, await self.has(keys), strict=True) if there]
         found: dict[bytes, bytes] = {}

@@ -179,7 +179,8 @@ def remote() -> int:
 
 
 def _machine() -> str:
-    """What two names that lead to one machine, or one container, have in common; empty where that cannot be read."""
+    """Return what two names that lead to one machine, or one container, have in common; empty where that cannot be
+    read."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return " ".join(
@@ -200,7 +201,7 @@ def _settle(order: Mapping[str, Any]) -> None:
 
 
 def _sources(sources: Mapping[str, str], way: str) -> dict[str, str]:
-    """Where the plan comes from, as the person who started it gave it."""
+    """Return where the plan comes from, as the person who started it gave it."""
     given = ("nnodes", "node_rank", "master_addr")
     return {
         name: way if way and name in given and source.startswith("--") else source for name, source in sources.items()
@@ -273,7 +274,7 @@ def _hand_over(line: Line, path: Path, most: int) -> int:
 
 
 def _blocks(path: Path, size: int) -> Iterator[bytes]:
-    """What the file has now: one that grows would never end."""
+    """Return what the file has now: one that grows would never end."""
     with path.open("rb") as file:
         while size > 0 and (block := file.read(min(BLOCK, size))):
             size -= len(block)

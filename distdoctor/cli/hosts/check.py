@@ -87,7 +87,7 @@ def check_hosts(command: CheckCommand) -> int:
 
 
 def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[dict[str, Any]]:
-    """What each host is told to do. Raises UsageError where no plan can be made of the flags."""
+    """Return what each host is told to do. Raises UsageError where no plan can be made of the flags."""
     from distdoctor.plan.resolve import resolve
 
     for setting in _TAKEN:
@@ -110,7 +110,7 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
 
 
 def _master(way: str, first: Target) -> str:
-    """Where the others find node 0. Raises UsageError where that would be each host itself."""
+    """Return where the others find node 0. Raises UsageError where that would be each host itself."""
     address = transports.address_of(first)
     if address == "localhost" or is_loopback(address):
         raise UsageError(

@@ -53,7 +53,8 @@ def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
 
 
 def order(way: str, **what: Any) -> dict[str, Any]:
-    """What a host is told to do, with the settings of the backends that are made here and the folder of this place."""
+    """Return what a host is told to do, with the settings of the backends that are made here and the folder of this
+    place."""
     from distdoctor.knowledge.settings import OF_BACKENDS
 
     env = {name: value for name, value in environment(os.environ).items() if name in OF_BACKENDS}
@@ -134,7 +135,7 @@ def after_signal(report: Report) -> Report:
 
 
 def folder(save: str | None) -> Path | None:
-    """Where the facts of all hosts are to be kept. Raises UsageError."""
+    """Return where the facts of all hosts are to be kept. Raises UsageError."""
     if save is None:
         return None
     place = save_path(save)

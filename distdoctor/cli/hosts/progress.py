@@ -112,7 +112,8 @@ class Progress:
 
 
 def observer_of(quiet: bool, plan: Plan | None = None) -> Observer:
-    """What tells on stderr how a run goes on: that of this process where ``plan`` is its part in one, else of all."""
+    """Return what tells on stderr how a run goes on: that of this process where ``plan`` is its part in one, else of
+    all."""
     from distdoctor.render.progress import observer_for
 
     return observer_for(

@@ -329,14 +329,14 @@ class Keys:
 
 
 def expected_agent_keys(run_id: str, nodes: int) -> Iterator[bytes]:
-    """What agents of torchrun write with the static rendezvous; torch up to 2.3 leaves a slash out."""
+    """Return what agents of torchrun write with the static rendezvous; torch up to 2.3 leaves a slash out."""
     for node in range(nodes):
         for what in (f"role_info/{node}", f"role_info{node}", f"assigned_ranks/{node}"):
             yield f"/{run_id}/torchelastic/{what}".encode()
 
 
 def expected_rank_keys(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
-    """Where the ranks of a group (its path) write their addresses."""
+    """Return where the ranks of a group (its path) write their addresses."""
     for rank in ranks:
         for device in ("cpu", "cuda"):
             for name in (f"rank_{rank}", f"{rank}") if old else (f"{rank}",):
@@ -344,12 +344,13 @@ def expected_rank_keys(group: str, attempt: int | None, ranks: Iterable[int], ol
 
 
 def expected_communicator_keys(group: str, attempt: int | None) -> tuple[bytes, ...]:
-    """Where NCCL's first ranks write the ids of the first communicators, and its watchdog that something failed."""
+    """Return where NCCL's first ranks write the ids of the first communicators, and its watchdog that something
+    failed."""
     return tuple(f"{_before(attempt)}{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
 
 
 def _before(attempt: int | None) -> str:
-    """What is before the path of a group: of torchrun's workers until 2.5 the number of the attempt."""
+    """Return what is before the path of a group: of torchrun's workers until 2.5 the number of the attempt."""
     return "/" if attempt is None else f"//worker/attempt_{attempt}/"
 
 
@@ -368,7 +369,8 @@ _AF_INET, _AF_INET6 = 2, 10
 
 
 def member(rank: int, value: bytes, host: bytes = b"") -> Member:
-    """What ``rank`` wrote; no more than its number where this is of another kind (another backend, another system).
+    """Return what ``rank`` wrote; no more than its number where this is of another kind (another backend, another
+    system).
 
     ``host``: its host's name, where that was written apart (torch 2.1).
     """
@@ -393,7 +395,8 @@ def parse_counter(value: bytes) -> int | None:
 
 
 def role(value: bytes) -> int | None:
-    """How many ranks an agent starts, of what it told: ``{"role": ..., "rank": ..., "local_world_size": ...}``."""
+    """Return how many ranks an agent starts, of what it told: ``{"role": ..., "rank": ..., "local_world_size":
+    ...}``."""
     told = _json(value)
     number = told.get("local_world_size") if isinstance(told, dict) else None
     return _rank_count(number)
@@ -408,7 +411,7 @@ def share(value: bytes) -> tuple[int | None, int | None]:
 
 
 def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
-    """What MASTER_ADDR and MASTER_PORT say; None where that is no address."""
+    """Return what MASTER_ADDR and MASTER_PORT say; None where that is no address."""
     number = parse_counter(port)
     text = address.decode("utf-8", "replace")
     if not number or number > 65535 or not text or len(text) > 255 or not _is_host(text):
@@ -476,7 +479,7 @@ _DATETIME_BYTES = 10
 
 
 def decode_state(run_id: str, value: bytes, now: datetime) -> RendezvousView:
-    """What ``value`` says; ``problem`` says where it is no such state."""
+    """Return what ``value`` says; ``problem`` says where it is no such state."""
     view = RendezvousView(run_id)
     if value == NOTHING_YET:
         return view

@@ -43,7 +43,9 @@ def read_view(
     run_id: str = "none",
     hosted_by: HostedBy = "",
 ) -> StoreView:
-    """What the store at host:port holds, looked at for at most ``timeout`` seconds. Never raises for what a peer does.
+    """Return what the store at host:port holds, looked at for at most ``timeout`` seconds.
+
+    Never raises for what a peer does.
 
     ``expected_world``, ``run_id``, ``hosted_by``: what is known of the job otherwise. ``hosted_by``: ``agent`` where
     TORCHELASTIC_USE_AGENT_STORE is true in its ranks, ``rank 0`` where they were started without torchrun.
@@ -176,7 +178,9 @@ class _Known(TypedDict):
 
 
 def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...], list[str]]:
-    """What the stores hold, and why nothing is known of them. ``given``: ``HOST:PORT`` of the one that is meant."""
+    """Return what the stores hold, and why nothing is known of them.
+
+    ``given``: ``HOST:PORT`` of the one that is meant."""
     place = store_address(found, given)
     if place is None:
         return (), []
@@ -201,7 +205,7 @@ def patience() -> float:
 
 
 def _known(found: LocalJob) -> _Known:
-    """What is known of the job, whatever its store holds."""
+    """Return what is known of the job, whatever its store holds."""
     said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
     worlds = [number for number in said if number is not None and number <= MAX_WORLD]
     by_agent = found.variable(AGENT_STORE) == "True" or found.options is not None
@@ -245,7 +249,7 @@ def _unreachable(view: StoreView) -> StoreView:
 
 
 def store_address(found: LocalJob, given: str | None = None) -> tuple[str, int] | None:
-    """Where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
+    """Return where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
     place = _place_of(found, given)
     return place if place is not None and 0 < place[1] <= 65535 else None
 

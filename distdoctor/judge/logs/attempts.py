@@ -79,8 +79,8 @@ _ROW = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)(?:[.+]\w{1,20})? ")
 
 
 def _queued_again(matches: Iterable[Match]) -> dict[tuple[str, str], int]:
-    """Where the last row of a job stands in each table: with --duplicates it has one for each time that it was
-    queued."""
+    """Return where the last row of a job stands in each table: with --duplicates it has one for each time that it
+    was queued."""
     last: dict[tuple[str, str], int] = {}
     for match in matches:
         if match.values.keys() & {"well", "of_table"} and match.text.startswith(f"{(job := _job_of_row(match))} "):
@@ -103,7 +103,8 @@ _MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed o
 
 
 def stale(logs: LogFacts) -> list[str]:
-    """What may be wrong with the last try of ranks that one launcher has started again, and that did not meet."""
+    """Return what may be wrong with the last try of ranks that one launcher has started again, and that did not
+    meet."""
     tried = {source.name: _attempt(source.name) for source in logs.sources}
     again = {source.name for source in logs.sources if source.restarted or (tried[source.name] or ("", 0))[1]}
     return [STALE] if any(match.source in again and _MESH.search(match.text) for match in logs.matches) else []
@@ -115,8 +116,9 @@ def _attempt(name: str) -> tuple[str, int] | None:
 
 
 def _of_several(own: Iterable[Match], of_file: str | None) -> bool:
-    """Whether launchers of several nodes, which end one after another, speak in one log. ``of_file``: the host by the
-    name of the log, which its lines may call otherwise."""
+    """Return whether launchers of several nodes, which end one after another, speak in one log.
+
+    ``of_file``: the host by the name of the log, which its lines may call otherwise."""
     whose = [(match.who.host if match.who.host != of_file else None, match.who.task) for match in own]
     return any(len({*every} - {None}) > 1 for every in zip(*whose, strict=True))
 
@@ -130,7 +132,7 @@ def _last_of(own: Iterable[Match], count: str) -> int:
 
 
 def _ended(match: Match) -> bool:
-    """Whether it shows that a try came to its end, whatever did that."""
+    """Return whether it shows that a try came to its end, whatever did that."""
     end = match.ended
     summary = end is not None and end.launcher == "torchrun" and end.reason == "failed"
     return summary or "row" in match.values or "by_hand" in match.values
@@ -219,8 +221,8 @@ def _runs(names: Iterable[str]) -> dict[str, str]:
 
 
 def _began(name: str) -> tuple[float, str] | None:
-    """When what is in the innermost folder began that says so, in seconds by the clock of whoever made it; and its
-    name."""
+    """Return when what is in the innermost folder began that says so, in seconds by the clock of whoever made it;
+    and its name."""
     folders = name[: name.rfind("/") + 1]
     found = [*_BEGAN.finditer(folders)]
     if not found:
@@ -331,7 +333,7 @@ def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[f
 
 
 def _times(run: Sequence[_Launch]) -> tuple[float, float]:
-    """When the first rank of a run spoke and when the last, in whatever year."""
+    """Return when the first rank of a run spoke and when the last, in whatever year."""
     return min(in_a_year(one.began or 0.0) for one in run), max(in_a_year(one.ended or 0.0) for one in run)
 
 
@@ -368,12 +370,12 @@ def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
 
 
 def _is_over(run: Iterable[_Launch], one: _Launch) -> bool:
-    """Whether all ranks of ``run`` had written their last word before those of ``one`` wrote the first."""
+    """Return whether all ranks of ``run`` had written their last word before those of ``one`` wrote the first."""
     ends = [other.ended for other in run]
     return one.began is not None and all(end is not None and 0 < one.began - end < YEAR for end in ends)
 
 
 def _may_be_two(run: Iterable[_Launch], one: _Launch) -> bool:
-    """Whether a node that joined a run later would not tell other ranks."""
+    """Return whether a node that joined a run later would not tell other ranks."""
     ranks = {rank for other in run for rank in other.ranks}
     return not ranks or not one.ranks or bool(ranks & one.ranks)

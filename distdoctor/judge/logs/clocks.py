@@ -55,7 +55,8 @@ def before_the_job(matches: Collection[Match], sources: Collection[LogSource], m
 
 
 def written_at(match: Match) -> float | None:
-    """When it was written, in seconds since the epoch by that host's clock and zone; None where that is not known."""
+    """Return when it was written, in seconds since the epoch by that host's clock and zone; None where that is not
+    known."""
     dated = _DATED.search(match.text)
     if dated is None:
         return match.who.time if _is_real(match.who.time) else None
@@ -95,7 +96,7 @@ def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Mat
 
 
 def is_of_other_zone(time: float | None, other: float | None) -> bool:
-    """Whether two such times may be one, told by the clocks of two zones."""
+    """Return whether two such times may be one, told by the clocks of two zones."""
     return time is not None and other is not None and _hours(time - other) != 0
 
 
@@ -158,7 +159,7 @@ def that_ended_it(told: Collection[Match], sources: Sequence[LogSource], matches
 
 
 def _stops(source: LogSource, start: Match) -> bool:
-    """Whether it was begun before ``start`` and stops shortly before it, before the end of the job."""
+    """Return whether it was begun before ``start`` and stops shortly before it, before the end of the job."""
     at = started_at(start)
     if at is None or source.began is None or source.ended is None or source.done:
         return False
@@ -174,7 +175,7 @@ def started_at(match: Match) -> float | None:
 
 
 def _is_host(name: str | None, other: str | None) -> bool:
-    """Whether two names, of which one may be the whole one, are of one host."""
+    """Return whether two names, of which one may be the whole one, are of one host."""
     return bool(name and other) and str(name).partition(".")[0] == str(other).partition(".")[0]
 
 
@@ -213,7 +214,7 @@ def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[
 
 
 def is_strange(match: Match) -> bool:
-    """Whether the kernel tells how a process ended that has no name of a job's: it may have been none, and what a rank
-    says of itself counts more."""
+    """Return whether the kernel tells how a process ended that has no name of a job's: it may have been none, and
+    what a rank says of itself counts more."""
     ended = match.check.startswith("process/") and "program" in match.values
     return ended and not _JOB.search(match.values["program"])

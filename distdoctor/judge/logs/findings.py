@@ -55,7 +55,7 @@ def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = 
 
 
 def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> LogJudgement:
-    """What the logs of one job show, but for the checks of ``aside``."""
+    """Return what the logs of one job show, but for the checks of ``aside``."""
     left, out = (
         replace(logs, matches=tuple(match for match in logs.matches if (match.check in aside) is ignored))
         for ignored in (False, True)
@@ -64,7 +64,7 @@ def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> Log
 
 
 def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
-    """What is said of each job, as one."""
+    """Return what is said of each job, as one."""
     parts, findings, known = list(judged.values()), list[Finding](), set[str]()
     for number, part in judged.items():
         ids = {one.id: one.id if one.id not in known else f"{one.id}@{number}" for one in part.findings}
@@ -95,7 +95,7 @@ def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
 
 
 def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
-    """What these lines would have been found to be, each by itself."""
+    """Return what these lines would have been found to be, each by itself."""
     reading = read(logs, known)
     first: dict[str, Match] = {}
     for match in (*([reading.root] if reading.root is not None else []), *reading.others):
@@ -128,7 +128,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
 
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
-    """What ended the try before the last one, where there was one."""
+    """Return what ended the try before the last one, where there was one."""
     reading = read(replace(logs, sources=()), known)
     one = reading.root or next(iter(reading.symptoms), None)
     how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
@@ -219,7 +219,7 @@ def _summary(match: Match) -> str:
 
 
 def _unexplained(match: Match) -> bool:
-    """Whether it tells how a process ended, and that other things end one so, too."""
+    """Return whether it tells how a process ended, and that other things end one so, too."""
     return match.shows == "end" and bool(match.why)
 
 
@@ -240,7 +240,7 @@ def first_fix(check: Check) -> str:
 
 
 def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> list[Finding]:
-    """What follows from the root: other causes after it, how processes ended, and what their peers then said."""
+    """Return what follows from the root: other causes after it, how processes ended, and what their peers then said."""
     found: dict[str, Finding] = {}
     for match in (*reading.others, *reading.symptoms):
         check_id = match.check
@@ -256,7 +256,8 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
 
 
 def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
-    """Whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it ends."""
+    """Return whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it
+    ends."""
     if match.source != root.source or match.shows not in ("symptom", "hint"):
         return False
     return match.line == root.line or (_says_little(match, known) and match.line < root.line)
@@ -266,12 +267,12 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
-    """What orders symptoms, those first that say most."""
+    """Return what orders symptoms, those first that say most."""
     return not match.compared, "by_launcher" in match.values, _says_little(match, known)
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
-    """Whether it only says that a program failed somehow: its check is the one of all exceptions."""
+    """Return whether it only says that a program failed somehow: its check is the one of all exceptions."""
     return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
@@ -348,7 +349,7 @@ def no_failure_note(
 
 
 def aside_note(logs: LogFacts) -> set[str]:
-    """What was told beside the job's own logs: by a kernel, and by tools that were asked."""
+    """Return what was told beside the job's own logs: by a kernel, and by tools that were asked."""
     return {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
 
 
@@ -372,7 +373,8 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
 
 
 def absent_note(logs: LogFacts) -> list[str]:
-    """Whose logs are not there, or empty, by the numbers of the others: who left none may be the one that failed."""
+    """Return whose logs are not there, or empty, by the numbers of the others: who left none may be the one that
+    failed."""
     series: dict[tuple[str, str], dict[int, str]] = {}
     for source in logs.sources:
         told = [*_NUMBERED.finditer(source.name)]
@@ -404,7 +406,7 @@ def _named(like: str, number: int, width: Collection[int]) -> str:
 
 
 def unread_note(logs: LogFacts) -> list[str]:
-    """What was not read, and why."""
+    """Return what was not read, and why."""
     told = {note.partition(": ")[0] for note in logs.notes}
     binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
     return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
@@ -427,7 +429,7 @@ def _first_of(notes: Sequence[str]) -> list[str]:
 
 
 def note_line(match: Match) -> int:
-    """Where it stands in its file, which may have its newest line first."""
+    """Return where it stands in its file, which may have its newest line first."""
     return int(match.values.get("at", match.line))
 
 
@@ -483,7 +485,7 @@ def time_of(text: str) -> float:
 
 
 def of_ranks(logs: LogFacts, ranks: Collection[int]) -> LogFacts:
-    """What these ranks said, or is said of them. Where only local ranks are known, they are meant."""
+    """Return what these ranks said, or is said of them. Where only local ranks are known, they are meant."""
     matches = tuple(match for match in logs.matches if _is_of(match, ranks))
     sources = tuple(source for source in logs.sources if not _is_others(source.who, ranks))
     return replace(logs, matches=matches, sources=sources)
@@ -514,17 +516,17 @@ _STEP = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)\.\w{1,20} ")
 
 
 def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
-    """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
-    beside them is then of no failure of this job, but for the state in which the scheduler has it."""
+    """Return whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a
+    tool told beside them is then of no failure of this job, but for the state in which the scheduler has it."""
     told = aside_note(logs)
     others = all(match.source in told and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
     return others and _all_end(logs)
 
 
 def concerns_other_jobs(logs: LogFacts, failures: Collection[Match]) -> bool:
-    """Whether all ``failures`` are ends of processes in a kernel's log, or of pods in a list of them, and all ranks
-    have told of the end of the job: they would have missed one that was killed. Where no log is a rank's, a script may
-    have said so whatever became of them."""
+    """Return whether all ``failures`` are ends of processes in a kernel's log, or of pods in a list of them, and all
+    ranks have told of the end of the job: they would have missed one that was killed. Where no log is a rank's, a
+    script may have said so whatever became of them."""
     kernels = {source.name for source in logs.sources if source.kind == "kernel"}
     those = all(
         "pod" in match.values or (match.source in kernels and match.check.startswith("process/")) for match in failures
@@ -543,8 +545,8 @@ def _own(logs: LogFacts) -> Iterable[LogSource]:
 
 
 def _is_of_step(match: Match, logs: LogFacts) -> bool:
-    """Whether it is the row of a step that was cancelled, as one that watches is when the work is done, of a job that
-    the same table has as completed."""
+    """Return whether it is the row of a step that was cancelled, as one that watches is when the work is done, of a
+    job that the same table has as completed."""
     step = _STEP.match(match.text) if match.values.get("of_table") == "CANCELLED" else None
     return step is not None and any(
         one.source == match.source and one.values.get("well") == step["job"] and " COMPLETED " in one.text

@@ -139,7 +139,7 @@ def _without_rests(matches: Sequence[Match]) -> list[Match]:
 
 
 def _ended_by(head: Match, others: Iterable[Match]) -> bool:
-    """Whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
+    """Return whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
     return any(
         other.source == head.source
         and "head" not in other.values
@@ -160,7 +160,8 @@ def _first_rows(told: Iterable[Match]) -> list[Match]:
 
 
 def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
-    """Whether ``match`` only says that others wait for a rank of which another line says how it failed itself."""
+    """Return whether ``match`` only says that others wait for a rank of which another line says how it failed
+    itself."""
     named = {int(number) for number in re.findall(r"\d{1,6}", match.values.get("missing", ""))}
     return bool(named) and any(other.who.rank in named and not other.values.get("missing") for other in others)
 
@@ -183,7 +184,7 @@ def _first(
 
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
-    """Whether ``match`` is what is seen wherever ``other``, of another log, did its harm."""
+    """Return whether ``match`` is what is seen wherever ``other``, of another log, did its harm."""
     if match.source == other.source or not {match.check, other.check} <= checks.keys():
         return False
     return is_symptom(checks[match.check], checks[other.check])
@@ -240,13 +241,13 @@ def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Ma
 
 
 def _is_of(who: Who, row: Who) -> bool:
-    """Whether what ``who`` says is of the process of which a row of torchrun's table tells."""
+    """Return whether what ``who`` says is of the process of which a row of torchrun's table tells."""
     told = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
     return told and (who.host is None or who.host == row.host)
 
 
 def _processes(match: Match) -> list[tuple[object, ...]]:
-    """How the process may be told in its log that said so, where it is told."""
+    """Return how the process may be told in its log that said so, where it is told."""
     who = match.who
     told = (("rank", who.rank), ("local rank", who.local_rank))
     return [(match.source, who.host, *one) for one in told if one[1] is not None]
@@ -276,7 +277,8 @@ def _speaker(match: Match) -> tuple[object, ...]:
 
 
 def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
-    """How the first process ended, where nothing says why: what torchrun names, before who was ended from outside."""
+    """Return how the first process ended, where nothing says why: what torchrun names, before who was ended from
+    outside."""
     if not ends:
         return None
     told = {end.check for end in ends}
@@ -287,7 +289,8 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
 
 
 def _after(end: Match, symptoms: Sequence[Match]) -> bool:
-    """Whether one of the symptoms came before ``end``: by the clock where both files have one, else it may have."""
+    """Return whether one of the symptoms came before ``end``: by the clock where both files have one, else it may
+    have."""
     if any(match.source == end.source and match.order < end.order for match in symptoms):
         return True
     for source in {match.source for match in symptoms} - {end.source}:
@@ -323,8 +326,8 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
 
 
 def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
-    """How processes were told to have ended by SIGKILL in a log in which, above that, a monitor says that it was no
-    longer content with a rank, and below which it had not been said of any."""
+    """Return how processes were told to have ended by SIGKILL in a log in which, above that, a monitor says that it
+    was no longer content with a rank, and below which it had not been said of any."""
     killed: dict[str, list[Match]] = {}
     monitors: dict[str, int] = {}
     for match in matches:
@@ -346,7 +349,7 @@ def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
 
 
 def _time(match: Match) -> float | None:
-    """When torchrun saw the end of the process of a row."""
+    """Return when torchrun saw the end of the process of a row."""
     try:
         return float(calendar.timegm(strptime(match.values.get("row_time", ""), "%Y-%m-%d_%H:%M:%S")))
     except ValueError:

@@ -26,7 +26,7 @@ ACCOUNT = 150
 
 
 def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
-    """What stands in a log that goes on with its work after the last of it, and ends with it."""
+    """Return what stands in a log that goes on with its work after the last of it, and ends with it."""
     found: list[Match] = []
     every = [*sources]
     for place, source in enumerate(every):
@@ -56,7 +56,7 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
 
 
 def _is_death(match: Match, source: LogSource) -> bool:
-    """Whether ``match`` shows the end of a process that had not said that the job is done."""
+    """Return whether ``match`` shows the end of a process that had not said that the job is done."""
     if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
     told = (
@@ -66,8 +66,8 @@ def _is_death(match: Match, source: LogSource) -> bool:
 
 
 def _is_last(match: Match, source: LogSource) -> bool:
-    """Whether no steps stand below ``match``, and above it nothing that says that the job is done; which another may
-    have said than a rank that raised it."""
+    """Return whether no steps stand below ``match``, and above it nothing that says that the job is done; which
+    another may have said than a rank that raised it."""
     others = "whole" in match.values and match.who.rank is not None and match.shows == "cause"
     return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
 
@@ -120,7 +120,7 @@ def _executed(source: LogSource, own: Sequence[Match]) -> list[Match]:
 
 
 def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
-    """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
+    """Return whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
     return any(
         (one.progress or one.finished or one.alive)
         and source.part_of in (one.name, one.part_of)
@@ -158,17 +158,18 @@ def logged(
 
 
 def _is_end(source: LogSource, match: Match) -> bool:
-    """Whether below ``match`` stands only what a program says that ends."""
+    """Return whether below ``match`` stands only what a program says that ends."""
     return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
 
 
 def _worked(source: LogSource, match: Match) -> bool:
-    """Whether steps stand right above ``match``."""
+    """Return whether steps stand right above ``match``."""
     return any(0 <= last_line(match) - line <= ACCOUNT for _, line in source.alive)
 
 
 def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
-    """Whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by itself."""
+    """Return whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by
+    itself."""
     rows = [
         one.who
         for one in every
@@ -210,12 +211,12 @@ def _ends(match: Match) -> bool:
 
 
 def by_scheduler(match: Match) -> bool:
-    """Whether it is the state in which the scheduler has the job: that it failed, whatever its log says."""
+    """Return whether it is the state in which the scheduler has the job: that it failed, whatever its log says."""
     return "state" in match.values or "of_table" in match.values
 
 
 def cleared(matches: Sequence[Match]) -> list[Match]:
-    """What is no cause, where the same check knows further on, in the same log, that it went on."""
+    """Return what is no cause, where the same check knows further on, in the same log, that it went on."""
     over = {
         (match.check, match.source): last_line(match)
         for match in matches
@@ -246,8 +247,8 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
 
 
 def of_the_end(matches: Sequence[Match]) -> list[Match]:
-    """Where a process used its groups once more while it ended, as in a ``finally``, when they were gone: what it
-    raised then, on top of why it ended. ``matches`` in the order of their lines."""
+    """Return where a process used its groups once more while it ended, as in a ``finally``, when they were gone:
+    what it raised then, on top of why it ended. ``matches`` in the order of their lines."""
     found: list[Match] = []
     for match, of in _raised_in_turn(matches):
         over = match.chained and of is not None and of.shows == "cause" and of.check != match.check
@@ -257,7 +258,7 @@ def of_the_end(matches: Sequence[Match]) -> list[Match]:
 
 
 def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | None]]:
-    """What was raised, and what the same process had raised before it, None for its first."""
+    """Return what was raised, and what the same process had raised before it, None for its first."""
     before: dict[tuple[object, ...], Match] = {}
     for match in matches:
         if "head" in match.values or not (match.exception or RAISED.match(match.text)):
@@ -268,7 +269,7 @@ def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | N
 
 
 def _is_above(of: Match, match: Match) -> bool:
-    """Whether nothing but a traceback is between them."""
+    """Return whether nothing but a traceback is between them."""
     return 0 < match.line - (last_line(of) if last_line(of) < match.line else of.line) <= ACCOUNT
 
 
@@ -311,14 +312,14 @@ def only_second_stream(every: Iterable[LogSource]) -> Callable[[LogSource], bool
 
 
 def is_ranks(source: LogSource) -> bool:
-    """Whether all of it is from one rank, by its path."""
+    """Return whether all of it is from one rank, by its path."""
     return source.who.rank is not None or source.who.local_rank is not None
 
 
 def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterable[Match]) -> list[Match]:
-    """What programs have caught and told of in one of their streams, where the other one shows steps or the end of the
-    job, and nobody tells of a failure otherwise: who ends because of it is missed by others. ``over``: what is known to
-    be survived."""
+    """Return what programs have caught and told of in one of their streams, where the other one shows steps or the
+    end of the job, and nobody tells of a failure otherwise: who ends because of it is missed by others. ``over``:
+    what is known to be survived."""
     past = {match.order for match in over}
     left = [match for match in matches if match.shows not in ("noise", "hint") and match.order not in past]
     logs = {source.name: source for source in sources if source.lines}
@@ -341,7 +342,7 @@ def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterabl
 
 
 def is_of_part(match: Match) -> bool:
-    """Whether it ended a thread, or a process that multiprocessing started, and not the process whose it was."""
+    """Return whether it ended a thread, or a process that multiprocessing started, and not the process whose it was."""
     return "thread" in match.values or "child" in match.values
 
 

@@ -78,7 +78,7 @@ def iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, 
 def rule_parts(
     words: Sequence[str], unknown: Callable[[str], bool], holds: Callable[[str, str], bool | None]
 ) -> tuple[list[bool | None], dict[str, str]]:
-    """Whether each part of a rule holds, None where that is not known; and each flag with its last value.
+    """Return whether each part of a rule holds, None where that is not known; and each flag with its last value.
 
     ``unknown`` says it of a flag alone, ``holds`` of a flag and its value, which a ``!`` before them turns round.
     """
@@ -102,7 +102,7 @@ def rule_parts(
 
 
 def names_port(value: str, port: int) -> bool:
-    """Whether ports as ``--dport`` or ``--dports`` has them (22,80:90) have this one among them."""
+    """Return whether ports as ``--dport`` or ``--dports`` has them (22,80:90) have this one among them."""
     ranges = re.findall(r"(\d+)(?::(\d+))?", value)
     return any(int(low) <= port <= int(high or low) for low, high in ranges)
 
@@ -132,12 +132,13 @@ def _blocks(target: str, rule: str) -> bool:
 
 
 def _translates(target: str, rule: str) -> bool:
-    """What nft's rules of the same kinds do: see there."""
+    """Return what nft's rules of the same kinds do: see there."""
     return target in ("DNAT", "REDIRECT", "SNAT")
 
 
 def _for_us(chain: str, rule: str) -> bool:
-    """Whether a rule that translates is one for a port of this host, or for what it sends to others; true of others."""
+    """Return whether a rule that translates is one for a port of this host, or for what it sends to others; true of
+    others."""
     if not re.search(r"-j (?:DNAT|REDIRECT|SNAT)\b", rule):
         return True
     if chain == "POSTROUTING":
@@ -186,7 +187,7 @@ def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) 
 
 
 def iptables_passes(text: str, packet: Packet) -> bool:
-    """Whether the built-in chains let the packet through for certain. Raises BadRuleset."""
+    """Return whether the built-in chains let the packet through for certain. Raises BadRuleset."""
     for name, policy, lines in _met_by(text, replace(packet, other=None)):
         chains = {
             chain: [_rule(one, packet) if isinstance(one, str) else one for one in its] for chain, its in lines.items()
@@ -278,7 +279,7 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
 
 
 def _mark(words: list[str]) -> tuple[int, int] | None:
-    """What a rule makes of the packet's mark, as ``Rule.mark``; None: it leaves it as it is."""
+    """Return what a rule makes of the packet's mark, as ``Rule.mark``; None: it leaves it as it is."""
     if "CONNMARK" in words:
         return _UNKNOWN if "--restore-mark" in words else None
     if "MARK" not in words:
@@ -291,7 +292,7 @@ def _mark(words: list[str]) -> tuple[int, int] | None:
 
 
 def _matches(words: list[str], packet: Packet) -> bool | None:
-    """Whether the rule is one for the packet; None where that is not known."""
+    """Return whether the rule is one for the packet; None where that is not known."""
     held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, packet))
     return False if False in held else None if None in held else True
 

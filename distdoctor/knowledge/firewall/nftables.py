@@ -166,7 +166,8 @@ class NftTable:
         return list(dict.fromkeys(found))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:
-        """What a rule can end in: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps to."""
+        """Return what a rule can end in: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps
+        to."""
         found: list[str] = []
         for part in expr:
             if not isinstance(part, dict):
@@ -266,8 +267,8 @@ def _target(part: Mapping[str, Any]) -> str:
 
 
 def _queued(part: Mapping[str, Any]) -> bool:
-    """Whether a program is asked what becomes of the packet: without one that listens it is dropped, but for a queue
-    with the flag ``bypass`` (nft(8), QUEUE STATEMENT)."""
+    """Return whether a program is asked what becomes of the packet: without one that listens it is dropped, but for
+    a queue with the flag ``bypass`` (nft(8), QUEUE STATEMENT)."""
     if "queue" in part:
         flags = part["queue"].get("flags") if isinstance(part["queue"], dict) else None
         return "bypass" not in _listed(flags)
@@ -275,7 +276,7 @@ def _queued(part: Mapping[str, Any]) -> bool:
 
 
 def _harmless(part: dict[str, Any]) -> bool:
-    """Whether a match keeps new TCP connections between hosts away from its rule."""
+    """Return whether a match keeps new TCP connections between hosts away from its rule."""
     match = part.get("match")
     if not isinstance(match, dict) or match["op"] not in ("==", "in"):
         return False
@@ -311,7 +312,7 @@ has an Ethernet header, and may have a VLAN's."""
 
 
 def opaque(text: str) -> bool:
-    """Whether it has matches of iptables' modules in it, which nft does not print."""
+    """Return whether it has matches of iptables' modules in it, which nft does not print."""
     return '"xt":' in text.replace(" ", "")
 
 
@@ -327,7 +328,7 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
 
 
 def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...] = ()) -> bool:
-    """Whether all base chains let a packet of this version of IP through for certain. Raises BadRuleset."""
+    """Return whether all base chains let a packet of this version of IP through for certain. Raises BadRuleset."""
     try:
         for name, policy, table, lines in _met_by(text, version, replace(packet, other=None), but):
             meets = _Met(packet, version, table)
@@ -432,7 +433,8 @@ class _Met:
         self._packet, self._version, self._table = packet, version, table
 
     def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:
-        """What one rule of nft is for this packet: of a verdict map each of its elements, one after the other."""
+        """Return what one rule of nft is for this packet: of a verdict map each of its elements, one after the
+        other."""
         parts = [part for part in expr if isinstance(part, dict)]
         matches = _all([self._matches(part) for part in parts])
         if matches is False:
@@ -470,7 +472,7 @@ class _Met:
         return True if _verdict(part)[0] or next(iter(part)) in (*_INERT, "vmap") else None
 
     def _holds(self, left: Any, operator: str, right: Any) -> bool | None:
-        """Whether ``left`` of the packet is what ``right`` says; None where that is not known."""
+        """Return whether ``left`` of the packet is what ``right`` says; None where that is not known."""
         holds = self._equals(left, right)
         if operator not in ("==", "in", "!=") or holds is None:
             return None
@@ -518,7 +520,7 @@ class _Met:
         return _any([self._packet.is_of(side, str(network)) for network in networks])
 
     def _values(self, right: Any) -> list[Any]:
-        """What may stand on the right, one by one."""
+        """Return what may stand on the right, one by one."""
         if isinstance(right, str) and right.startswith("@"):
             right = {"set": self._table.elements(right)}
         if isinstance(right, dict) and "|" in right:

@@ -57,16 +57,17 @@ class Packet:
 
     @property
     def state(self) -> str:
-        """What connection tracking calls it, in small letters."""
+        """Return what connection tracking calls it, in small letters."""
         return "established" if self.reply else "new"
 
     def has_port(self, side: str, holds: Callable[[int], bool]) -> bool | None:
-        """Whether its port of that side (``dport``, ``sport``) is one for which this holds; None: not known, since it
-        is one that the kernel picked."""
+        """Return whether its port of that side (``dport``, ``sport``) is one for which this holds; None: not known,
+        since it is one that the kernel picked."""
         return holds(self.port) if side == ("sport" if self.reply else "dport") else None
 
     def is_of(self, side: str, network: str) -> bool | None:
-        """Whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not known."""
+        """Return whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not
+        known."""
         try:
             wanted = _network(network)
             if side != ("saddr" if self.way == "in" else "daddr"):
@@ -76,7 +77,7 @@ class Packet:
             return None
 
     def goes_by(self, side: str, pattern: str) -> bool | None:
-        """Whether its interface of that side (``in``, ``out``) has this name, which may end in ``*``."""
+        """Return whether its interface of that side (``in``, ``out``) has this name, which may end in ``*``."""
         if pattern == "lo":
             return False
         if side != self.way or self.interface is None:
@@ -99,7 +100,7 @@ End = Shut | Literal["let through", "fallen through", "sent elsewhere"]
 
 
 def shut(chain: str, chains: Chains, policy: str) -> Shut | None:
-    """How a base chain refuses the packet for certain; None where it may let it through."""
+    """Return how a base chain refuses the packet for certain; None where it may let it through."""
     ends = _ends(chain, chains, ())
     refused = [end for end in ends if isinstance(end, Shut)]
     if "fallen through" in ends and policy == "drop":
@@ -114,12 +115,12 @@ def shut(chain: str, chains: Chains, policy: str) -> Shut | None:
 
 
 def may_pass(chain: str, chains: Chains) -> bool:
-    """Whether some rule of the chain may accept the packet, or send it elsewhere."""
+    """Return whether some rule of the chain may accept the packet, or send it elsewhere."""
     return not {"let through", "sent elsewhere"}.isdisjoint(_ends(chain, chains, ()))
 
 
 def passes(chain: str, chains: Chains, policy: str) -> bool:
-    """Whether a base chain lets the packet through for certain, to where it was sent."""
+    """Return whether a base chain lets the packet through for certain, to where it was sent."""
     through = {"let through"} if policy == "drop" else {"let through", "fallen through"}
     return through.issuperset(_ends(chain, chains, ()))
 
@@ -204,8 +205,8 @@ _NOT = re.compile(r'! |"!="')
 
 
 def untracks(text: str, port: int, picked: tuple[int, int] | None) -> bool:
-    """Whether one of a ruleset's rules may do so with what goes to or comes from ``port``, or one of those that the
-    kernel picks: not those for UDP, nor for one other port, as of a node's own server of names."""
+    """Return whether one of a ruleset's rules may do so with what goes to or comes from ``port``, or one of those
+    that the kernel picks: not those for UDP, nor for one other port, as of a node's own server of names."""
     first, last = picked or (port, port)
 
     def for_others(rule: str) -> bool:

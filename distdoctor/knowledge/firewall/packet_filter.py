@@ -33,7 +33,7 @@ _RANGE = re.compile(r"(\d+)(?:\s*[-:]\s*(\d+))?")
 
 
 def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -> bool:
-    """Whether ``chain`` can block TCP packets whose destination port (or source port, by ``way``) is ``port``.
+    """Return whether ``chain`` can block TCP packets whose destination port (or source port, by ``way``) is ``port``.
 
     By its policy, or by a rule that names that port or none at all. ``port`` None: any port.
     """
@@ -56,7 +56,8 @@ def with_few_rules(chain: FirewallChain, ports: Collection[int]) -> FirewallChai
 
 
 def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: Direction = "dport") -> bool | None:
-    """Whether a chain of ``hook`` can block that port (see :func:`concerns`); None: the rules were not readable."""
+    """Return whether a chain of ``hook`` can block that port (see :func:`concerns`); None: the rules were not
+    readable."""
     if firewall is None or not firewall.readable:
         return None
     return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
@@ -79,9 +80,9 @@ def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tu
 
 
 def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[str], port: int | None) -> bool:
-    """Whether all that is known of the rules says that connections from each of these addresses are let in to ``port``
-    (``hook`` input), or that this host's own to theirs are let out (output). ``port`` None: any that the kernel picks.
-    False where that is not known, and of no addresses."""
+    """Return whether all that is known of the rules says that connections from each of these addresses are let in to
+    ``port`` (``hook`` input), or that this host's own to theirs are let out (output). ``port`` None: any that the
+    kernel picks. False where that is not known, and of no addresses."""
     way = "in" if hook == "input" else "out"
     wanted = [parse_address(other) for other in others]
     rows = [one for one in firewall.passages if (one.way, one.port) == (way, port)] if firewall is not None else []

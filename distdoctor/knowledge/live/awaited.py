@@ -63,7 +63,7 @@ def awaited(job: LiveJob) -> Awaited | None:
 
 
 def may_wait_too(rank: LiveRank) -> bool:
-    """Whether it may itself wait in a collective, or for a message, of which no stack tells."""
+    """Return whether it may itself wait in a collective, or for a message, of which no stack tells."""
     main = rank.process.main
     if main is None or main.frames or rank.place.sure:
         return main is None
@@ -77,7 +77,7 @@ def called_thread(rank: LiveRank) -> JobThread | None:
 
 
 def _left_locks(job: LiveJob) -> bool:
-    """Whether builds of extensions have left their locks, and nobody here builds."""
+    """Return whether builds of extensions have left their locks, and nobody here builds."""
     locks = [lock for _, facts in job.facts for lock in facts.locks]
     return bool(locks) and not any(lock.building for lock in locks)
 
@@ -86,9 +86,9 @@ def _left_locks(job: LiveJob) -> bool:
 
 
 def awaits_rank(rank: LiveRank) -> bool:
-    """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing, and so
-    in any lock where no stack tells which; at a socket of which no other side is seen, as one of Unix; or until
-    somebody opens the other end of a named pipe."""
+    """Return whether another rank may be the one for which it waits: in a lock, an event or a queue of
+    multiprocessing, and so in any lock where no stack tells which; at a socket of which no other side is seen, as
+    one of Unix; or until somebody opens the other end of a named pipe."""
     main = rank.process.main
     if main is None:
         return False
@@ -121,7 +121,7 @@ def outside_peer(job: LiveJob, rank: LiveRank) -> str:
 
 
 def _has_threads(rank: LiveRank) -> bool:
-    """Whether threads of it beside the main one are in Python, and may serve others while that waits."""
+    """Return whether threads of it beside the main one are in Python, and may serve others while that waits."""
     return any(thread.frames for thread in rank.process.threads[1:])
 
 

@@ -79,7 +79,7 @@ def differing(servers: Sequence[WorkerServer]) -> Iterator[Differs]:
 
 
 def _kind(call: RecordedCall) -> tuple[str, str]:
-    """What has to be the same on all ranks."""
+    """Return what has to be the same on all ranks."""
     return call.operation, "" if call.operation.lstrip("_").startswith(MAY_DIFFER) else call.sizes
 
 

@@ -46,14 +46,15 @@ class LiveJob:
         return ((node, one) for node, job in self.facts for one in job.processes if one.role == "agent")
 
     def answered(self, rank: LiveRank) -> bool:
-        """Whether a process of its host that works is to answer this rank; of another rank its place tells more."""
+        """Return whether a process of its host that works is to answer this rank; of another rank its place tells
+        more."""
         asks = rank.answerer
         ranks = {one.process.pid for one in self.ranks if one.node is rank.node}
         return asks is not None and asks.pid not in ranks and asks.busy >= BUSY
 
     @property
     def agents_meet(self) -> bool:
-        """Whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
+        """Return whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
         states = [one for view in self.stores for one in view.rendezvous_of(self.first.run_id)]
         return any(one.waiting or (one.agents and not one.complete) for one in states)
 
@@ -76,7 +77,7 @@ class LiveJob:
 
     @cached_property
     def worlds(self) -> dict[int, tuple[int, ...]]:
-        """How many ranks it has, as its ranks were told -> those ranks."""
+        """Return how many ranks it has, as its ranks were told -> those ranks."""
         told: dict[int, set[int]] = {}
         for rank in self.ranks:
             if rank.process.world_size is not None and rank.number is not None:
@@ -88,7 +89,7 @@ class LiveJob:
 
     @property
     def world(self) -> int | None:
-        """How many ranks it has, as most of them were told."""
+        """Return how many ranks it has, as most of them were told."""
         found = next(iter(self.worlds), None)
         return found if found is not None else self.store.world if self.store else None
 
@@ -140,13 +141,13 @@ class LiveJob:
 
     @property
     def on_one_host(self) -> bool:
-        """Whether it is to have one host alone, as far as its launcher or its variables say."""
+        """Return whether it is to have one host alone, as far as its launcher or its variables say."""
         master = self.first.master_addr
         return self.first.nnodes == 1 or master == "localhost" or is_loopback(master)
 
     @staticmethod
     def _meets(job: JobFacts) -> tuple[str, int | None]:
-        """What ranks of one job have in common: where they meet, and the run id."""
+        """Return what ranks of one job have in common: where they meet, and the run id."""
         return job.run_id, job.master_port
 
     @property
@@ -167,12 +168,12 @@ class LiveJob:
 
     @property
     def young(self) -> bool:
-        """Whether it was started so short a time ago that who is not here may just be late."""
+        """Return whether it was started so short a time ago that who is not here may just be late."""
         return self.age < YOUNG
 
     @property
     def in_rendezvous(self) -> bool:
-        """Whether its ranks are still making the default group: some wait there for others."""
+        """Return whether its ranks are still making the default group: some wait there for others."""
         places = (live_places.MASTER, live_places.HOSTING, live_places.STORE, live_places.PEERS, live_places.GROUP)
         return any(rank.place.kind in places for rank in self.ranks)
 
@@ -193,7 +194,8 @@ class LiveJob:
                 yield node, range(first, first + (one.local_world_size or 0))
 
     def rank_of(self, member: Member) -> LiveRank | None:
-        """Whose gloo listens where this member of a group wrote that it does; None where that is none that is here."""
+        """Return whose gloo listens where this member of a group wrote that it does; None where that is none that is
+        here."""
         rank = self._listening.get((member.address, member.port or 0))
         return rank if rank is not None and member.host in ("", rank.node.identity.hostname) else None
 
@@ -255,8 +257,9 @@ def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
 
 
 def _is_fork(one: JobProcess, store: StoreView | None) -> bool:
-    """Whether it is a fork of a rank, and not the rank: it has the port at which that listens for its peers, and has a
-    single thread. fork(2) takes none of the others along, and gloo listens in one of its own (gloo_tcp_loop)."""
+    """Return whether it is a fork of a rank, and not the rank: it has the port at which that listens for its peers,
+    and has a single thread. fork(2) takes none of the others along, and gloo listens in one of its own
+    (gloo_tcp_loop)."""
     group = store.default_group if store is not None and not store.restarted else None
     ports = {(member.address, member.port) for member in group.members} if group else set()
     return len(one.threads) == 1 and any(
@@ -265,7 +268,7 @@ def _is_fork(one: JobProcess, store: StoreView | None) -> bool:
 
 
 def _answers(job: JobFacts) -> bool:
-    """Whether a store of the job, as far as one was asked, took the connection."""
+    """Return whether a store of the job, as far as one was asked, took the connection."""
     asked = [view.contact for view in job.stores if view.contact is not None]
     return not asked or any(contact.outcome == "open" for contact in asked)
 
@@ -327,17 +330,18 @@ class LiveRank:
 
     @cached_property
     def works(self) -> bool:
-        """Whether anything moved in it, or in what runs below it."""
+        """Return whether anything moved in it, or in what runs below it."""
         return stacks.works(self.process) or any(stacks.works(one) for one in self.below)
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for others, and nothing moves meanwhile."""
+        """Return whether it waits for others, and nothing moves meanwhile."""
         return self.place.kind in places.TOGETHER and not self.moves_on
 
     @property
     def moves_on(self) -> bool:
-        """Whether it gets on with what it does together with others: what polls does not, however often it looks."""
+        """Return whether it gets on with what it does together with others: what polls does not, however often it
+        looks."""
         moved = self.process.moved
         if moved is None or self.place.kind in (places.MASTER, places.HOSTING, places.STORE):
             return False
@@ -361,9 +365,9 @@ class LiveRank:
 
     @property
     def may_spin(self) -> bool:
-        """Whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is all that
-        moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing. So it looks
-        below a call of torch.distributed, too (recv() and barrier() with NCCL 2.28, seen on an H200)."""
+        """Return whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is
+        all that moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing. So
+        it looks below a call of torch.distributed, too (recv() and barrier() with NCCL 2.28, seen on an H200)."""
         moved = self.process.moved
         if moved is None or not stacks.threads_of(self.process, "pt_nccl") or moved.stack:
             return False
@@ -416,7 +420,7 @@ class LiveRank:
 
     @property
     def answerer(self) -> Answerer | None:
-        """Who of its host is to answer it, or a process below it for which it waits."""
+        """Return who of its host is to answer it, or a process below it for which it waits."""
         ends = self.process.main.other_ends if self.process.main is not None else ()
         waiting = (self.process, *self.watched, *(one for one in self.below if one.pid in ends))
         return next((one.main.asks for one in waiting if one.main is not None and one.main.asks is not None), None)
@@ -429,8 +433,9 @@ class LiveRank:
 
     @property
     def gets_data(self) -> bool:
-        """Whether something comes for it, however slowly: for a thread or a process of it. Who waits for a
-        file waits for neither."""
+        """Return whether something comes for it, however slowly: for a thread or a process of it.
+
+        Who waits for a file waits for neither."""
         main = self.process.main
         if main is not None and stacks.awaits_file(main):
             return False
@@ -445,7 +450,7 @@ class LiveRank:
 
     @property
     def pauses(self) -> bool:
-        """Whether it stands still for so short a time that it may only be slow."""
+        """Return whether it stands still for so short a time that it may only be slow."""
         if self.works or self.waits or self.place.kind not in places.OWN or stacks.polls(self.process):
             return False
         if self.gets_data or stacks.ran_programs(self.process):
@@ -501,7 +506,7 @@ def _placed(rank: LiveRank, ahead: dict[LiveRank, list[tuple[RasCount, int]]]) -
 
 
 def _of_these(count: RasCount, ranks: Iterable[LiveRank]) -> bool:
-    """Whether a rank that it names is one of these: RAS of another job may listen at the same port."""
+    """Return whether a rank that it names is one of these: RAS of another job may listen at the same port."""
     return not {one.pid for one in count.ranks}.isdisjoint(rank.process.pid for rank in ranks)
 
 

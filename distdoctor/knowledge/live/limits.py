@@ -33,7 +33,7 @@ class JoinWait:
 
     @property
     def over(self) -> bool:
-        """Whether whoever has not joined is too late."""
+        """Return whether whoever has not joined is too late."""
         return self.waited >= self.limit
 
     @property
@@ -43,7 +43,7 @@ class JoinWait:
 
     @property
     def ends(self) -> str:
-        """When it ends, in a clause."""
+        """Return when it ends, in a clause."""
         if self.over:
             return f"the {'' if self.known else 'default '}limit of {left_said(self.limit)} is over"
         if self.known:

@@ -91,7 +91,7 @@ class Place:
 
 
 def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[int] = ()) -> Place:
-    """Where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    """Return where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
     if one.frozen:
         return Place(STOPPED, why=f"with its control group {one.frozen}", frame=own_frame(one.main))
     if is_stopped(one):
@@ -159,31 +159,31 @@ class _Seen:
 
     @cached_property
     def imports(self) -> int:
-        """Where the outermost frame stands that imports a module; -1 where none does."""
+        """Return where the outermost frame stands that imports a module; -1 where none does."""
         return max((i for i, frame in enumerate(self.frames) if frame.file.startswith("<frozen importlib")), default=-1)
 
     @property
     def has(self) -> str:
-        """What the innermost function was given to wait for: ``work``, ``lock``, ``store``, or ``either``."""
+        """Return what the innermost function was given to wait for: ``work``, ``lock``, ``store``, or ``either``."""
         return self.frames[0].given.has if self.frames[0].given else ""
 
     @cached_property
     def waits(self) -> bool:
-        """Whether it waits in C++ while a collective runs."""
+        """Return whether it waits in C++ while a collective runs."""
         return is_futex(self.main) and in_flight(self.one)
 
     @cached_property
     def asks_again(self) -> bool:
-        """Whether it sleeps for a moment again and again."""
+        """Return whether it sleeps for a moment again and again."""
         return sleeps(self.main) and switches_of(self.one) > 1
 
     def is_in(self, function: str, file: str) -> bool:
-        """Whether a function is under way that is called so, in a file whose name ends so."""
+        """Return whether a function is under way that is called so, in a file whose name ends so."""
         return any(frame.function == function and frame.file.endswith(file) for frame in self.frames)
 
 
 def by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
-    """Where it is; the first of ``_LOOKS`` that knows says so."""
+    """Return where it is; the first of ``_LOOKS`` that knows says so."""
     seen = _Seen(one, main, below, ports)
     found = next((place for look in _LOOKS if (place := look(seen)) is not None), None)
     if found is not None:
@@ -334,13 +334,13 @@ _LOOKS: tuple[Callable[[_Seen], Place | None], ...] = (
 
 
 def _child_in_kernel(seen: _Seen) -> Place | None:
-    """Where a process below it is for which it waits, and which the kernel does not let be interrupted."""
+    """Return where a process below it is for which it waits, and which the kernel does not let be interrupted."""
     inside = ((one.pid, one.main) for one in seen.below if one.main and one.main.state == "D")
     return next((in_kernel(main, own_frame(main) or seen.own, pid) for pid, main in inside), None)
 
 
 def _looks_after_threads(seen: _Seen) -> bool:
-    """Whether it is in an event loop, or looks every now and then whether something is through."""
+    """Return whether it is in an event loop, or looks every now and then whether something is through."""
     return seen.asks_again or any("asyncio/" in frame.file for frame in seen.frames)
 
 
@@ -352,8 +352,8 @@ def _in_rendezvous(seen: _Seen) -> str:
 
 
 def _hosts_one_of_its_own(one: JobProcess) -> bool:
-    """Whether it serves a store that the job's own code made: before there is any group, or beside that of the groups.
-    Its constructor looks every 10 ms who has come."""
+    """Return whether it serves a store that the job's own code made: before there is any group, or beside that of
+    the groups. Its constructor looks every 10 ms who has come."""
     stores = len(threads_of(one, "pt_tcpstore"))
     return stores > 1 or (stores == 1 and not threads_of(one, "gloo_tcp_loop"))
 
@@ -373,7 +373,7 @@ looks every 10 ms who has come (TCPStore::waitForWorkers)."""
 
 
 def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
-    """Where it is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    """Return where it is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
     if main.state == "D":
         return in_kernel(main)
     if main.state == "S" and not any(thread.call or thread.waits_in for thread in one.threads):
@@ -409,14 +409,15 @@ def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
 
 
 def is_outside_collectives(main: JobThread) -> bool:
-    """Whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another process."""
+    """Return whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another
+    process."""
     if main.call in ("wait4", "waitid", "flock", "fsync", "fdatasync", "openat", "pause"):
         return True
     return main.call in ("read", "readv", "pread64", "write") and not main.reads.startswith("socket:")
 
 
 def _polls_store(main: JobThread, ports: set[int]) -> bool:
-    """Whether it waits at a connection which, as far as is seen, is that to the store."""
+    """Return whether it waits at a connection which, as far as is seen, is that to the store."""
     if main.call in ("recvfrom", "read") and main.reads.startswith("socket:"):
         _, _, peer = main.reads.partition(" to ")
         return not peer or peer.rpartition(":")[2] in map(str, ports)
@@ -424,12 +425,12 @@ def _polls_store(main: JobThread, ports: set[int]) -> bool:
 
 
 def in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:
-    """Where a thread is that the kernel does not let be interrupted: for a device, or for a control group that has no
-    memory left (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
+    """Return where a thread is that the kernel does not let be interrupted: for a device, or for a control group
+    that has no memory left (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
     kind = MEMORY if thread.waits_in.lstrip("_").startswith("mem_cgroup") else DEVICE
     return Place(kind, frame=own, why=waiting(thread), child=child)
 
 
 def connected(one: JobProcess, ports: set[int]) -> bool:
-    """Whether it has a connection to a store of the job."""
+    """Return whether it has a connection to a store of the job."""
     return any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in one.sockets or ())

@@ -31,7 +31,7 @@ def call_of(thread: JobThread) -> str:
 
 
 def whom(thread: JobThread) -> str:
-    """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
+    """Return which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
     call, peer = _naming(thread) or ("", None)
     how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
     return f"{how} {peer}" if call else ""
@@ -50,8 +50,9 @@ def partner_of(thread: JobThread | None) -> int | None:
 
 
 def meets_at(thread: JobThread | None) -> str:
-    """Where a thread in init_process_group() was told to meet the others; empty where that is not seen. Of an address
-    the port alone is told: a host may have several names."""
+    """Return where a thread in init_process_group() was told to meet the others; empty where that is not seen.
+
+    Of an address the port alone is told: a host may have several names."""
     given = (frame.given.init_method for frame in (thread.frames if thread else ()) if frame.given)
     method = next(filter(None, given), "")
     where = method.partition("?")[0]
@@ -65,19 +66,19 @@ def _naming(thread: JobThread) -> tuple[str, int] | None:
 
 
 def was_called(thread: JobThread) -> bool:
-    """Whether a thread does what another rank has called here (torch/distributed/rpc/internal.py): Python's, or a
-    function in C, of which there is no frame."""
+    """Return whether a thread does what another rank has called here (torch/distributed/rpc/internal.py): Python's,
+    or a function in C, of which there is no frame."""
     return any(frame.file.endswith(_CALLED) for frame in thread.frames)
 
 
 def calls_on(thread: JobThread) -> bool:
-    """Whether what another rank has called there waits for a call of its own on a further rank."""
+    """Return whether what another rank has called there waits for a call of its own on a further rank."""
     inner = takewhile(lambda frame: not frame.file.endswith(_CALLED), thread.frames)
     return any(_RPC in frame.file for frame in inner)
 
 
 def work_of(frames: tuple[Frame, ...]) -> str:
-    """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
+    """Return whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
     if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
         return FORWARD
     # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
@@ -86,21 +87,22 @@ def work_of(frames: tuple[Frame, ...]) -> str:
 
 
 def awaits_process(thread: JobThread | None) -> bool:
-    """Whether it waits in multiprocessing for what another process does: to let go of a lock, to set an event, to send
-    something. That may be any process that has inherited it, another rank, too."""
+    """Return whether it waits in multiprocessing for what another process does: to let go of a lock, to set an
+    event, to send something. That may be any process that has inherited it, another rank, too."""
     return thread is not None and bool(thread.frames) and thread.frames[0].file.endswith(_SHARED)
 
 
 def awaits_index(thread: JobThread | None) -> bool:
-    """Whether it is a worker of a data loader that has nothing to do: it waits for the number of a next sample, and
-    looks every 5 s whether its rank lives (torch/utils/data/_utils/worker.py)."""
+    """Return whether it is a worker of a data loader that has nothing to do: it waits for the number of a next
+    sample, and looks every 5 s whether its rank lives (torch/utils/data/_utils/worker.py)."""
     frames = thread.frames if thread is not None else ()
     loop = next((i for i, frame in enumerate(frames) if frame.function == "_worker_loop"), 0)
     return loop > 0 and frames[loop - 1].file.endswith("multiprocessing/queues.py")
 
 
 def joins(thread: JobThread) -> bool:
-    """Whether it waits until another thread has ended; Python 3.11 and later tell the class of a function, too."""
+    """Return whether it waits until another thread has ended; Python 3.11 and later tell the class of a function,
+    too."""
     names = (frame.function for frame in thread.frames if frame.file.endswith("threading.py"))
     return any(name.rpartition(".")[2] in ("join", "_shutdown") for name in names)
 
@@ -110,8 +112,8 @@ def _is_c10d(frame: Frame) -> bool:
 
 
 def waits_for_work(frames: tuple[Frame, ...]) -> bool:
-    """Whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a backward pass
-    with DDP; not in a lock of Python's own."""
+    """Return whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a
+    backward pass with DDP; not in a lock of Python's own."""
     inner = frames[0]
     return inner.own or "torch/" in inner.file
 
@@ -129,23 +131,23 @@ its own, and perhaps that of what it calls."""
 
 
 def sleeps(thread: JobThread) -> bool:
-    """Whether it sleeps for a time of its own."""
+    """Return whether it sleeps for a time of its own."""
     return thread.call in ("clock_nanosleep", "nanosleep")
 
 
 def switches_of(one: JobProcess) -> float:
-    """How often in a second its main thread gave up the processor."""
+    """Return how often in a second its main thread gave up the processor."""
     return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
 
 
 def looks_for_a_file(one: JobProcess) -> bool:
-    """Whether it sleeps some ten times a second, as who waits for a lock file does (torch/utils/file_baton.py), and no
-    stack tells for what."""
+    """Return whether it sleeps some ten times a second, as who waits for a lock file does
+    (torch/utils/file_baton.py), and no stack tells for what."""
     return one.main is not None and not one.main.frames and sleeps(one.main) and 5 < switches_of(one) < 15
 
 
 def works(one: JobProcess) -> bool:
-    """Whether anything moved in the process between the looks."""
+    """Return whether anything moved in the process between the looks."""
     moved = one.moved
     if moved is None or _only_looks_again(one):
         return False
@@ -160,27 +162,28 @@ def works(one: JobProcess) -> bool:
 
 
 def is_stopped(one: JobProcess) -> bool:
-    """Whether a signal or a debugger has stopped it. What only watches it (strace, py-spy record) stops it for moments,
-    between which it moves."""
+    """Return whether a signal or a debugger has stopped it.
+
+    What only watches it (strace, py-spy record) stops it for moments, between which it moves."""
     return one.state == "T" or (one.state == "t" and not works(one))
 
 
 def gets_about(one: JobProcess) -> bool:
-    """Whether its stack was seen on so many paths that it is not in one loop alone."""
+    """Return whether its stack was seen on so many paths that it is not in one loop alone."""
     return one.moved is not None and (one.moved.paths or 0) >= PATHS
 
 
 def gets_data(one: JobProcess) -> bool:
-    """Whether a thread of it beside its main one waits for data, and got some; or it waits for one that is seen to
-    read or write now and then, which what goes by a socket is not."""
+    """Return whether a thread of it beside its main one waits for data, and got some; or it waits for one that is
+    seen to read or write now and then, which what goes by a socket is not."""
     if one.moved is None:
         return False
     return one.moved.fed > 0 or (awaits_thread(one) and one.moved.read + one.moved.written > 0)
 
 
 def awaits_thread(one: JobProcess) -> bool:
-    """Whether its main thread waits for the end of another that ran meanwhile, as one that sends slowly does, or one
-    that looks again and again for something: there is no further one in code of the job's own."""
+    """Return whether its main thread waits for the end of another that ran meanwhile, as one that sends slowly does,
+    or one that looks again and again for something: there is no further one in code of the job's own."""
     if one.moved is None or one.main is None or not joins(one.main):
         return False
     others = [thread.tid for thread in one.threads[1:] if own_frame(thread) is not None]
@@ -188,15 +191,16 @@ def awaits_thread(one: JobProcess) -> bool:
 
 
 def ran_programs(one: JobProcess) -> bool:
-    """Whether programs below it have ended, for which it may have waited: it has begun something else since. Who waits
-    for a file or for an answer did not: another thread may run one after the other, to watch the GPUs."""
+    """Return whether programs below it have ended, for which it may have waited: it has begun something else since.
+
+    Who waits for a file or for an answer did not: another thread may run one after the other, to watch the GPUs."""
     if one.moved is None or not one.moved.ended:
         return False
     return one.main is None or not (one.main.reads.startswith("socket:") or awaits_file(one.main))
 
 
 def awaits_file(thread: JobThread) -> bool:
-    """Whether it waits for a file, or for nothing but a signal."""
+    """Return whether it waits for a file, or for nothing but a signal."""
     return thread.reads.startswith("/") or thread.call in ("openat", "flock", "pause")
 
 
@@ -210,15 +214,15 @@ def still_for(one: JobProcess) -> float | None:
 
 
 def polls(one: JobProcess) -> bool:
-    """Whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step of its
-    work between, for a collective of the smallest size writes to its peers."""
+    """Return whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step
+    of its work between, for a collective of the smallest size writes to its peers."""
     asleep = one.moved is not None and one.main is not None and sleeps(one.main)
     return asleep and switches_of(one) > 1 and _reads_nothing(one)
 
 
 def _only_looks_again(one: JobProcess) -> bool:
-    """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
-    every now and then whether something has come, which is no progress."""
+    """Return whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it
+    looks every now and then whether something has come, which is no progress."""
     moved, main = one.moved, one.main
     if moved is None or main is None or moved.stack or not sleeps(main):
         return False
@@ -226,8 +230,9 @@ def _only_looks_again(one: JobProcess) -> bool:
 
 
 def _reads_nothing(one: JobProcess) -> bool:
-    """Whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that in the file
-    each time it looks (SoftFileLock: a line up to 3.x, with what /proc tells of the owner some 2 KB since 4.0)."""
+    """Return whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that
+    in the file each time it looks (SoftFileLock: a line up to 3.x, with what /proc tells of the owner some 2 KB
+    since 4.0)."""
     moved, main = one.moved, one.main
     if moved is None or moved.written:
         return False
@@ -253,18 +258,18 @@ def threads_of(one: JobProcess, name: str) -> list[JobThread]:
 
 
 def hosts_store(one: JobProcess) -> bool:
-    """Whether a TCPStore is served by this process."""
+    """Return whether a TCPStore is served by this process."""
     return bool(threads_of(one, "pt_tcpstore"))
 
 
 def may_be_between_tries(one: JobProcess) -> bool:
-    """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
-    does not reach."""
+    """Return whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does
+    that it does not reach."""
     return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
 
 
 def in_flight(one: JobProcess) -> bool:
-    """Whether gloo runs a collective in it."""
+    """Return whether gloo runs a collective in it."""
     return any(is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))
 
 
@@ -274,12 +279,12 @@ def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
 
 
 def serves(thread: JobThread) -> bool:
-    """Whether it waits until somebody connects to a port."""
+    """Return whether it waits until somebody connects to a port."""
     return thread.reads.startswith(SERVES)
 
 
 def awaits_orders(one: JobProcess) -> bool:
-    """Whether its main thread waits until something comes by a pipe or a connection, or by one of several."""
+    """Return whether its main thread waits until something comes by a pipe or a connection, or by one of several."""
     main = one.main
     if main is None:
         return False
@@ -296,7 +301,7 @@ def compiles(below: Iterable[JobProcess]) -> bool:
 
 
 def who_has(lock: FileLock | None) -> str:
-    """Who has a lock on a file, as far as that is known, in a clause."""
+    """Return who has a lock on a file, as far as that is known, in a clause."""
     if lock is None:
         return ""
     if lock.age is not None:
@@ -306,7 +311,7 @@ def who_has(lock: FileLock | None) -> str:
 
 
 def waiting(main: JobThread) -> str:
-    """What the system call says of what a thread waits for."""
+    """Return what the system call says of what a thread waits for."""
     if main.lock is not None and main.call not in ("flock", "fcntl"):
         return f"{main.lock.path}{who_has(main.lock)}"
     if sleeps(main):

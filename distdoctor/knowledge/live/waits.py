@@ -37,7 +37,7 @@ class Knot:
 
     @property
     def apart(self) -> bool:
-        """Whether they are in collectives of different groups."""
+        """Return whether they are in collectives of different groups."""
         return len({*self.groups.values()}) > 1
 
     def of(self, rank: LiveRank) -> str:
@@ -84,7 +84,7 @@ def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequen
 
 
 def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]], without: LiveRank) -> bool:
-    """Whether ranks wait for each other in a circle when this one is left out."""
+    """Return whether ranks wait for each other in a circle when this one is left out."""
     waits_for = {path: sum(rank is not without for rank in those) for path, those in absent.items()}
     groups_without: dict[LiveRank, list[str]] = {}
     for path, those in absent.items():
@@ -129,8 +129,8 @@ def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
 
 
 def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]) -> bool:
-    """Whether those that do something else than the others may only wait for one of them: what runs in them is of
-    another group, or all are in the same call, there are several groups, and they are not known to be in one."""
+    """Return whether those that do something else than the others may only wait for one of them: what runs in them
+    is of another group, or all are in the same call, there are several groups, and they are not known to be in one."""
     theirs, those = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
     if all(len(running) == 1 for running in (*theirs, *those)) and set().union(*theirs).isdisjoint(set().union(*those)):
         return True
@@ -141,12 +141,12 @@ def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]
 
 
 def collectives_running(rank: LiveRank) -> int:
-    """How many collectives run in a rank: each has a thread of its own (a group has two)."""
+    """Return how many collectives run in a rank: each has a thread of its own (a group has two)."""
     return sum(_runs(thread) for thread in rank.process.threads)
 
 
 def in_several_groups(ranks: Iterable[LiveRank]) -> bool:
-    """Whether collectives of more than one group run in one of these, as the order of its threads tells."""
+    """Return whether collectives of more than one group run in one of these, as the order of its threads tells."""
     return any(len(_numbers(rank.process)[1]) > 1 for rank in ranks)
 
 
@@ -194,7 +194,7 @@ _UNKNOWN = 1 << 40
 
 
 def _made(group: GroupView) -> int:
-    """How many groups were made before it, as its name tells."""
+    """Return how many groups were made before it, as its name tells."""
     name = group.path.rpartition("//")[2]
     return -1 if group.default else int(name) if name.isdecimal() and len(name) < 10 else _UNKNOWN
 
@@ -210,7 +210,7 @@ def _running(rank: LiveRank, mine: Sequence[str]) -> str | None:
 
 
 def _numbers(one: JobProcess) -> tuple[int, set[int]]:
-    """How many groups its threads are of, and by number those of which one runs a collective."""
+    """Return how many groups its threads are of, and by number those of which one runs a collective."""
     groups, running = 0, set()
     for thread in one.threads:
         if thread.name.startswith("gloo_tcp_loop"):
@@ -277,16 +277,17 @@ class Comparison(NamedTuple):
     """Whether these are all ranks of the job; else they are those of one host."""
 
     def in_pair(self, rank: LiveRank) -> bool:
-        """Whether it waits for one other rank, or may. A wait() is for what was called before: with no message under
-        way, for a collective."""
+        """Return whether it waits for one other rank, or may.
+
+        A wait() is for what was called before: with no message under way, for a collective."""
         if self.whole and not any(one.place.call in PAIRS - {"wait"} for one in self.inside):
             return False
         return rank.place.call in PAIRS
 
 
 def comparison_of(job: LiveJob) -> Comparison | None:
-    """What can be compared of the job; None where some rank is elsewhere, or where nothing tells that these belong
-    together."""
+    """Return what can be compared of the job; None where some rank is elsewhere, or where nothing tells that these
+    belong together."""
     inside = [rank for rank in job.waiting if _in_call(rank)]
     whole = job.world is not None and len(inside) == job.world
     groups = {group.path for group in job.store.groups} if job.store else set()
@@ -297,7 +298,7 @@ def comparison_of(job: LiveJob) -> Comparison | None:
 
 
 def _in_call(rank: LiveRank) -> bool:
-    """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
+    """Return whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
     place = rank.place
     if place.kind in (places.GROUP, places.PEERS):
         return place.call in _FURTHER_GROUPS
@@ -327,8 +328,9 @@ def minority(met: Comparison, knot: Knot | None) -> list[LiveRank]:
 
 
 def either_may_be_wrong(met: Comparison, knot: Knot | None, odd: list[LiveRank], others: list[LiveRank]) -> bool:
-    """Whether those that are apart may be right, and the others wrong. Of one host alone it is not asked: the other
-    hosts tell."""
+    """Return whether those that are apart may be right, and the others wrong.
+
+    Of one host alone it is not asked: the other hosts tell."""
     if not met.whole or (knot is not None and knot.wrong is not None):
         return False
     if knot is None and may_differ(met.job, odd, others):
@@ -339,8 +341,8 @@ def either_may_be_wrong(met: Comparison, knot: Knot | None, odd: list[LiveRank],
 
 
 def threads_cross(ranks: list[LiveRank]) -> bool:
-    """Whether in each rank a thread is in a collective beside the main one, and both run: those of groups of their own,
-    and those that all begin in one order, would end."""
+    """Return whether in each rank a thread is in a collective beside the main one, and both run: those of groups of
+    their own, and those that all begin in one order, would end."""
     both = all(collectives_running(rank) > 1 and any(map(stacks.call_of, rank.process.threads[1:])) for rank in ranks)
     return both and not in_several_groups(ranks)
 
@@ -387,13 +389,13 @@ def making(rank: LiveRank) -> Given | None:
 
 
 def whole_in_making(job: LiveJob) -> bool:
-    """Whether all ranks of a group make it: what keeps them is no other rank, but the store, or the links."""
+    """Return whether all ranks of a group make it: what keeps them is no other rank, but the store, or the links."""
     made = Counter((given.group, given.ranks) for rank in job.ranks if rank.waits and (given := making(rank)))
     return any(count == len(ranks) for (_, ranks), count in made.items())
 
 
 def group_blame(job: LiveJob) -> Blame | None:
-    """Who does not make the same groups as others, or names another root; None where nothing shows that."""
+    """Return who does not make the same groups as others, or names another root; None where nothing shows that."""
     pairs = [*_by_stacks(job), *_by_store(job)]
     if pairs:
         return blame_of_pairs(pairs)
@@ -401,7 +403,7 @@ def group_blame(job: LiveJob) -> Blame | None:
 
 
 def blame_of_pairs(pairs: Sequence[Pair], *, of_roots: bool = False) -> Blame | None:
-    """Who is in all of these pairs, or else one of those in any; None where none of them is sure."""
+    """Return who is in all of these pairs, or else one of those in any; None where none of them is sure."""
     involved = sorted(set().union(*(pair.ranks for pair in pairs)))
     in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
     why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))
@@ -483,7 +485,8 @@ def _name(group: GroupView) -> str:
 
 
 def _later(one: str, other: str) -> bool:
-    """Whether the group of the first name is made after that of the other, as far as the names are such numbers."""
+    """Return whether the group of the first name is made after that of the other, as far as the names are such
+    numbers."""
     return one.isdecimal() and other.isdecimal() and int(one) > int(other)
 
 
@@ -510,8 +513,8 @@ what is under way wakes the threads of both."""
 
 
 def message_blame(job: LiveJob) -> Blame | None:
-    """Who waits for each other in a circle; else one of two of which the first sends to the second, or waits for it,
-    while that is in a collective of all. None where nothing shows that."""
+    """Return who waits for each other in a circle; else one of two of which the first sends to the second, or waits
+    for it, while that is in a collective of all. None where nothing shows that."""
     partners = {number: partner for number, rank in job.numbers.items() if (partner := _partner(rank)) is not None}
     for first in sorted(partners):
         way = [first]
@@ -536,7 +539,7 @@ def message_blame(job: LiveJob) -> Blame | None:
 
 
 def partners_of(ranks: Sequence[LiveRank]) -> set[int] | None:
-    """Whom these name in the call in which they wait; None where that is not seen of each."""
+    """Return whom these name in the call in which they wait; None where that is not seen of each."""
     named = [_partner(rank) for rank in ranks]
     found = {partner for partner in named if partner is not None}
     return None if None in named else found
@@ -555,18 +558,18 @@ def for_the_next(inside: Sequence[LiveRank]) -> list[LiveRank]:
 
 
 def _partner(rank: LiveRank) -> int | None:
-    """Whom it names, where it waits in a call for one message."""
+    """Return whom it names, where it waits in a call for one message."""
     inside = rank.waits and rank.place.kind == places.COLLECTIVE and rank.place.call in _CALLS
     return partner_of(rank.process.main) if inside else None
 
 
 def _is_message(circle: list[int], job: LiveJob) -> bool:
-    """Whether it is two ranks of which one sends to the other, which waits for it."""
+    """Return whether it is two ranks of which one sends to the other, which waits for it."""
     return len(circle) == 2 and {job.numbers[number].place.call for number in circle} == set(_CALLS)
 
 
 def _differ(circle: list[int], job: LiveJob) -> bool:
-    """Whether one of the two has waited for so long that no message can be under way between them."""
+    """Return whether one of the two has waited for so long that no message can be under way between them."""
     one, other = (job.numbers[number] for number in circle)
     waited = [rank.waited for rank in (one, other) if rank.waits and rank.waited is not None]
     return one.node is other.node and len(waited) == 2 and min(waited) >= _TAKEN_WITHIN

@@ -110,7 +110,9 @@ SHORT = 1 << 20
 
 
 def loads(text: bytes | str, most: int = MOST_VALUES) -> Any:
-    """What ``text`` holds. Raises ValueError where it is no JSON, has more than ``most`` values or is too deep."""
+    """Return what ``text`` holds.
+
+    Raises ValueError where it is no JSON, has more than ``most`` values or is too deep."""
     if len(text) > most and values(text) > most:
         raise ValueError(f"more than {most} values")
     try:
@@ -120,7 +122,7 @@ def loads(text: bytes | str, most: int = MOST_VALUES) -> Any:
 
 
 def values(text: bytes | str) -> int:
-    """How many values there may be in it, at most."""
+    """Return how many values there may be in it, at most."""
     if isinstance(text, bytes):
         return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
     return 1 + text.count(",") + text.count("[") + text.count("{")

@@ -48,7 +48,7 @@ _RESTART = re.compile(r"(?:^|/)attempt_[1-9]\d{0,5}/\d{1,6}/std(?:out|err)\.log"
 
 
 def is_of_restart(name: str) -> bool:
-    """Whether this is a file of torchrun's --log-dir of ranks that were started again."""
+    """Return whether this is a file of torchrun's --log-dir of ranks that were started again."""
     return _RESTART.search(name) is not None
 
 
@@ -57,8 +57,8 @@ NEAR = 3
 
 
 def above(name: str, folder: str) -> int:
-    """How many characters ``name`` begins with that tell a place of the disk, and no host of the job: what stands
-    before ``folder``, in which it was found; where it was named by itself, all but its end."""
+    """Return how many characters ``name`` begins with that tell a place of the disk, and no host of the job: what
+    stands before ``folder``, in which it was found; where it was named by itself, all but its end."""
     return len(os.path.join(os.path.dirname(folder.rstrip("/")), "")) if folder else len(name) - len(_end_of(name))
 
 
@@ -185,29 +185,30 @@ _DAEMON = re.compile(
 
 
 def is_of_kernel(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is the log of a host's kernel, or of its kernel and its daemons."""
+    """Return whether a file that begins with ``head`` is the log of a host's kernel, or of its kernel and its
+    daemons."""
     kernel, lines = len(_KERNEL.findall(head)), head.count(b"\n")
     return bool(lines and kernel) and (kernel + len(_DAEMON.findall(head))) * 2 > lines
 
 
 def is_quoted(name: str, head: bytes) -> bool:
-    """Whether what the file of this path holds, which begins with ``head``, says nothing of a job: by its name; or as
-    it is a shell's script, or settings, and no object that a cluster has."""
+    """Return whether what the file of this path holds, which begins with ``head``, says nothing of a job: by its
+    name; or as it is a shell's script, or settings, and no object that a cluster has."""
     if name.endswith(_YAML):
         return _OBJECT.search(head) is None
     return name.endswith(_QUOTES) or is_of_tool(name) or (name.endswith(".sh") and head.startswith(b"#!"))
 
 
 def is_of_tool(name: str) -> bool:
-    """Whether what writes the file of this path, by its name, is no process of the job."""
+    """Return whether what writes the file of this path, by its name, is no process of the job."""
     return _OF_WANDB.search(name) is not None
 
 
 def is_no_log(name: str) -> bool:
-    """Whether the file of this path is no log of a job, by its name."""
+    """Return whether the file of this path is no log of a job, by its name."""
     return name.endswith(NAMES) or _KEPT.search(name) is not None or is_of_tool(name)
 
 
 def begins_as_tool(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is what df, free, ip, sinfo, kubectl describe or get told."""
+    """Return whether a file that begins with ``head`` is what df, free, ip, sinfo, kubectl describe or get told."""
     return _TABLE.match(head) is not None

@@ -59,7 +59,7 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come."""
+        """Return whether nothing more can come."""
         return not self._paths and self._stdin is None
 
     def poll(self) -> bool:

@@ -70,7 +70,7 @@ _ENDS = re.compile(r"[\r\n]+")
 
 
 def is_json_log(head: bytes) -> bool:
-    """Whether what begins so is such a log."""
+    """Return whether what begins so is such a log."""
     lines = _LINE.findall(head)
     if not lines and b"\n" not in head:  # the first line goes on
         key = _KEY.search(head)
@@ -79,15 +79,14 @@ def is_json_log(head: bytes) -> bool:
 
 
 def is_array(head: bytes) -> bool:
-    """Whether what begins so is an array of such objects, with a time in each: a data set has none."""
+    """Return whether what begins so is an array of such objects, with a time in each: a data set has none."""
     begins = _ARRAY.match(head) is not None
     return begins and _KEY.search(head) is not None and _TIMED.search(head) is not None
 
 
 def array_as_text(data: bytes) -> bytes:
-    """What the objects of the array say that ``data`` begins with, each on the line on which it begins, and a line each
-    where all of them are on one; what is no such object, or is beyond MOST_OBJECTS, is left as it is.
-    """
+    """Return what the objects of the array say that ``data`` begins with, each on the line on which it begins, and a
+    line each where all of them are on one; what is no such object, or is beyond MOST_OBJECTS, is left as it is."""
     text, lines, at = data.decode("utf-8", "replace"), list[bytes](), 0
     at = text.find("[") + 1
     many = text.count("\n") > text.count("},")
@@ -158,7 +157,7 @@ def _paired(match: re.Match[bytes]) -> bytes:
 
 
 def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
-    """What a line says, behind whom it is from and when; None where it is no object with a text in it.
+    """Return what a line says, behind whom it is from and when; None where it is no object with a text in it.
 
     The line ends within it become carriage returns.
     ``wrapped``: it is itself the text of such a line, as where a container logs JSON.
@@ -171,7 +170,7 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
 
 
 def message_of(value: Any, wrapped: bool = False) -> str | None:
-    """What an object says, as :func:`text_of`."""
+    """Return what an object says, as :func:`text_of`."""
     said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
     if said is None:
         return None
@@ -239,13 +238,13 @@ _BEGINS = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"\s*,\s*"data"\s*:\s*\{\s
 
 
 def is_loki_answer(head: bytes) -> bool:
-    """Whether what begins so is such an answer."""
+    """Return whether what begins so is such an answer."""
     return _BEGINS.match(head) is not None
 
 
 def loki_as_text(data: bytes) -> bytes:
-    """What the lines of all streams say, each behind whom it is from and when; what is no such answer, or was cut off,
-    is left as it is."""
+    """Return what the lines of all streams say, each behind whom it is from and when; what is no such answer, or was
+    cut off, is left as it is."""
     try:
         streams = budget.loads(data)["data"]["result"]
         said = [
@@ -291,7 +290,7 @@ _CARRIAGE = re.compile(r"(?<=\r)(?!\n|$)")
 
 
 def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
-    """What makes a text of a file that begins so, where a logger has given it out as an array or as a table."""
+    """Return what makes a text of a file that begins so, where a logger has given it out as an array or as a table."""
     if is_array(head):
         return array_as_text
     if is_loki_answer(head):
@@ -300,13 +299,13 @@ def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
 
 
 def is_table(head: bytes) -> bool:
-    """Whether what begins so is such a table: by the names of its columns."""
+    """Return whether what begins so is such a table: by the names of its columns."""
     columns = _columns(_first_row(head))
     return "message" in columns and "time" in columns
 
 
 def is_gathered(head: bytes) -> bool:
-    """Whether what begins so is a gatherer's by more than a time and a message, which data sets have, too."""
+    """Return whether what begins so is a gatherer's by more than a time and a message, which data sets have, too."""
     names = _first_row(head)
     columns = _columns(names)
     if not is_table(head):
@@ -316,8 +315,8 @@ def is_gathered(head: bytes) -> bool:
 
 
 def table_as_text(data: bytes) -> bytes:
-    """What each row says, behind whom it is from and when, on the line on which the row begins; what is no row, or is
-    beyond MOST_ROWS, is left as it is."""
+    """Return what each row says, behind whom it is from and when, on the line on which the row begins; what is no
+    row, or is beyond MOST_ROWS, is left as it is."""
     names = _first_row(data)
     columns, lines = _columns(names), list[bytes]()
     stream = io.BytesIO(data.removeprefix(codecs.BOM_UTF8))
@@ -363,7 +362,7 @@ def _separator(line: str) -> str:
 
 
 def _columns(names: list[str]) -> dict[str, int]:
-    """Which column has what; of several, the one whose name stands first in the lists above."""
+    """Return which column has what; of several, the one whose name stands first in the lists above."""
     place = {name.strip().lstrip("@").lower(): number for number, name in enumerate(names)}
     found: dict[str, int] = {}
     for name, kind in _KNOWN.items():
@@ -408,8 +407,8 @@ DROPS = 2
 
 
 def is_newest_first(head: bytes) -> bool:
-    """Whether the log that begins with these whole lines has its newest one first: no line is later than the one
-    before, and all have a time but those within a text."""
+    """Return whether the log that begins with these whole lines has its newest one first: no line is later than the
+    one before, and all have a time but those within a text."""
     times = [time for line in head.split(b"\n")[:400] if (time := _line_time(line)) is not None]
     drops = sum(later < earlier for earlier, later in pairwise(times))
     rises = any(later > earlier for earlier, later in pairwise(times))
@@ -454,7 +453,7 @@ _REPORT = re.compile(
 
 
 def is_report_first(head: bytes) -> bool:
-    """Whether a log that begins with ``head`` begins with such a report."""
+    """Return whether a log that begins with ``head`` begins with such a report."""
     before, begin, _ = head.partition(_BEGIN)
     return bool(begin) and not before.strip(b"- \r\n")
 
@@ -489,7 +488,7 @@ _NUMBER = re.compile(rb"^ {0,6}(\d{1,7})[\t:]", re.M)
 
 
 def common_mark(head: bytes) -> re.Pattern[bytes] | None:
-    """What stands before nearly all lines of a log that begins with ``head``, and is none of theirs."""
+    """Return what stands before nearly all lines of a log that begins with ``head``, and is none of theirs."""
     whole = head[: head.rfind(b"\n") + 1] or head
     lines = [line for line in whole.splitlines() if line.strip()]
     if len(lines) < FEWEST:
@@ -503,6 +502,6 @@ def common_mark(head: bytes) -> re.Pattern[bytes] | None:
 
 
 def _is_logs(line: bytes) -> bool:
-    """Whether it is what a job writes, and no comment of a program."""
+    """Return whether it is what a job writes, and no comment of a program."""
     who, text = split(readable(line[:300]))
     return who != Who() or PROGRESS.search(text) is not None

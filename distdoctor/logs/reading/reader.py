@@ -95,7 +95,7 @@ def find(paths: Iterable[Path]) -> list[Source]:
 
 
 def oldest_first(found: Sequence[Source]) -> list[Source]:
-    """Where a log was rotated, its older parts before it: ``a.log.2.gz``, ``a.log.1``, ``a.log``."""
+    """Return where a log was rotated, its older parts before it: ``a.log.2.gz``, ``a.log.1``, ``a.log``."""
     places = {source.name: place for place, source in enumerate(found)}
     keyed = []
     for source in found:
@@ -118,7 +118,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _has_nothing(file: Path) -> bool:
-    """Whether it is empty, as most files of torchrun's log folders are, or none to be read, as a pipe."""
+    """Return whether it is empty, as most files of torchrun's log folders are, or none to be read, as a pipe."""
     try:
         seen = file.stat()
     except OSError:
@@ -127,7 +127,7 @@ def _has_nothing(file: Path) -> bool:
 
 
 def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.BufferedReader]:
-    """What ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
+    """Return what ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
     raw = uncompressed(source, Part(budget or Budget(), on_disk=source.data is None))
     try:
         head = _peek(raw)
@@ -192,7 +192,7 @@ def _unpacked_zstd(source: Source, raw: io.BufferedReader, part: Part) -> io.Buf
 
 
 def _is_no_text(head: bytes) -> bool:
-    """Whether these are the bytes of a program's data, as TensorBoard's events and safetensors are.
+    """Return whether these are the bytes of a program's data, as TensorBoard's events and safetensors are.
 
     Logs have NUL bytes, too: of UTF-16, and where a file was cut while it was written to.
     """
@@ -205,7 +205,7 @@ def _is_no_text(head: bytes) -> bool:
 
 
 def kind_of(head: bytes) -> Kind:
-    """What begins with these bytes."""
+    """Return what begins with these bytes."""
     if head.startswith(b"\x80") and head[1:2] in b"\x02\x03\x04\x05":
         return "flight-recorder"
     if head.startswith(_NO_LOGS) or _is_no_text(head):
@@ -263,7 +263,7 @@ class Cutter:
         self._rest = b""
 
     def cut(self, block: bytes) -> bytes:
-        """What is whole by now."""
+        """Return what is whole by now."""
         if b"\0" in block:
             block = block.replace(b"\0", b"")  # also what makes UTF-16 of plain text
         block = self._rest + block
@@ -279,7 +279,7 @@ class Cutter:
         return _plain(block)
 
     def end(self) -> bytes:
-        """What is left, where nothing more comes."""
+        """Return what is left, where nothing more comes."""
         rest, self._rest = self._rest, b""
         return _plain(rest)
 
@@ -395,7 +395,7 @@ ERRORS = (lzma.LZMAError, zlib.error, OSError)
 
 
 def unpack_stream(raw: BinaryIO, head: bytes) -> Unpacked | None:
-    """What ``raw`` holds, which begins with ``head``; None where none of them has packed it."""
+    """Return what ``raw`` holds, which begins with ``head``; None where none of them has packed it."""
     if head.startswith(_GZIP):
         return Unpacked(raw, _Gzip)
     if head.startswith(_XZ):
@@ -423,17 +423,17 @@ class _Gzip:
 
     @property
     def eof(self) -> bool:
-        """Whether its end was reached."""
+        """Return whether its end was reached."""
         return self._stream.eof
 
     @property
     def needs_input(self) -> bool:
-        """Whether all of what it was given is unpacked."""
+        """Return whether all of what it was given is unpacked."""
         return not self._stream.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """What it was given from behind its end."""
+        """Return what it was given from behind its end."""
         return self._stream.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:

@@ -45,7 +45,7 @@ class Member:
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether what begins so is a tar archive."""
+    """Return whether what begins so is a tar archive."""
     return len(head) >= BLOCK and (_is_header(head[:BLOCK]) or not any(head[: 2 * BLOCK]))
 
 

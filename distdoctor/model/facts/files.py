@@ -52,7 +52,8 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
 
 
 def _no_place(facts: NodeFacts) -> bool:
-    """Whether it came to the meeting and was given no place there: it may be one of two that were started here."""
+    """Return whether it came to the meeting and was given no place there: it may be one of two that were started
+    here."""
     meeting = facts.meeting
     came = meeting is not None and meeting.joined and not meeting.hosted
     return facts.plan.started == "node" and facts.node_rank is None and came
@@ -156,7 +157,7 @@ def _content(path: Path) -> bytes:
 
 
 def _unpacked(path: Path, data: bytes) -> bytes:
-    """What gzip(1) made ``data`` of, never more than ``MAX_BYTES``. Raises BadFile."""
+    """Return what gzip(1) made ``data`` of, never more than ``MAX_BYTES``. Raises BadFile."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         text = unpacker.decompress(data, MAX_BYTES)

@@ -46,7 +46,7 @@ class Identity:
 
     @property
     def host(self) -> tuple[str, str, str]:
-        """What tells the host from every other: several nodes, or ranks of one, may be on it."""
+        """Return what tells the host from every other: several nodes, or ranks of one, may be on it."""
         return self.hostname, self.boot_id, self.netns
 
 
@@ -229,7 +229,7 @@ class BuildLock:
 
     @property
     def building(self) -> bool:
-        """Whether it is being built here; older facts of a job have only ``holder``."""
+        """Return whether it is being built here; older facts of a job have only ``holder``."""
         return self.held or self.holder is not None
 
 

@@ -332,7 +332,7 @@ class RasCount:
 
     @property
     def behind(self) -> int:
-        """How far the last is."""
+        """Return how far the last is."""
         rest = [self.others_launched] if self.others_launched is not None else []
         return min([*(one.launched for one in self.ranks), *rest], default=0)
 
@@ -407,7 +407,7 @@ class GroupView:
 
     @property
     def default(self) -> bool:
-        """Whether this is the group that init_process_group makes."""
+        """Return whether this is the group that init_process_group makes."""
         return "//" not in self.path
 
     @property
@@ -421,7 +421,7 @@ class GroupView:
 
     @property
     def world(self) -> int | None:
-        """How many ranks the group has, as most of its members believe."""
+        """Return how many ranks the group has, as most of its members believe."""
         return next(iter(self.worlds), None)
 
 
@@ -508,7 +508,7 @@ class StoreView:
 
     @property
     def known(self) -> bool:
-        """Whether it is a TCPStore that answered."""
+        """Return whether it is a TCPStore that answered."""
         return self.state in ("read", "partly")
 
     @property
@@ -519,7 +519,7 @@ class StoreView:
 
     @property
     def world(self) -> int | None:
-        """How many ranks the job has: as was asked for, as torchrun shared out, or as the ranks believe."""
+        """Return how many ranks the job has: as was asked for, as torchrun shared out, or as the ranks believe."""
         if self.expected_world:
             return self.expected_world
         shared = Counter(agent.world for agent in self.agents if agent.world)
@@ -530,7 +530,8 @@ class StoreView:
 
     @property
     def arrived(self) -> int | None:
-        """How many ranks came to the store, over all restarts; None where it cannot be told from who else came."""
+        """Return how many ranks came to the store, over all restarts; None where it cannot be told from who else
+        came."""
         group = self.default_group
         if self.clients is None:
             return None
@@ -572,7 +573,7 @@ class StoreView:
 
     @property
     def tells_missing(self) -> bool:
-        """Whether the store can tell who is missing.
+        """Return whether the store can tell who is missing.
 
         Not with NCCL alone, where no rank writes anything, after a restart, or where not all was read.
         """

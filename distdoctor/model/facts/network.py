@@ -46,7 +46,7 @@ class Contact:
 
     @property
     def answered(self) -> bool:
-        """Whether something answers for the host, if only to refuse: the way there and back is not silent."""
+        """Return whether something answers for the host, if only to refuse: the way there and back is not silent."""
         return self.outcome in ("open", "refused", "reset")
 
 
@@ -517,8 +517,8 @@ class LinkRate:
 
     @property
     def heavy_loss(self) -> bool:
-        """Whether a fifth of the segments was sent again, and three at least: who is behind such a link may not be
-        heard for seconds, and a new connection to it may find none of its first packets answered."""
+        """Return whether a fifth of the segments was sent again, and three at least: who is behind such a link may
+        not be heard for seconds, and a new connection to it may find none of its first packets answered."""
         return self.retransmitted >= max(3, HEAVY * self.segments)
 
 
@@ -543,12 +543,12 @@ class LinkRow:
 
     @property
     def size(self) -> int:
-        """How many nodes share an entry."""
+        """Return how many nodes share an entry."""
         return max(1, -(-self.nodes // ROW_MOST))
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """Return how many entries there are."""
         return -(-self.nodes // self.size)
 
     def entry(self, place: int) -> int:

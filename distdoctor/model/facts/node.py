@@ -100,7 +100,7 @@ class StageFacts:
 
     @property
     def stood_still(self) -> bool:
-        """Whether node 0 waited for its end in vain, though the process was there."""
+        """Return whether node 0 waited for its end in vain, though the process was there."""
         return self.status == "error" and self.reason == STOOD_STILL
 
 
@@ -181,5 +181,5 @@ class NodeFacts:
 
     @property
     def key(self) -> str:
-        """What identifies this process among those that met: ``hostname pid``, with its namespace's number."""
+        """Return what identifies this process among those that met: ``hostname pid``, with its namespace's number."""
         return f"{self.identity.hostname} {self.identity.pid} {self.identity.netns}"

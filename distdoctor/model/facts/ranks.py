@@ -31,7 +31,7 @@ class Gpu:
 
     @property
     def went_no_further(self) -> bool:
-        """Whether it kept its process from going on, so that nothing is known of the devices after it."""
+        """Return whether it kept its process from going on, so that nothing is known of the devices after it."""
         return self.error.startswith(PRODUCT_BEGUN)
 
 

@@ -63,8 +63,8 @@ def refuse_hidden_launcher(env: Mapping[str, str], cgroups: Path = CGROUPS) -> N
 
 
 def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
-    """What is to be said where this runs in a step of SLURM by its control group, and has no variable of it: a
-    container with processes of its own, whose parents are not seen; empty elsewhere."""
+    """Return what is to be said where this runs in a step of SLURM by its control group, and has no variable of it:
+    a container with processes of its own, whose parents are not seen; empty elsewhere."""
     step = _step(env, cgroups)
     told = (
         "by its control group this is in step {1} of SLURM job {0}, and none of SLURM's variables came through: this "
@@ -103,7 +103,7 @@ def _above() -> tuple[Launched | None, dict[str, str]]:
 
 
 def _environments(pid: int) -> Iterator[dict[str, str]]:
-    """What the processes above were started with, the nearest first, as far as this user may read it."""
+    """Return what the processes above were started with, the nearest first, as far as this user may read it."""
     for _ in range(ANCESTORS):
         try:
             parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
@@ -121,7 +121,8 @@ def _environments(pid: int) -> Iterator[dict[str, str]]:
 
 
 def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict) -> bool:
-    """Whether this process is the first of those that a launcher started, or no launcher is known to have started it.
+    """Return whether this process is the first of those that a launcher started, or no launcher is known to have
+    started it.
 
     ``above``: where ``env`` tells of none, that of a process above this one which does. Of torchrun's ranks the first
     of each node speaks, which has an output of its own unless srun starts the agents.

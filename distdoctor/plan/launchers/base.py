@@ -74,7 +74,8 @@ class Launched:
 
     @property
     def first(self) -> str:
-        """Where its first process is; empty where it only guesses that, as by the host that it was started on."""
+        """Return where its first process is; empty where it only guesses that, as by the host that it was started
+        on."""
         found = self.found.get("master_addr")
         return str(found.value) if found is not None and self.roster else ""
 
@@ -94,11 +95,11 @@ class RankVariables:
     """How its command hands on a variable: ``mpirun -x {}={}``."""
 
     def one_of_several(self, env: Mapping[str, str]) -> bool:
-        """Whether this process is one of several that it started."""
+        """Return whether this process is one of several that it started."""
         return self.rank in env and self.size in env and number_of(env[self.size]) != 1
 
     def on_one_node(self, env: Mapping[str, str]) -> bool:
-        """Whether all of them are on this node."""
+        """Return whether all of them are on this node."""
         return env.get(self.local_size) == env[self.size]
 
     def placed(self, env: Mapping[str, str]) -> dict[str, DerivedValue]:
@@ -110,7 +111,7 @@ class RankVariables:
         return found
 
     def launched(self, name: str, found: Mapping[str, DerivedValue], roster: Sequence[str] = ()) -> Launched:
-        """What it tells. The variables of torch, where they are set, count before its own."""
+        """Return what it tells. The variables of torch, where they are set, count before its own."""
         command = next(word for word in self.with_variable.split() if "{" not in word)
         return Launched(
             name,
@@ -154,7 +155,7 @@ def detect_environment(env: Mapping[str, str]) -> Launched | None:
 
 
 def job_environment(env: Mapping[str, str], launcher: str) -> Launched:
-    """What the variables say. PyTorch reads the agent's whoever set them (torch/distributed/rendezvous.py)."""
+    """Return what the variables say. PyTorch reads the agent's whoever set them (torch/distributed/rendezvous.py)."""
     restart = env.get(RESTART_COUNT, "")
     return Launched(
         launcher,
@@ -235,15 +236,15 @@ def job_nodes(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 
 
 def job_first_node(env: Mapping[str, str]) -> DerivedValue | None:
-    """Where a launcher in the job places its first process, unless it is told otherwise."""
+    """Return where a launcher in the job places its first process, unless it is told otherwise."""
     names, source = job_nodes(env)
     address = env.get(AZURE, "").rpartition(":")[0]
     return DerivedValue(names[0], source) if names else DerivedValue(address, AZURE) if address else None
 
 
 def unread_note(env: Mapping[str, str]) -> str:
-    """What is to be said where the scheduler's list of the job's nodes is named and cannot be read, as in a container
-    that does not have its folder; empty where it can, or there is none."""
+    """Return what is to be said where the scheduler's list of the job's nodes is named and cannot be read, as in a
+    container that does not have its folder; empty where it can, or there is none."""
     name = next((one for one in (PBS_FILE, OAR_FILE, LSF_FILE, SGE_FILE) if env.get(one)), None)
     if name is None or job_nodes(env)[0]:
         return ""
@@ -258,7 +259,7 @@ def _lines(env: Mapping[str, str], name: str) -> list[str]:
 
 
 def job_is_alone(scheduler: str, count: int, line: str) -> str:
-    """What is told where a check would be of one machine of a job that has several."""
+    """Return what is told where a check would be of one machine of a job that has several."""
     return (
         f"this {scheduler} job has {count} nodes, and the check was started on one: type `{line}` (or add --standalone "
         "for this machine alone)"

@@ -52,7 +52,8 @@ def detect_torchrun(env: Mapping[str, str]) -> Launched | None:
 
 
 def agent_of_one_node(env: Mapping[str, str]) -> str:
-    """What started the agent of this rank, where its job is one node and it was not told to be alone; else empty.
+    """Return what started the agent of this rank, where its job is one node and it was not told to be alone; else
+    empty.
 
     By the agent's own line; where that cannot be read, by the name of the run: --standalone makes one up, as does no
     --nnodes since torch 2.13 (torch/distributed/run.py).
@@ -179,7 +180,8 @@ def nearest_ray(env: Mapping[str, str]) -> Launched | None:
 
 
 def ray_note(env: Mapping[str, str]) -> str:
-    """What is to be said in a Ray cluster, which may have any number of nodes, outside of Ray Train's workers."""
+    """Return what is to be said in a Ray cluster, which may have any number of nodes, outside of Ray Train's
+    workers."""
     sign = next((name for name in _INSIDE if name in env), None)
     if sign is None or RANK.variables[0] in env:
         return ""
@@ -236,6 +238,6 @@ def spawned_below(launched: Launched, env: Mapping[str, str]) -> Launched | None
 
 
 def _own(launched: Launched, env: Mapping[str, str], setting: Setting) -> int | None:
-    """What the launcher says in a variable of its own, which comes after torch's."""
+    """Return what the launcher says in a variable of its own, which comes after torch's."""
     names = [name for name in launched.variables.get(setting.name, ()) if name not in setting.variables]
     return number_of(env.get(names[-1])) if names else None

@@ -192,7 +192,7 @@ def refuse_rank_without_size(env: Mapping[str, str]) -> None:
 
 
 def shell_note(env: Mapping[str, str]) -> str:
-    """What is to be said in a shell or a script of a Flux instance, which may have any number of nodes."""
+    """Return what is to be said in a shell or a script of a Flux instance, which may have any number of nodes."""
     if _FLUX not in env or FLUX.rank in env:
         return ""
     return (

@@ -139,7 +139,8 @@ def _by_ranks(env: Mapping[str, str]) -> Launched | None:
 
 
 def only_node(env: Mapping[str, str]) -> bool:
-    """Whether this is the only node of a script that starts its ranks itself, by the variables that such scripts read.
+    """Return whether this is the only node of a script that starts its ranks itself, by the variables that such
+    scripts read.
 
     Raises UsageError where it may be one of several: told its node's number and where node 0 is, and not its own rank.
     So PyTorch Lightning's, which alone know how many nodes there are (lightning/fabric/plugins/environments/
@@ -163,7 +164,8 @@ def only_node(env: Mapping[str, str]) -> bool:
 
 
 def platform_number_note(env: Mapping[str, str]) -> str:
-    """What is to be said where this node has a number, not the first one's, and nothing tells how many there are."""
+    """Return what is to be said where this node has a number, not the first one's, and nothing tells how many there
+    are."""
     number = number_of(env.get(NODE_RANK.variables[0]))
     if not number:
         return ""
@@ -419,7 +421,8 @@ def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
 
 
 def index_note(env: Mapping[str, str]) -> str:
-    """What is to be said in a pod of an Indexed Job, or in an allocation of Nomad's, which may be one of several."""
+    """Return what is to be said in a pod of an Indexed Job, or in an allocation of Nomad's, which may be one of
+    several."""
     for what, number, beside in _NUMBERS:
         if number_of(env.get(number)) is not None and beside in env:
             return (

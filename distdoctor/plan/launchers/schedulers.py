@@ -23,7 +23,7 @@ STARTED_FROM = "SLURM_LAUNCH_NODE_IPADDR"
 
 
 def in_slurm_step(env: Mapping[str, str]) -> bool:
-    """Whether this is a task of a step, or was started by one."""
+    """Return whether this is a task of a step, or was started by one."""
     return RANK.slurm in env and SLURM_STEP in env
 
 

@@ -31,7 +31,7 @@ MOST = 128
 
 
 def probe(root: Path = Path("/")) -> AmdFacts | None:
-    """What is there; None where the kernel shows no such GPU. No device is opened."""
+    """Return what is there; None where the kernel shows no such GPU. No device is opened."""
     files, count, cards = [KFD], 0, list[Device]()
     nodes = (root / TOPOLOGY).glob("*/properties")
     for properties in sorted(nodes, key=lambda path: (len(path.parent.name), path.parent.name))[:MOST]:
@@ -151,7 +151,7 @@ def _objects(text: str) -> list[Any]:
 
 
 def _loaded(text: str) -> Any:
-    """What is JSON in it: amd-smi may print a warning before."""
+    """Return what is JSON in it: amd-smi may print a warning before."""
     begins = re.search(r"^[\[{]", text, re.MULTILINE)
     try:
         return json.loads(text[begins.start() :]) if begins else None

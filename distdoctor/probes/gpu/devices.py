@@ -39,8 +39,10 @@ def count_gpus(env: Mapping[str, str] | None = None, root: Path = Path("/")) -> 
 
 
 def chosen(mask: str | None, present: int) -> int:
-    """How many a mask leaves. It is read as CUDA does: entries count up to the first that names no device; one named
-    twice makes all of them invisible; of MIG's devices the first alone is taken."""
+    """Return how many a mask leaves.
+
+    It is read as CUDA does: entries count up to the first that names no device; one named twice makes all of them
+    invisible; of MIG's devices the first alone is taken."""
     if mask is None:
         return present
     found: list[str] = []

@@ -48,7 +48,7 @@ NO_ANSWER = "no answer"
 
 
 async def probe_driver(root: Path = Path("/")) -> DriverFacts | None:
-    """What can be seen of the driver and its devices; None where there is no sign of either."""
+    """Return what can be seen of the driver and its devices; None where there is no sign of either."""
     module, files, on_bus = module_version(root), device_files(root), devices_on_bus(root)
     if not (module or files or on_bus):
         return None
@@ -88,12 +88,12 @@ def device_files(root: Path) -> tuple[str, ...]:
 
 
 def devices_on_bus(root: Path) -> int:
-    """How many NVIDIA GPUs are on the PCI bus, whether or not there is a driver for them."""
+    """Return how many NVIDIA GPUs are on the PCI bus, whether or not there is a driver for them."""
     return sum(1 for _ in _on_bus(root))
 
 
 def iommu(root: Path) -> tuple[str, ...]:
-    """How the IOMMU treats them: the types of the groups that they are in."""
+    """Return how the IOMMU treats them: the types of the groups that they are in."""
     types = set()
     for device in _on_bus(root):
         try:
@@ -104,7 +104,7 @@ def iommu(root: Path) -> tuple[str, ...]:
 
 
 def peermem(root: Path) -> bool | None:
-    """Whether a module for GPUDirect RDMA is loaded; None where /sys shows no modules."""
+    """Return whether a module for GPUDirect RDMA is loaded; None where /sys shows no modules."""
     modules = root / "sys/module"
     return any((modules / name).is_dir() for name in PEERMEM) if modules.is_dir() else None
 
@@ -173,8 +173,9 @@ def _told(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
 
 
 async def output(command: list[str]) -> tuple[str, str]:
-    """What it printed on stdout, and why that is not all. One that does not end is killed and left alone: a process
-    that a driver holds in the kernel cannot be waited for."""
+    """Return what it printed on stdout, and why that is not all.
+
+    One that does not end is killed and left alone: a process that a driver holds in the kernel cannot be waited for."""
     with os.fdopen(os.memfd_create("distdoctor:gpu"), "rb") as out:
         try:
             process = subprocess.Popen(
@@ -278,7 +279,7 @@ MAX_BRIDGES = 48
 
 
 def redirecting_bridges(devices: Iterable[Path]) -> int | None:
-    """How many of the bridges above these (folders of /sys/bus/pci/devices) do; None where it cannot be read."""
+    """Return how many of the bridges above these (folders of /sys/bus/pci/devices) do; None where it cannot be read."""
     found: dict[Path, bool] = {}
     for device in devices:
         for bridge in device.resolve().parents:
@@ -416,7 +417,7 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
 
 
 def _computes(info: ElementTree.Element) -> bool:
-    """Whether it is of type C, C+G or M+C (MPS); one of type G only draws."""
+    """Return whether it is of type C, C+G or M+C (MPS); one of type G only draws."""
     return "C" in (element_text(info, "type") or "C")
 
 

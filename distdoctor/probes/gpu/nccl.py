@@ -128,7 +128,7 @@ GIDS = 32
 
 
 def probe_rdma(gid_index: int | None = None, root: Path = Path("/")) -> RdmaFacts | None:
-    """What is there; None where no device is. ``gid_index``: an entry to read, wherever it stands."""
+    """Return what is there; None where no device is. ``gid_index``: an entry to read, wherever it stands."""
     folder = root / "sys/class/infiniband"
     try:
         devices = sorted(os.listdir(folder), key=_by_number)

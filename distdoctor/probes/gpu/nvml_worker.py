@@ -35,7 +35,9 @@ MAX_MEMORY = 1 << 48
 
 
 def ask(nvml: Any) -> dict[str, Any]:
-    """What the library says of the driver, by nvidia-ml-py's module. Raises its NVMLError where it does not begin."""
+    """Return what the library says of the driver, by nvidia-ml-py's module.
+
+    Raises its NVMLError where it does not begin."""
     nvml.nvmlInit()
     try:
         number = nvml.nvmlSystemGetCudaDriverVersion_v2()
@@ -106,7 +108,7 @@ def running(nvml: Any, kind: str, handle: Any) -> list[Any]:
 
 
 def process(one: Any) -> dict[str, Any]:
-    """Who that is; of one that is not to be seen from here, its number alone."""
+    """Return who that is; of one that is not to be seen from here, its number alone."""
     found: dict[str, Any] = {"pid": one.pid}
     if one.usedGpuMemory is not None and one.usedGpuMemory < MAX_MEMORY:
         found["memory"] = one.usedGpuMemory

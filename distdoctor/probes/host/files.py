@@ -97,8 +97,8 @@ def _by_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _user(env: Mapping[str, str]) -> str:
-    """Whom torch.compile takes this user for (torch/_inductor/runtime/cache_dir_utils.py, ``default_cache_dir``), by
-    whose name its cache among the temporary files is called."""
+    """Return whom torch.compile takes this user for (torch/_inductor/runtime/cache_dir_utils.py,
+    ``default_cache_dir``), by whose name its cache among the temporary files is called."""
     named = next((env[name] for name in NAMES if env.get(name)), "")
     try:
         found = named or pwd.getpwuid(os.getuid()).pw_name
@@ -108,7 +108,7 @@ def _user(env: Mapping[str, str]) -> str:
 
 
 def _uses_locks(use: str, path: str, env: Mapping[str, str]) -> bool:
-    """Whether something locks files there."""
+    """Return whether something locks files there."""
     if use == "HOME":
         named = env.get("HF_HOME") or env.get("XDG_CACHE_HOME")
         return not named and os.path.isdir(os.path.join(path, DOWNLOADS))
@@ -176,7 +176,7 @@ async def _look_for_mark(folder: SharedFolder, name: str | None) -> SharedFolder
 
 
 def probe_temporary() -> TemporaryFolder:
-    """What Python's tempfile finds by $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, /usr/tmp and the working directory.
+    """Return what Python's tempfile finds by $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, /usr/tmp and the working directory.
 
     It tries a file in each until one can be written, then a folder there, and takes them away again.
     """
@@ -239,7 +239,7 @@ def probe_init_file(init_method: str | None) -> InitFile | None:
 
 
 async def try_init_file(init_method: str | None) -> InitFile | None:
-    """What :func:`probe` sees, and whether files there can be locked; None also where it takes too long."""
+    """Return what :func:`probe` sees, and whether files there can be locked; None also where it takes too long."""
     file, error = await asyncio.gather(in_time(lambda: probe_init_file(init_method), SECONDS), lock_error(init_method))
     return replace(file, lock_error=error) if file else None
 
@@ -284,7 +284,7 @@ Identity = tuple[int, int]
 
 
 async def probe_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[BuildLock, ...] | None:
-    """What :func:`find` finds; None where a file system is stuck."""
+    """Return what :func:`find` finds; None where a file system is stuck."""
     return await in_time(lambda: find_build_locks(builders), SECONDS)
 
 
@@ -337,7 +337,7 @@ def _lock(path: str, process: str, holder: int | None) -> BuildLock | None:
 
 
 def _holders(files: Iterable[Identity]) -> dict[Identity, int]:
-    """Which process that this user may look into has which file open: FileBaton keeps it so (file_baton.py)."""
+    """Return which process that this user may look into has which file open: FileBaton keeps it so (file_baton.py)."""
     wanted, holders = set(files), dict[Identity, int]()
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:

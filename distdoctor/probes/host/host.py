@@ -45,7 +45,8 @@ async def probe(
 
 
 async def _reached(addresses: Sequence[str], ours: Sequence[Interface]) -> bool | None:
-    """Whether a connection to this host by these addresses works; None where there is none, or one is its own."""
+    """Return whether a connection to this host by these addresses works; None where there is none, or one is its
+    own."""
     if not addresses or any(owned(address, ours) for address in addresses):
         return None
     try:

@@ -145,7 +145,8 @@ def _error(folder: str) -> str:
 
 
 def _remove_ipc(root: Path) -> bool | None:
-    """What is set, else what the file that came with it names as its default in a comment (``#RemoveIPC=no``)."""
+    """Return what is set, else what the file that came with it names as its default in a comment
+    (``#RemoveIPC=no``)."""
     if not (root / "run/systemd/users").is_dir():  # logind keeps it as long as it runs
         return None
     default, told = "", ""

@@ -68,8 +68,9 @@ def shared_memory(path: str = "/dev/shm") -> SharedMemory:
 
 
 def _inherited() -> int | None:
-    """What this process opens itself is closed in a program that it starts (PEP 446); what came to it is not. Who has a
-    number beyond the limit, which is one of numbers (getrlimit(2)), takes none of those below it."""
+    """Return what this process opens itself is closed in a program that it starts (PEP 446); what came to it is not.
+
+    Who has a number beyond the limit, which is one of numbers (getrlimit(2)), takes none of those below it."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
@@ -178,7 +179,8 @@ def own_memory(pid: int) -> int | None:
 
 
 def oom_kills() -> int | None:
-    """How many processes of this cgroup the kernel has killed for want of memory; None where that cannot be read."""
+    """Return how many processes of this cgroup the kernel has killed for want of memory; None where that cannot be
+    read."""
     for folder in cgroups():
         for name in ("memory.events", "memory.oom_control"):
             for line in proc.text(f"{folder}/{name}").splitlines():

@@ -45,7 +45,7 @@ def cgroup(root: str = "/sys/fs/cgroup", cgroups: str = "/proc/self/cgroup") -> 
 
 
 def room_of_user(limit: int) -> int | None:
-    """How many processes and threads this user has; None where the kernel does not hold it to ``limit``.
+    """Return how many processes and threads this user has; None where the kernel does not hold it to ``limit``.
 
     kernel/fork.c, copy_process(): neither root nor who has CAP_SYS_RESOURCE or CAP_SYS_ADMIN is held to RLIMIT_NPROC.
     """
@@ -56,8 +56,8 @@ def room_of_user(limit: int) -> int | None:
 
 
 def visible_processes(pid_max: int | None) -> int | None:
-    """How many processes and threads are seen here; None where ``pid_max`` is not so small that it may be this
-    container's own."""
+    """Return how many processes and threads are seen here; None where ``pid_max`` is not so small that it may be
+    this container's own."""
     if pid_max is None or pid_max >= USUAL_PIDS:
         return None
     return sum(threads for _, threads in _seen()) or None
@@ -72,15 +72,16 @@ def _seen() -> Iterator[tuple[str, int]]:
 
 
 def room_on_machine() -> int | None:
-    """How many there are in all (the second number of the fourth field of /proc/loadavg, proc(5))."""
+    """Return how many there are in all (the second number of the fourth field of /proc/loadavg, proc(5))."""
     fields = proc.text("/proc/loadavg").split()
     count = fields[3].partition("/")[2] if len(fields) > 3 else ""
     return int(count) if count.isdecimal() else None
 
 
 def threads_forbidden() -> bool:
-    """Whether no thread can be started because clone3() is answered with EPERM: glibc starts threads by it, and in
-    another way only where there is none (ENOSYS; moby issue 42680). Without arguments it starts nothing: EINVAL."""
+    """Return whether no thread can be started because clone3() is answered with EPERM: glibc starts threads by it,
+    and in another way only where there is none (ENOSYS; moby issue 42680). Without arguments it starts nothing:
+    EINVAL."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(CLONE3, 0, 0) != -1 or ctypes.get_errno() != errno.EPERM:
         return False

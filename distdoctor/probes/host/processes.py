@@ -62,8 +62,8 @@ def _left_over(port: int) -> tuple[Leftover, ...]:
 
 
 def _launched_by_init(chain: list[psutil.Process]) -> bool:
-    """Whether process 1 is our own launcher, as torchrun is where it is a container's command: ``chain`` is this
-    process and those above it."""
+    """Return whether process 1 is our own launcher, as torchrun is where it is a container's command: ``chain`` is
+    this process and those above it."""
     try:
         return any("RANK" in process.environ() for process in chain if process.ppid() == 1)
     except psutil.Error:
@@ -71,8 +71,8 @@ def _launched_by_init(chain: list[psutil.Process]) -> bool:
 
 
 def _beside(own: psutil.Process, process: psutil.Process, environ: Mapping[str, str]) -> bool:
-    """Whether the process is another rank of this process's own job, started at the same time: without a common
-    launcher (each by hand in a container, by ssh and nohup) each looks like one that was left."""
+    """Return whether the process is another rank of this process's own job, started at the same time: without a
+    common launcher (each by hand in a container, by ssh and nohup) each looks like one that was left."""
     rank = RANK.variables[0]
     if rank not in os.environ or environ[rank] == os.environ[rank]:
         return False
@@ -81,7 +81,7 @@ def _beside(own: psutil.Process, process: psutil.Process, environ: Mapping[str, 
 
 
 def _orphan(process: psutil.Process, launched_by_init: bool) -> bool:
-    """Whether the process was left by its launcher: adopted by init or by a subreaper of the system."""
+    """Return whether the process was left by its launcher: adopted by init or by a subreaper of the system."""
     try:
         parent = process.parent()
         if parent is None or parent.pid == 1:
@@ -163,8 +163,9 @@ and, where CONFIG_PRINTK_CALLER is set, who wrote it."""
 
 
 def read_kernel_log() -> tuple[tuple[float, str], ...] | None:
-    """When (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it. None where it may
-    not be read (kernel.dmesg_restrict, a container)."""
+    """Return when (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it.
+
+    None where it may not be read (kernel.dmesg_restrict, a container)."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "klogctl"):
         return None

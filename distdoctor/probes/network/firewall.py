@@ -122,7 +122,8 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
 
 
 def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
-    """What all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot be told."""
+    """Return what all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot
+    be told."""
     text = " ".join(ruleset.text for ruleset in read)
     if len(text) > LONGEST or untracks(text, port, picked):
         return
@@ -147,8 +148,9 @@ def _made(
     interface: str | None,
     other: str,
 ) -> bool:
-    """Whether connections of that way with the ``other`` address are let through: what asks for them, what answers.
-    Raises ValueError where this thread has had so much of a processor (``until``) that it should ask no more."""
+    """Return whether connections of that way with the ``other`` address are let through: what asks for them, what
+    answers. Raises ValueError where this thread has had so much of a processor (``until``) that it should ask no
+    more."""
     if time.thread_time() > until:
         raise ValueError("too many rules")
     back: Literal["in", "out"] = "out" if way == "in" else "in"
@@ -191,8 +193,8 @@ def _of_nft(ruleset: str) -> Iterator[Read]:
 
 
 def _marks(of: Marking, port: int, picked: tuple[int, int] | None, text: str) -> tuple[PacketMark, ...]:
-    """What is marked of packets to and from ``port``; and to and from the first and the last of ``picked``, where it is
-    the same of these and of one in their middle: then it is of all."""
+    """Return what is marked of packets to and from ``port``; and to and from the first and the last of ``picked``,
+    where it is the same of these and of one in their middle: then it is of all."""
     if picked is None or len(text) > LONGEST:
         return of(port)
     first, middle, last = map(of, (picked[0], sum(picked) // 2, picked[1]))
@@ -222,8 +224,9 @@ def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
 
 
 def _said(*command: str) -> str | None:
-    """What a command prints; None where it is not there, fails, or takes too long. Raises PermissionError where it may
-    not read the rules: what another tool finds then is not all there is."""
+    """Return what a command prints; None where it is not there, fails, or takes too long.
+
+    Raises PermissionError where it may not read the rules: what another tool finds then is not all there is."""
     path = shutil.which(command[0])
     if path is None:
         return None

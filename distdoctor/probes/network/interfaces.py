@@ -143,7 +143,7 @@ def _bridges() -> dict[str, str]:
 
 
 def loopback_down(name: str = "lo") -> bool:
-    """Whether this host's loopback interface is there and down."""
+    """Return whether this host's loopback interface is there and down."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         flags = _flags(asked, name)
         return bool(flags & _LOOPBACK) and not flags & _UP
@@ -182,7 +182,7 @@ def _prefix_length(netmask: str | None) -> int:
 
 
 def can_bind(address: str) -> bool:
-    """Whether a socket of this process can be bound to ``address``, hence whether the host owns it."""
+    """Return whether a socket of this process can be bound to ``address``, hence whether the host owns it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe_socket:
@@ -193,7 +193,7 @@ def can_bind(address: str) -> bool:
 
 
 def owned(address: str, ours: Sequence[Interface]) -> bool:
-    """Whether ``address`` is on one of the interfaces, or any loopback address."""
+    """Return whether ``address`` is on one of the interfaces, or any loopback address."""
     parsed = parse_address(address)
     return parsed is not None and (
         parsed.is_loopback or any(parsed == parse_address(a) for i in ours for a in i.addresses)
@@ -299,7 +299,7 @@ class LinkWatch:
             self._take(body)
 
     def losses(self) -> dict[str, int]:
-        """How often each interface lost its link so far; those that did not lack."""
+        """Return how often each interface lost its link so far; those that did not lack."""
         while self._socket is not None:
             try:
                 data = self._socket.recv(_READ)

@@ -37,7 +37,8 @@ async def reverse(address: str, seconds: float | None = None) -> Resolution:
 
 
 async def announced(hostname: str, seconds: float | None = None) -> Resolution:
-    """What torchrun calls this host (getfqdn()), with the addresses which that name has here; an error for none."""
+    """Return what torchrun calls this host (getfqdn()), with the addresses which that name has here; an error for
+    none."""
     found = await _look_up("announced", hostname, seconds)
     if not found.addresses:
         return found
@@ -70,8 +71,10 @@ async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution
 
 
 def patience(path: str = "/etc/resolv.conf") -> float:
-    """How long one look-up may take, in seconds. What this host sends to itself is dropped without an error while its
-    loopback interface is down (Linux 6.18), and without a line for a name server it asks itself (resolv.conf(5))."""
+    """Return how long one look-up may take, in seconds.
+
+    What this host sends to itself is dropped without an error while its loopback interface is down (Linux 6.18), and
+    without a line for a name server it asks itself (resolv.conf(5))."""
     rows = [line.split() for _, line in _lines(path)]
     servers = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
     return DEAF_SECONDS if all(map(is_loopback, servers)) and loopback_down() else RESOLVE_SECONDS
@@ -89,7 +92,7 @@ def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -
 
 
 def closed(path: str = "/etc/hosts") -> bool:
-    """Whether the file is there, and this user may not read it."""
+    """Return whether the file is there, and this user may not read it."""
     try:
         with open(path):
             return False
@@ -100,7 +103,7 @@ def closed(path: str = "/etc/hosts") -> bool:
 
 
 def name_in_hosts(address: str, path: str = "/etc/hosts") -> str | None:
-    """What /etc/hosts calls ``address``: the first name of its first line, or None."""
+    """Return what /etc/hosts calls ``address``: the first name of its first line, or None."""
     lines = hosts_lines(lambda fields: fields[0] == address, path)
     return lines[0].text.split()[1] if lines else None
 
@@ -114,7 +117,8 @@ def _lines(path: str) -> list[tuple[int, str]]:
 
 
 def sources(path: str = "/etc/nsswitch.conf") -> tuple[str, ...] | None:
-    """Where the C library looks hosts up, in its order (nsswitch.conf(5)), without what it does about each result."""
+    """Return where the C library looks hosts up, in its order (nsswitch.conf(5)), without what it does about each
+    result."""
     for _, line in _lines(path):
         database, colon, rest = line.partition("#")[0].partition(":")
         if colon and database.strip() == "hosts":

@@ -30,7 +30,8 @@ class _Entry(NamedTuple):
 
 
 def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | None:
-    """What is known of the next host on the way to ``address``: of itself, or of the gateway there; None: nothing."""
+    """Return what is known of the next host on the way to ``address``: of itself, or of the gateway there; None:
+    nothing."""
     entry = _best(address, routes)
     if entry is None or entry.reject:
         return None
@@ -51,8 +52,8 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
 
 
 def answered() -> tuple[HardwareAddress, ...]:
-    """Which hardware address answered for which address, or was written there by hand; nothing where that is more than
-    a node's table."""
+    """Return which hardware address answered for which address, or was written there by hand; nothing where that is
+    more than a node's table."""
     entries = (one for one in _entries() if any(one.hardware))
     found = [HardwareAddress(one.address, one.hardware.hex(":"), one.interface, one.permanent) for one in entries]
     return tuple(found) if len(found) <= MOST_ANSWERED else ()
@@ -106,8 +107,8 @@ _TABLES = {4: "arp_cache", 6: "ndisc_cache"}
 
 
 def refused(proc: str = "/proc") -> dict[int, int]:
-    """How often there was none since the host's start, by IP's version (``table_fulls``, summed over the processors);
-    nothing in a container with a network of its own: the table is the host's, and told there alone."""
+    """Return how often there was none since the host's start, by IP's version (``table_fulls``, summed over the
+    processors); nothing in a container with a network of its own: the table is the host's, and told there alone."""
     found = {}
     for version, name in _TABLES.items():
         try:

@@ -74,7 +74,7 @@ def refused_bind(port: int) -> int:
 
 
 def _hosts_store(pid: int | None) -> bool:
-    """Whether a thread of the process serves a TCPStore: since 2.6 torch names it (TCPStoreBackend.cpp)."""
+    """Return whether a thread of the process serves a TCPStore: since 2.6 torch names it (TCPStoreBackend.cpp)."""
     names = [] if pid is None else Path(f"/proc/{pid}/task").glob("*/comm")
     with contextlib.suppress(OSError):
         return any(one.read_bytes().startswith(b"pt_tcpstore") for one in names)
@@ -105,8 +105,8 @@ SECONDS = 1.0
 
 
 async def own_port_reached(address: str | None) -> Contact | None:
-    """How a connection to a port of this host at ``address`` ends, which is one of its own, else 127.0.0.1; None where
-    nothing can listen there."""
+    """Return how a connection to a port of this host at ``address`` ends, which is one of its own, else 127.0.0.1;
+    None where nothing can listen there."""
     at = address or "127.0.0.1"
     if "%" in at:  # a link-local one, which gloo does not take
         return None

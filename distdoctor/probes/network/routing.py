@@ -350,8 +350,8 @@ def _templates(several: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _there(keyed: Keyed, protocol: int, to: bytes, length: int) -> bool:
-    """Whether there is an association of the protocol to anybody in this network; an address of IPv4 is the first four
-    bytes of its sixteen."""
+    """Return whether there is an association of the protocol to anybody in this network; an address of IPv4 is the
+    first four bytes of its sixteen."""
     wanted = int.from_bytes(to, "big") >> (128 - length)
     return any(its == protocol and int.from_bytes(end, "big") >> (128 - length) == wanted for end, its in keyed)
 

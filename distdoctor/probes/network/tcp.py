@@ -157,7 +157,7 @@ async def connect(address: str, port: int, seconds: float = CONNECT_SECONDS, int
 
 
 def _outcome(failed: socket.socket, number: int, address: str) -> tuple[ConnectOutcome, str | None]:
-    """How it ended, and who sent the ICMP error that said so, where one did (empty: not known)."""
+    """Return how it ended, and who sent the ICMP error that said so, where one did (empty: not known)."""
     origin, kind, code, offender = _queued_error(failed)
     sender = (offender or "") if origin in (_ORIGIN_ICMP, _ORIGIN_ICMP6) else None
     firewall = (origin == _ORIGIN_ICMP and (kind, code) in _ICMP_FROM_FIREWALL) or (
@@ -231,7 +231,8 @@ def unacknowledged(opened: socket.socket) -> int:
 
 
 async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False) -> bool:
-    """Whether it can be read (``to_write``: written) within so many seconds; after them the kernel is asked once more.
+    """Return whether it can be read (``to_write``: written) within so many seconds; after them the kernel is asked
+    once more.
 
     A process that had no processor meanwhile finds its time over and the answer there, both at once. wait_for() around
     sock_recv() or sock_connect() then takes the time for the truth, and loses what had come.
@@ -270,7 +271,7 @@ async def connected(opened: socket.socket, address: str, port: int, seconds: flo
 
 
 async def received(opened: socket.socket, most: int, seconds: float) -> bytes:
-    """What there is to be read, up to ``most`` bytes; nothing where the other side ended.
+    """Return what there is to be read, up to ``most`` bytes; nothing where the other side ended.
 
     Raises asyncio.TimeoutError, and OSError.
     """

@@ -135,7 +135,7 @@ class Follower:
 
     @property
     def enrolled(self) -> bool:
-        """Whether this process has a number, under which it may tell something."""
+        """Return whether this process has a number, under which it may tell something."""
         return self._ranks is not None
 
     def close(self) -> None:
@@ -231,17 +231,17 @@ class Membership:
 
     @property
     def leads(self) -> bool:
-        """Whether this process opens the stages for all."""
+        """Return whether this process opens the stages for all."""
         return self._leader is not None
 
     @property
     def published(self) -> bool:
-        """Whether this process has given the others a report."""
+        """Return whether this process has given the others a report."""
         return self._leader is not None and self._leader.published
 
     @property
     def agreed(self) -> bool:
-        """Whether the meeting came to its end for this process, with a report that all have."""
+        """Return whether the meeting came to its end for this process, with a report that all have."""
         seen = self._context.facts.meeting
         return bool(seen and seen.joined and not seen.host_lost and not self._untrusted)
 
@@ -291,13 +291,13 @@ class Membership:
 
     @property
     def _came_too_many(self) -> bool:
-        """Whether as many nodes as were planned had begun without this one."""
+        """Return whether as many nodes as were planned had begun without this one."""
         plan, met = self._context.plan, self._follower.begun_without
         return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
 
     async def _store_now(self) -> Literal["there", "silent", "gone"]:
-        """Whether the store that went away is where it was: then it was the connection that went, or its process is
-        stopped."""
+        """Return whether the store that went away is where it was: then it was the connection that went, or its
+        process is stopped."""
         try:
             client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
         except StoreError:

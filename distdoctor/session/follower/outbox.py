@@ -56,11 +56,11 @@ class OwnPost:
             yield await self._inbox.own_commands.get()
 
     async def ordered(self) -> bool:
-        """Whether a command is there that was not told yet."""
+        """Return whether a command is there that was not told yet."""
         return not self._inbox.own_commands.empty()
 
     async def report(self, command: Command) -> Report:
-        """What node 0 judged itself."""
+        """Return what node 0 judged itself."""
         assert self._inbox.report is not None
         return self._inbox.report
 
@@ -124,7 +124,7 @@ class StorePost:
             yield command
 
     async def ordered(self) -> bool:
-        """Whether a command is there that was not told yet. Raises StoreError."""
+        """Return whether a command is there that was not told yet. Raises StoreError."""
         return await self._client.has(self.keys.command(self._told))
 
     async def report(self, command: Command) -> Report:
@@ -143,7 +143,9 @@ class StorePost:
             raise Untrusted(f"{self.keys.place(self.keys.report(0))} cannot be read: {str(err)[:200]}") from None
 
     async def _read(self, key: str) -> bytes | None:
-        """What is there, where it is authentic. With a token the rest is noted and waited out: node 0 writes on."""
+        """Return what is there, where it is authentic.
+
+        With a token the rest is noted and waited out: node 0 writes on."""
         try:
             value = await self._client.get(key)
             return self._seal.open(key, value) if value is not None else None

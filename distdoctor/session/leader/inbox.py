@@ -69,7 +69,7 @@ class Inbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found in the store that nobody of this run has written."""
+        """Return what was found in the store that nobody of this run has written."""
         shown = [f"{place} {what}" for place, what in list(self.forged.items())[:MAX_NOTES]]
         more = len(self.forged) - len(shown)
         return (*shown, *([f"and {more} more"] if more else []))
@@ -195,11 +195,11 @@ class Inbox:
         self.participants[number] = Participant(number, of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
 
     async def unheard(self) -> bool:
-        """Whether a process has enrolled that has not said hello yet."""
+        """Return whether a process has enrolled that has not said hello yet."""
         return await self._counted() > sum(number != OWN for number in self.participants)
 
     async def _counted(self) -> int:
-        """How many processes say that they came."""
+        """Return how many processes say that they came."""
         came = await self.number(self.keys.members)
         if came > self._most:
             self._distrust(self.keys.members, f"counts {came} processes; {self._most} at most are looked at")
@@ -260,7 +260,7 @@ class Participant:
 
     @property
     def gpus(self) -> int:
-        """How many devices its first rank sees."""
+        """Return how many devices its first rank sees."""
         gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
         return len(gpu.visible) if gpu else 0
 

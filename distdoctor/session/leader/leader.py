@@ -163,7 +163,7 @@ class Leader:
                 self._trials = await try_fixes(judgement, cluster, inbox, opener, numbering)
 
     async def _open(self, stage: Stage, opener: StageOpener, numbering: Numbering) -> bool:
-        """Whether it went well everywhere."""
+        """Return whether it went well everywhere."""
         seconds = stage.seconds or 0.0
         if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
             seconds = stage.doomed_seconds
@@ -198,7 +198,7 @@ class Leader:
         await self._inbox.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
 
     def _lacking(self, stage: Stage) -> str | None:
-        """What the job lacks that ``stage`` is left out without."""
+        """Return what the job lacks that ``stage`` is left out without."""
         everyone = self._inbox.participants.values()
         if "other nodes" in stage.skips_without and len(build([one.facts for one in everyone]).nodes) == 1:
             return "one node: there are no links"

@@ -119,7 +119,8 @@ class RollCall:
         return len(self._inbox.participants) >= self.expected
 
     def _conflicts(self) -> bool:
-        """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
+        """Return whether the plans as they are now would fail whoever else comes: no later stage has to be climbed
+        for it."""
         return bool(self._inbox.participants) and self._foreseen.conflicts(self._cluster())
 
     def _stays_open(self, conflict: float) -> float:
@@ -159,17 +160,17 @@ class EarlyVerdict:
         self._asked_alone = False
 
     def conflicts(self, cluster: Cluster) -> bool:
-        """Whether the plans contradict each other: the job would fail whoever else comes."""
+        """Return whether the plans contradict each other: the job would fail whoever else comes."""
         return self.fails(cluster, ENVIRONMENT.name)
 
     def fails(self, cluster: Cluster, stage: str) -> bool:
-        """Whether something of that stage makes the job fail; of one that tries the links also what other checks that
-        look at these make of them."""
+        """Return whether something of that stage makes the job fail; of one that tries the links also what other
+        checks that look at these make of them."""
         links = BY_NAME[stage].links
         return self._fails(cluster, lambda check: check.stage == stage or (links and stage in check.looks_at))
 
     def doomed(self, cluster: Cluster, after: str) -> bool:
-        """Whether anything makes the job fail, now that the stage ``after`` was climbed.
+        """Return whether anything makes the job fail, now that the stage ``after`` was climbed.
 
         What each node sees alone is asked when the nodes have met, and again once the links are known, which say more
         of the same: nothing else changes it.

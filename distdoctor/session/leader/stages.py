@@ -33,11 +33,12 @@ class StageOpener:
 
     @property
     def time_left(self) -> bool:
-        """Whether there is time for a further stage."""
+        """Return whether there is time for a further stage."""
         return self._deadline - time.monotonic() >= LEAST_SECONDS
 
     async def open(self, stage: Stage, numbering: Numbering, seconds: float, **more: Any) -> bool:
-        """Whether ``stage`` went well everywhere, in ``seconds`` at most; ``more`` is what else the command says."""
+        """Return whether ``stage`` went well everywhere, in ``seconds`` at most; ``more`` is what else the command
+        says."""
         command = Command(
             "stage",
             stage.name,
@@ -129,13 +130,13 @@ class Heartbeats:
 
 
 async def listens(one: Participant) -> bool:
-    """Whether the listener of a participant is still there."""
+    """Return whether the listener of a participant is still there."""
     return await knock(one) == "open"
 
 
 async def knock(one: Participant) -> ConnectOutcome | None:
-    """What comes of a connection to its listener: a kernel accepts for a process that does not run, and refuses for one
-    that has ended. None where there is none to knock at."""
+    """Return what comes of a connection to its listener: a kernel accepts for a process that does not run, and
+    refuses for one that has ended. None where there is none to knock at."""
     address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)
     # Its facts are its own word: nobody is to learn by them what listens on this host's loopback.
     if one.mesh_port is None or address is None or reaches_no_other(address):

@@ -175,7 +175,7 @@ class _Trials:
                 break
 
     def _next(self) -> bool:
-        """Whether there is another round."""
+        """Return whether there is another round."""
         self._attempt += 1
         return self._attempt <= MAX_ROUNDS and self._opener.time_left
 
@@ -227,7 +227,7 @@ async def _try(
 
 
 def first_error(errors: Iterable[str]) -> str:
-    """What a rank says of its own comes before what is said of one that was ended; empty where all are."""
+    """Return what a rank says of its own comes before what is said of one that was ended; empty where all are."""
     return min(filter(None, errors), key=lambda text: text.startswith("ended after"), default="")
 
 

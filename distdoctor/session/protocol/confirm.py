@@ -121,7 +121,7 @@ def proven(context: RunContext, together: Mapping[str, int]) -> bool:
 
 
 async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:
-    """What node 0 says of the commands that ``transcript`` stands for."""
+    """Return what node 0 says of the commands that ``transcript`` stands for."""
     for _ in range(TRIES):
         _, opened = await open_socket(address, port, ANSWER_SECONDS)
         if opened is None:

@@ -47,7 +47,9 @@ class Keys:
 
     @staticmethod
     def marker(plan: Plan) -> str:
-        """Where a run is found. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
+        """Return where a run is found.
+
+        An agent's store outlives one set of ranks, so there it is kept apart by restart."""
         return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
 
     @staticmethod
@@ -61,7 +63,7 @@ class Keys:
         return f"{Keys.callers(plan)}/{number}"
 
     def message(self, number: int, sequence: int) -> str:
-        """What a participant told, one after the other from 0."""
+        """Return what a participant told, one after the other from 0."""
         return f"{self._run}m/{number}/{sequence}"
 
     def stray(self, number: int) -> str:
@@ -73,7 +75,7 @@ class Keys:
         return f"{self._run}beat/{number}"
 
     def command(self, sequence: int) -> str:
-        """What node 0 told, one after the other from 0."""
+        """Return what node 0 told, one after the other from 0."""
         return f"{self._run}c/{sequence}"
 
     def report(self, part: int) -> str:

@@ -57,7 +57,7 @@ class Seal:
 
     @property
     def keyed(self) -> bool:
-        """Whether there is a token."""
+        """Return whether there is a token."""
         return bool(self._key)
 
     def close(self, key: str, data: bytes) -> bytes:
@@ -65,7 +65,7 @@ class Seal:
         return MAGIC + self._code(key, data) + data if self.keyed else data
 
     def open(self, key: str, value: bytes) -> bytes:
-        """What was closed under ``key``. Raises NotAuthentic."""
+        """Return what was closed under ``key``. Raises NotAuthentic."""
         sealed = value.startswith(MAGIC)
         if not self.keyed:
             if sealed:

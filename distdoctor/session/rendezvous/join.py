@@ -114,8 +114,8 @@ class Rendezvous:
 
     @property
     def _alone(self) -> bool:
-        """Whether this process is to join a store that another one opens: on another host, or on this one, where its
-        own rank says that it is not the first."""
+        """Return whether this process is to join a store that another one opens: on another host, or on this one,
+        where its own rank says that it is not the first."""
         plan = self.context.plan
         if plan.started == "rank" and plan.rank:  # tasks of one node, too, may each have a port of their own
             return not plan.agent_store
@@ -176,15 +176,15 @@ class Rendezvous:
         return JoinedStore(client, marker, self.seal, contact.address, contact.port, host, leads)
 
     def _beside_another(self) -> bool:
-        """Whether a mark on the port that is not this process's own is of another run: this is node 0 by its own plan,
-        and the port is that of its own address. Of several nodes it joins all the same, so that two node 0s are found.
-        """
+        """Return whether a mark on the port that is not this process's own is of another run: this is node 0 by its
+        own plan, and the port is that of its own address. Of several nodes it joins all the same, so that two node
+        0s are found."""
         return self.context.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
 
     # -- judging meanwhile ------------------------------------------------------------------------------------
 
     def _hopeless(self) -> bool:
-        """Whether waiting cannot cure what keeps this process out."""
+        """Return whether waiting cannot cure what keeps this process out."""
         seen, plan = self.network, self.context.plan
         if plan.master_addr is None:
             return True
@@ -212,7 +212,8 @@ class Rendezvous:
         return self._astray()
 
     def _node0_may_be_late(self) -> bool:
-        """Whether node 0 may still import torch, as this process does: what is wrong of all together is worth that."""
+        """Return whether node 0 may still import torch, as this process does: what is wrong of all together is worth
+        that."""
         return not self.context.facts.identity.torch_error and self.teller.node0_may_be_late()
 
     def _nameless(self) -> bool:
@@ -327,9 +328,9 @@ class MarkerFinder:
         await client.has(key)  # an answer: the set before it has arrived
 
     def refused(self, authentic: bool = False) -> bool:
-        """Whether there is a doctor's mark that is not to be followed. ``authentic``: which only another run can have
-        written, with another token or another distdoctor.
-        """
+        """Return whether there is a doctor's mark that is not to be followed.
+
+        ``authentic``: which only another run can have written, with another token or another distdoctor."""
         meeting = self._context.facts.meeting
         if meeting is None:
             return False

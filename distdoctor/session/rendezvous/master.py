@@ -121,7 +121,8 @@ def _is_link_local(address: str) -> bool:
 
 
 def names_cost_seconds(facts: NodeFacts) -> bool:
-    """Whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to answer.
+    """Return whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to
+    answer.
 
     Each rank would wait as long again: its store client for the name of the store's address, which is for its log
     lines only, and gloo for the address of the own name.
@@ -208,7 +209,7 @@ class MasterContact:
         return tried[-1]
 
     def _slow_before(self, address: str) -> Contact | None:
-        """What the attempt before this one came to at this address, if that takes its time."""
+        """Return what the attempt before this one came to at this address, if that takes its time."""
         before = self._context.facts.network.contact if self._context.facts.network else None
         slow = before is not None and before.address == address and before.outcome in ("no-answer", "unreachable")
         return before if slow else None
@@ -228,7 +229,7 @@ class MasterContact:
             self._context.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
     async def _other_ways(self, address: str) -> tuple[OtherWay, ...]:
-        """What becomes of it by each other interface that has the address in its own network, too."""
+        """Return what becomes of it by each other interface that has the address in its own network, too."""
         facts = self._context.facts
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
         route = network.route.interface if network is not None and network.route is not None else None
@@ -324,7 +325,7 @@ class PortScanner:
         return [(host, port) for host, port in zip(hosts, ports, strict=True) if port is not None]
 
     async def _ask(self, contact: Contact) -> bool:
-        """Whether a store of this run is there; it is noted, and node 0 is told."""
+        """Return whether a store of this run is there; it is noted, and node 0 is told."""
         client = None
         try:
             answer = await identify(contact.address, contact.port)
@@ -347,7 +348,7 @@ class PortScanner:
                 client.close()
 
     async def _lacks_one(self, client: StoreClient, marker: Marker) -> bool:
-        """Whether it is for a job of as many nodes (ranks), not all of which have come."""
+        """Return whether it is for a job of as many nodes (ranks), not all of which have come."""
         ours, theirs = self._context.plan, marker.plan
         assert theirs is not None
         ranks = theirs.started == "rank"
@@ -394,10 +395,9 @@ UNANSWERED = ("temporary failure", "try again")
 
 
 def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
-    """Whether a job of one node, after so many seconds, waits in vain for MASTER_ADDR to have an address: nobody is to
-    come who could give it one. A name server that gives no answer is asked again; and in a Kubernetes pod the record
-    may come after it.
-    """
+    """Return whether a job of one node, after so many seconds, waits in vain for MASTER_ADDR to have an address:
+    nobody is to come who could give it one. A name server that gives no answer is asked again; and in a Kubernetes
+    pod the record may come after it."""
     master = facts.network.master if facts.network else None
     if in_pod or not facts.plan.one_node or master is None or master.addresses:
         return False
@@ -406,7 +406,7 @@ def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
 
 
 def join_failure_text(facts: NodeFacts) -> str:
-    """What the findings tell whole."""
+    """Return what the findings tell whole."""
     seen, plan = facts.network, facts.plan
     if seen is not None and seen.bind is not None and not seen.bind.ok:
         number = seen.bind.errno
@@ -423,8 +423,8 @@ def join_failure_text(facts: NodeFacts) -> str:
 
 
 def lacks_torch(facts: NodeFacts) -> bool:
-    """Whether it is its own torch that this node would have opened the store with, and nothing of the network: the
-    name was looked up, nothing was tried, and torch cannot be imported."""
+    """Return whether it is its own torch that this node would have opened the store with, and nothing of the
+    network: the name was looked up, nothing was tried, and torch cannot be imported."""
     seen = facts.network
     looked_up = seen is not None and seen.master is not None and bool(seen.master.addresses)
     tried = seen is not None and (seen.contact is not None or (seen.bind is not None and not seen.bind.ok))
@@ -432,7 +432,7 @@ def lacks_torch(facts: NodeFacts) -> bool:
 
 
 def contact_words(contact: Contact) -> str:
-    """How the last attempt to connect ended."""
+    """Return how the last attempt to connect ended."""
     if contact.outcome == "open":
         return f"{contact.address}:{contact.port} answers, but not as the store of this job"
     return contact_text(contact)

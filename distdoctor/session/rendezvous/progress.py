@@ -58,8 +58,8 @@ def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, 
 
 
 def news_at(waiting: float, ready: float) -> float:
-    """When it is news that somebody is missing, for who waits since ``waiting`` and was ready himself at ``ready``; all
-    of the monotonic clock."""
+    """Return when it is news that somebody is missing, for who waits since ``waiting`` and was ready himself at
+    ``ready``; all of the monotonic clock."""
     settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (ready - waiting) / 3))
     return max(waiting + SO_FAR_AFTER, ready + settled)
 
@@ -118,12 +118,12 @@ class WaitReporter:
             await asyncio.sleep(TELL_AGAIN_SECONDS)
 
     def _from(self) -> float:
-        """When it may be told, of the monotonic clock."""
+        """Return when it may be told, of the monotonic clock."""
         return self.context.clock.waiting_since + SO_FAR_AFTER
 
     def node0_may_be_late(self) -> bool:
-        """Whether nobody listens at the master's port yet, and node 0 may still be at what this process has just done:
-        it opens the port once it has imported torch."""
+        """Return whether nobody listens at the master's port yet, and node 0 may still be at what this process has
+        just done: it opens the port once it has imported torch."""
         contact, now = self._contact(), time.monotonic()
         if contact is None or contact.outcome != "refused" or self.zygote is None:
             return False

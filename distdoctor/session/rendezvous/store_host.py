@@ -39,7 +39,7 @@ SPARE_FILES = 2
 
 
 def descriptors_exhausted(child: Child) -> tuple[int, int] | None:
-    """How many descriptors this process has open and how many it may, where none is left; else None."""
+    """Return how many descriptors this process has open and how many it may, where none is left; else None."""
     try:
         held = len(os.listdir(f"/proc/{child.pid}/fd"))
         limit = resource.prlimit(child.pid or 0, resource.RLIMIT_NOFILE)[0]
@@ -101,7 +101,7 @@ class StoreHost:
         return self.seal.close(Keys.marker(self.context.plan), encode(marker))
 
     async def altered(self) -> bool:
-        """Whether somebody else has written another mark into the store that this process hosts."""
+        """Return whether somebody else has written another mark into the store that this process hosts."""
         if self.child is None or self.marker is None or not self._marked:
             return False
         try:
@@ -161,7 +161,7 @@ class StoreHost:
             return
 
     async def _of_another_run(self) -> bool:
-        """Whether the store on the port has the doctor's mark."""
+        """Return whether the store on the port has the doctor's mark."""
         client = None
         try:
             client = await self._own_client()
@@ -173,7 +173,7 @@ class StoreHost:
                 client.close()
 
     async def host(self) -> bool:
-        """Whether the store is there, ours or, perhaps, that of another process of this same check."""
+        """Return whether the store is there, ours or, perhaps, that of another process of this same check."""
         if self.zygote is None:
             return False
         torch = await wait_for_torch(self.context, self.zygote, NETWORK.name)

@@ -80,7 +80,7 @@ async def look_for_files(context: RunContext, marks: Mapping[str, str]) -> None:
 
 
 async def _copied(child: Child) -> PeerCopies | None:
-    """What the devices copy to each other; the process is ended where that does not end."""
+    """Return what the devices copy to each other; the process is ended where that does not end."""
     try:
         answer = await asyncio.wait_for(child.call("peers"), COPY_SECONDS)
     except asyncio.TimeoutError:
@@ -96,7 +96,8 @@ async def _copied(child: Child) -> PeerCopies | None:
 
 
 def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
-    """What the process had found out when one device kept it from going on, or ended it; None where it was at none."""
+    """Return what the process had found out when one device kept it from going on, or ended it; None where it was at
+    none."""
     trying = re.findall(rf"^{devices.COMPUTING} (\d+) (\{{.*\}})$", output, re.MULTILINE)
     if not trying:
         return None

@@ -72,7 +72,7 @@ class MeshStage:
         return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))
 
     async def _call_itself(self) -> bool:
-        """Whether this host keeps its ranks, where it has several, from ports of its own."""
+        """Return whether this host keeps its ranks, where it has several, from ports of its own."""
         if (self._context.plan.nproc_per_node or 1) == 1:
             return False
         gloo = self._context.facts.host.gloo if self._context.facts.host is not None else None

@@ -43,7 +43,8 @@ class NetworkStage:
         return "skipped" if lacks_torch(facts) else "failed", join_failure_text(facts)
 
     async def look_only(self) -> Ended:
-        """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""
+        """Return where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no
+        fault."""
         await self._look()
         if POD in os.environ:
             await self._await_name()

@@ -223,7 +223,7 @@ class RankStages:
         return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in ranks]
 
     def _in_store(self, command: Command, stage: Stage) -> Arguments:
-        """What a rank needs to use the store of this run, in a part of it that is that stage's."""
+        """Return what a rank needs to use the store of this run, in a part of it that is that stage's."""
         ranks = command.group_ranks[str(self._number)]
         return lambda i: {
             "host": self._address,
@@ -308,8 +308,8 @@ def search_rounds(ranks: int) -> Iterator[list[Places]]:
 
 
 def settled(found: dict[Places, str]) -> bool:
-    """Whether a further round would say nothing new: a rank fails alone, or one fails in two pairs, is in all that
-    fail, and passes in none."""
+    """Return whether a further round would say nothing new: a rank fails alone, or one fails in two pairs, is in all
+    that fail, and passes in none."""
     failed = [group for group, error in found.items() if error]
     if any(len(group) == 1 for group in failed):
         return True
