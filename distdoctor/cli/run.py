@@ -356,7 +356,7 @@ class Watcher:
         report = self._look()
         self._looked = time.monotonic()
         self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
-        if report is None or report.verdict not in ("fail", "incomplete"):
+        if report is None or not (report.findings or report.verdict == "incomplete"):
             return
         told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
         if told == self._told:

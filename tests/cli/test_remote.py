@@ -15,7 +15,7 @@ from distdoctor.plan.values import Flags
 from distdoctor.remote.connection import packed
 from tests.helpers.namespaces import ENV
 
-_REMOTE = "from distdoctor.cli.hosts.check import agent; agent.SILENT_SECONDS = 1.0; agent.remote()"
+_REMOTE = "from distdoctor.cli.hosts import agent; agent.SILENT_SECONDS = 1.0; agent.remote()"
 
 
 @pytest.mark.parametrize("beats", [0, 4])
