@@ -55,7 +55,7 @@ SEVERITY = "warn"
 MATTERS = "TODO: why the warning matters to a job that starts, in a clause"
 # Would the job fail or hang? Then SEVERITY = "fail", no MATTERS, and the first step that the job does not reach:
 # PREVENTS = "store hosted" (distdoctor/model/stages.py has all of them). TODO: delete these two lines.
-LOOKS_AT = ("host.limits",)  # TODO: the facts that judge() reads
+LOOKS_AT = ("host.limits",)  # TODO: the parts of the facts that judge() reads, as node.host.limits is named here
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -83,7 +83,9 @@ PREVENTS = "results right"  # TODO: the first step that such a job does not reac
 LOG = (
     # The literal is looked for first: short, rare, without values. The expression takes the values out of the line.
     # What stands before a message ("[rank3]:", a time) is taken off first: leave it out.
-    # A line that does not prove the cause has shows="symptom" and why="what else it may come from".
+    # A line that does not prove the cause has shows="symptom" and why="what else it may come from"; its row below
+    # tests/logs/wordings/ then moves from CAUSES to SYMPTOMS, that of shows="hint" to HINTS.
+    # For a warning: SEVERITY = "warn", MATTERS = "why it matters, in a clause", and no PREVENTS.
     Line("TODO {id}:", r"TODO {id}: (?P<count>\\d+) of the words that a log has"),
 )
 """
@@ -102,7 +104,8 @@ CHECK = "{id}"
 
 
 def faulty() -> Facts:
-    """TODO: two healthy nodes, with the fault on host1. More builders: tests/facts_builder.py, tests/clusters/."""
+    """TODO: two healthy nodes, with the fault on host1. Other facts: ``met(node(...), ...)`` and ``with_...()`` of
+    tests/facts_builder.py, or tests/clusters/."""
     return on((1,), stack=64 << 10)
 
 

@@ -18,11 +18,21 @@ def file_of(check: str) -> Path:
     return HERE / stage / f"test_{name.replace('-', '_')}.py"
 
 
+def module_of(path: Path) -> ModuleType:
+    """Return the imported test file of a check. Raises TypeError for one without tables."""
+    module = import_module(f"tests.checks.{path.parent.name}.{path.stem}")
+    if not all(hasattr(module, name) for name in ("CHECK", "ROWS", "LOOK_ALIKES")):
+        raise TypeError(
+            f"{path}: a test file of a check has CHECK, ROWS and LOOK_ALIKES; one of log lines: tests/logs/"
+        )
+    return module
+
+
 MODULES: dict[str, ModuleType] = {
     module.CHECK: module
     for path in sorted(HERE.glob("*/test_*.py"))
     if path.parent.name not in OF_CALLS
-    for module in (import_module(f"tests.checks.{path.parent.name}.{path.stem}"),)
+    for module in (module_of(path),)
 }
 """Check -> its test file."""
 

@@ -12,7 +12,7 @@ import pytest
 from distdoctor.judge.catalog import hazard
 from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS, judged
-from tests.logs.wordings import CAUSES, SYMPTOMS
+from tests.logs.wordings import CAUSES, HINTS, SYMPTOMS
 
 OUTSIDE = (
     "15 death signal",
@@ -61,6 +61,16 @@ def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> No
     assert (found.verdict, found.findings) == ("incomplete", ())
     assert check in [candidate.check for candidate in found.candidates]
     assert all(candidate.next for candidate in found.candidates)
+
+
+@pytest.mark.parametrize(("check", "line"), HINTS, ids=[check for check, _ in HINTS])
+def test_a_line_that_hints_at_it(tmp_path: Path, check: str, line: str) -> None:
+    """Alone it is nothing; beside a line of something that failed it names its check as a candidate."""
+    alone = judged(tmp_path, f"starting\n{line}\n")
+    assert not alone.findings and check not in [candidate.check for candidate in alone.candidates]
+    failing = next(line for other, line in SYMPTOMS if other == "collective/rank-missing")
+    beside = judged(tmp_path, f"starting\n{line}\n{failing}\n")
+    assert check in [candidate.check for candidate in beside.candidates]
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "around rank 3. Please check your collective calls at and around this rank.",
     ),
 )
+HINTS: tuple[tuple[str, str], ...] = (
+    (
+        "collective/device-not-set",
+        "[rank0]:[W1021 10:12:13.000000000 ProcessGroupNCCL.cpp:4115] [PG ID 0 Rank 0]  using GPU 0 to perform "
+        "barrier as devices used by this process are currently unknown. This can potentially cause a hang if this rank "
+        "to GPU mapping is incorrect.",
+    ),
+)
