@@ -1,13 +1,13 @@
-"""Tries of one job after another in one log: nohup's output that was appended to, a requeued job, torchrun's restarts.
+"""Attempts of one job within one log: output that nohup appended to, a requeued job, torchrun's restarts.
 
-A new one is told only where the launcher of the one before had ended, and then a launcher was started, or steps of a
-job that works were written. Where launchers of several nodes speak, a new one is told where each that had spoken when
-the first of them ended was started again. Where no launcher speaks, a new one is told where what the log begins with
-stands in it again, behind steps and what failed after them: somebody has started the same line once more.
+A new attempt begins only where the launcher of the previous one had ended and then a launcher started, or a working
+job's steps appear. With launchers of several nodes, each that had written before the first of them ended must have
+started again. Without any launcher, a new attempt begins where the first lines of the log occur again below steps and a
+failure: somebody ran the same command again.
 
-A launcher that starts its ranks again (torchrun --max-restarts) says once for each start that they failed, and nothing
-of the start itself: all that stands before the last but one of these lines of one launcher was of an earlier start.
-Launchers of several containers may have one number: there are as many of them as have told of their end.
+A launcher that restarts its ranks (torchrun --max-restarts) reports each time that they failed, but not the restart:
+everything above the second-to-last of these lines of one launcher belongs to an earlier start. Launchers in several
+containers may share one pid: there are as many of them as reported an end.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ LITERALS = (
     "All distributed processes registered",
 )
 STEPS = 3
-"""Different lines with steps that a job which works has written at least."""
+"""Fewest different lines with steps that prove a working job."""
 LOOKED_AT = 256 << 10
-"""Bytes between two known lines in which they are looked for."""
+"""Bytes between two known lines that are searched for steps."""
 _BY_SLURM = re.compile(r"(?:srun|slurmstepd\S{0,64}): |\*\*\* ")
 GRACE = 3600
-"""Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
+"""Longest time in seconds that a job goes on after SLURM ended it (GraceTime, with room)."""
 TIMED, PIECES, ASKED = 40, 8, 5000
-"""Lines, and pieces between known lines, in which the time is looked for at which that was; how many pieces behind it
-are asked whether they are of another try."""
+"""Lines and pieces between known lines that are searched for a time, and pieces after that which are checked for
+belonging to another attempt."""
 _START = re.compile(
     r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
@@ -55,20 +55,20 @@ _SET_UP = re.compile(
     r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"
     r"[Ii]nitializing distributed: GLOBAL_RANK: |All distributed processes registered"
 )
-"""What ranks write that start."""
+"""Lines that ranks write when they start."""
 
 
 BEGIN = 2
-"""Lines that a log begins with which stand in it again where the same was started once more."""
+"""First lines of a log whose repetition marks a second start."""
 SHORTEST = 12
-"""Characters without a digit by which such a line is known again."""
+"""Fewest characters without a digit by which such a line is recognized."""
 BEHIND = 16 << 10
-"""Bytes before what failed in which the steps of a job that worked are looked for."""
+"""Bytes before a failure that are searched for steps of a working job."""
 _SAID = re.compile(rb"[^\d\r\n]{12,200}")
 
 
 class _Beginning:
-    """The lines that a log begins with, and whether they stand in it again."""
+    """First lines of a log, and the detection of their repetition."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
@@ -77,8 +77,10 @@ class _Beginning:
         self._found = 0
 
     def comes_again(self, piece: bytes) -> bool:
-        """Return whether all of it has come again, behind steps and what failed after them, with ``piece``, which
-        stands between two known lines."""
+        """Return whether all first lines occurred again with ``piece``, below steps and a failure.
+
+        ``piece`` is the text between two known lines.
+        """
         if not self._worked:
             self._take(piece)
             return False
@@ -88,7 +90,7 @@ class _Beginning:
         return self._found == BEGIN
 
     def fail(self) -> None:
-        """Something failed."""
+        """Note a failure."""
         self._whole = True
         if not self._worked:
             texts = (split(readable(raw[:400]))[1] for raw in self._behind.replace(b"\r", b"\n").splitlines())
@@ -96,7 +98,7 @@ class _Beginning:
         self._behind = b""
 
     def again(self) -> None:
-        """A new try has begun."""
+        """Note the beginning of a new attempt."""
         self._found, self._worked, self._behind = 0, False, b""
 
     def _take(self, piece: bytes) -> None:
@@ -112,38 +114,40 @@ class _Beginning:
 
 
 class Tries:
-    """``number`` is that of the try that a log is in, from 0."""
+    """Counter of attempts; ``number`` is the current attempt of the log, from 0."""
 
     def __init__(self) -> None:
         self.number = 0
         self._by_hand: _Beginning | None = _Beginning()
-        """None where a launcher has told of an end."""
+        """None once a launcher reported an end."""
         self._repeated = False
         self._ended = self._started = self._taken = self._stopped = False
         self._steps: set[str] = set()
         self._before: deque[bytes] = deque(maxlen=PIECES)
         self._taken_at: float | None = None
         self._step: tuple[Who, tuple[int, ...]] = Who(), ()
-        """The last step before that: who goes back behind it has begun again at what was saved."""
+        """Last step before that; a speaker whose steps go back behind it restarted from a checkpoint."""
         self._asked = 0
         self.launched = 0
-        """How many of the tries before this one are known by the starts of all launchers."""
+        """Number of earlier attempts that are known by the starts of all launchers."""
         self._up: set[_Launcher] = set()
         self._awaited: set[_Launcher] = set()
         self._again: set[_Launcher] = set()
         self._failed: dict[_Process, list[int]] = {}
-        """Of each launcher the lines in which it says that its ranks failed."""
+        """By launcher, the lines that report failed ranks."""
         self._sent: dict[_Process, list[int]] = {}
-        """Of each launcher the line, behind the last of these, in which it ends ranks."""
+        """By launcher, the line behind the last of these in which it ends ranks."""
         self._told_end: dict[_Launcher, set[int]] = {}
-        """The lines in which launchers tell why they end."""
+        """By launcher, the lines that report why it ended."""
         self._last = 0
-        """The last line that is known."""
+        """Last known line."""
 
     @property
     def restarted(self) -> int:
-        """The line up to which a launcher's earlier starts of its ranks go, or all before a new try that has failed
-        in nothing yet; 0 where none has started them twice."""
+        """Return the last line of a launcher's earlier starts of its ranks, 0 if no launcher started them twice.
+
+        Everything before a new attempt that has not failed yet counts, too.
+        """
         last = self._last if self._repeated or (self._taken and self._begun) else 0
         for (host, task, number), lines in self._failed.items():
             if (host, task) not in self._told_end:
@@ -154,7 +158,7 @@ class Tries:
         return last
 
     def between(self, piece: bytes) -> None:
-        """What stands between two known lines."""
+        """Take the text between two known lines."""
         if self._by_hand is not None and self._by_hand.comes_again(piece):
             self._repeated = True
         if piece:
@@ -175,8 +179,8 @@ class Tries:
                     return
 
     def _is_behind(self, lines: Sequence[bytes]) -> bool:
-        """Return whether the first step in these lines is behind the last before the end, and something is said
-        above it."""
+        """Return whether the first step in these lines comes after the last one before the end, with other text above
+        it."""
         speaker, before = self._step
         _, numbers = first_step(lines, speaker)
         texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]
@@ -202,7 +206,7 @@ class Tries:
             self._up, self._awaited = {*self._again}, set()
 
     def of(self, match: Match) -> Match:
-        """``match`` with the number of its try."""
+        """Return ``match`` with the number of its attempt."""
         if match.shows in ("noise", "hint"):
             return match
         self._last = match.line
@@ -211,7 +215,7 @@ class Tries:
             self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
         if _is_summary(match):
             self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
-        if before:  # what was said before and after it is not the same
+        if before:  # different text stands before and after it
             match = replace(match, values={**match.values, "after": str(before)})
         if self._by_hand is not None:
             match = self._of_hand(self._by_hand, match)
@@ -240,7 +244,7 @@ class Tries:
         return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
 
     def _of_launcher(self, launcher: _Process, match: Match) -> None:
-        """What torchrun may say of its ranks."""
+        """Note torchrun's messages about its ranks."""
         if _is_of_agent(match):
             lines = self._failed.setdefault(launcher, [])
             lines += [match.line] if match.line not in lines else []
@@ -249,7 +253,7 @@ class Tries:
             self._sent[launcher] = [match.line]
 
     def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
-        """``match``, marked where it is of a try that nobody but its beginning tells."""
+        """Return ``match``, marked if only the repeated first lines show that it belongs to another attempt."""
         if self._repeated:
             self.number += 1
             self.launched += 1
@@ -269,30 +273,33 @@ def _is_summary(match: Match) -> bool:
 
 
 def _is_end(match: Match) -> bool:
-    """Return whether the launcher of a node reports that its processes are gone: torchrun, DeepSpeed."""
+    """Return whether a node's launcher (torchrun, DeepSpeed) reports that its processes ended."""
     return (
         _is_summary(match) or _is_of_agent(match) or (match.ended is not None and match.ended.launcher == "deepspeed")
     )
 
 
 def _is_of_agent(match: Match) -> bool:
-    """Return whether torchrun reports that its ranks failed, which it does once for each start of them (_poll() in
+    """Return whether torchrun reports failed ranks, which it does once per start (_poll() in
     torch/distributed/elastic/multiprocessing/api.py)."""
     return match.ended is not None and match.ended.launcher == "torchrun" and match.ended.local_rank is not None
 
 
 def _sends(match: Match) -> bool:
-    """Return whether torchrun ends ranks that live: where ranks had failed before, they were started again."""
+    """Return whether torchrun ends running ranks: where ranks had failed before, they were restarted."""
     return match.ended is not None and match.ended.reason == "sent by launcher" and match.ended.pid is not None
 
 
 def _is_taken(match: Match) -> bool:
-    """Return whether SLURM ends a job that it may queue again. Until it ends it may go on for its time of grace: its
-    steps tell no new try, only a launcher that is started, or a log that goes on so much later."""
+    """Return whether SLURM ends a job that it may requeue.
+
+    The job may go on through its grace time. Its steps then show no new attempt; only a starting launcher does, or a
+    log that goes on much later.
+    """
     return match.ended is not None and match.ended.launcher == "slurmstepd"
 
 
 def _time(lines: Iterable[bytes]) -> float | None:
-    """The time of the first of these lines that has one."""
+    """Return the time of the first of these lines that has one."""
     each = (split(readable(raw[:200]))[0].time for raw in lines)
     return next((time for time in each if time is not None), None)

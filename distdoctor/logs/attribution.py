@@ -1,4 +1,5 @@
-"""Whom a line is from: what launchers, torch, NCCL and schedulers put before it, and where its file lies."""
+"""Attribution of log lines to ranks and hosts, by the prefixes of launchers, torch, NCCL and schedulers and by file
+paths."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from distdoctor.model.text import A_YEAR, in_a_year
 _NOBODY = Who()
 _ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
 _PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]: "
-"""Before what a job's program says; what daemons say is known by their names."""
+"""Prefix of a line from a job's program; daemons are recognized by name."""
 _PREFIXES = tuple(
     (starts, re.compile(pattern))
     for starts, pattern in (
@@ -25,7 +26,7 @@ _PREFIXES = tuple(
         ("a0", r"[\w.-]{1,64}/\d{1,6} (?=\[(?:[A-Za-z_]\w{0,30}?)?\d{1,4}\]:)"),  # torchx's, and NeMo-Run's, before it
         # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
         ("[", rf"\[(?P<task>\d{{1,6}})\] (?=\[rank\d|Traceback \(|  File \"|{_ERROR})"),
-        # what torchrun was told to put there (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same
+        # the prefix that torchrun was configured with (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same
         ("[", rf"\[(?=[^\]]{{0,40}}\d)[\w.|=-]{{1,48}}\]: ?(?=Traceback \(|  File \"|{_ERROR})"),
         ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
         ("[", r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),  # horovodrun's
@@ -92,7 +93,7 @@ _PREFIXES = tuple(
             r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}) "
             rf"(?:{_PROGRAM}|(?=(?:kernel|systemd|slurm\w{{1,8}})(?:\[\d{{1,9}}\])?: ))",
         ),
-        # a time as syslog writes it, and nobody's name: ts of moreutils
+        # a time in syslog's form without a host: ts of moreutils
         ("a", r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=.)"),
         ("0", r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}) \[\d{1,5}\] (?=.)"),  # torch_xla's xla_dist, behind the time
         # CloudWatch's, of a stream: aws logs tail
@@ -114,19 +115,19 @@ _PREFIXES = tuple(
         (" ", rf" {{2,32}}\| (?={_ERROR})"),  # Python's, of one exception of a group
         (">", r"(?:> ){1,3}"),
         ("a", r"(?:stdout|stderr): "),
-        # what loggers and hooks of programs put before an exception: its place, how bad it is, the rank
+        # prefixes that loggers and hooks put before an exception: source position, level, rank
         ("a0./", rf"[\w./-]{{1,120}}\.py:\d{{1,6}}:[ \t]{{1,2}}(?=(?:[Rr]ank \d{{1,6}}: )?{_ERROR}|Traceback \()"),
         ("a", rf"(?:FATAL|CRITICAL)[ :|-]{{1,4}}(?=(?:[Rr]ank[ =:]\d{{1,6}}:? )?{_ERROR})"),
         ("a", rf"[Rr]ank[ =:](?P<rank>\d{{1,6}}):? (?={_ERROR}|Traceback \()"),
     )
 )
-"""Each behind the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""
+"""Prefixes, each with the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""
 _BY_PROGRAM = re.compile(
     rf"(?:\.py:\d{{1,6}}:[ \t]|\b(?:FATAL|CRITICAL)\b|\b[Rr]ank[ =:]\d{{1,6}}:? )[^\"']{{0,40}}?{_ERROR}"
 )
-"""What a program itself writes of an exception that it has caught, in a line."""
+"""Line in which a program itself reports an exception that it caught."""
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
-"""What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
+"""Hostname that pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
 _ADDRESS = re.compile(r"[\d.]+")
 _NO_HOST = re.compile(
     r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|\.(?:py|sh|cc?|cpp|cu|log|out))$|^(?:sm|step|epoch|v)\d|^E(?:[A-Z]|RR)\d{4,5}$|-(?:cli|smi|killer)$"
@@ -155,13 +156,13 @@ _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)
 
 @lru_cache(maxsize=4096)
 def _prefixes(first: str) -> tuple[re.Pattern[str], ...]:
-    """Those that a line may have whose first character is ``first``."""
+    """Return the prefixes that may begin with the character ``first``."""
     kind = "0" if first.isdigit() else "a" if first.isalnum() or first == "_" else first
     return tuple(pattern for starts, pattern in _PREFIXES if kind in starts)
 
 
 def split(line: str) -> tuple[Who, str]:
-    """Return whom ``line`` is from, and what is left of it without what stands before it."""
+    """Split ``line`` into its speaker and the text without prefixes."""
     who, text = _NOBODY, line
     for turn in range(8):
         bare = text.lstrip() if turn == 0 else text
@@ -179,12 +180,13 @@ def split(line: str) -> tuple[Who, str]:
 
 
 def is_by_program(context: bytes, at: int) -> bool:
-    """Return whether a program itself has written the line of an exception that begins at ``at``: it has caught it."""
+    """Return whether a program itself wrote the line of an exception that begins at ``at``, so it caught the
+    exception."""
     return _BY_PROGRAM.search(readable(context[at : at + 300].partition(b"\n")[0])) is not None
 
 
 def mentioned(who: Who, text: str) -> Who:
-    """``who`` with the rank that the text itself names as its own, as torch's watchdog does."""
+    """Return ``who`` with the rank that the text names as its own, as torch's watchdog does."""
     if who.rank is not None:
         return who
     match = _TEXT_RANK.search(text, 0, 300)
@@ -193,7 +195,7 @@ def mentioned(who: Who, text: str) -> Who:
 
 
 def of_file(name: str) -> Who:
-    """Return whom all of a file is from, where its path says so: what is nearest to its end."""
+    """Return the speaker of a whole file by its path: the part nearest to its end counts."""
     who = Who()
     for pattern in _PATHS:
         match = next(iter(reversed([*pattern.finditer(name)])), None)
@@ -204,7 +206,7 @@ def of_file(name: str) -> Who:
 
 
 def within(who: Who, file: Who) -> Who:
-    """``who``, completed by what the file says."""
+    """Return ``who``, completed by the speaker of the file."""
     if file.rank is None and file.local_rank is None and not file.host and file.task is None:
         return who
     return replace(
@@ -231,7 +233,7 @@ def _merged(who: Who, values: dict[str, str | None]) -> Who:
 
 
 def _host(who: Who, values: dict[str, str | None]) -> str | None:
-    """The first that is said; the name that NCCL gives before the address that pdsh was given."""
+    """Return the first host given; NCCL's own name precedes the address that pdsh was given."""
     host = values.get("host")
     by_address = who.host is not None and who.pid is None and _ADDRESS.fullmatch(who.host)
     return host if host and values.get("pid") and by_address else who.host or host
@@ -259,7 +261,7 @@ _SYSLOG = re.compile(rb"(?:<\d{1,3}>)?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\
 
 
 def of_syslog(context: bytes, at: int) -> float | None:
-    """Return when the line that begins at ``at`` was written, in whatever year, as syslog tells it."""
+    """Return the time in syslog form of the line that begins at ``at``, in an unknown year."""
     found = _SYSLOG.match(context, at)
     if found is None or (month := b"JanFebMarAprMayJunJulAugSepOctNovDec".find(found[1])) % 3:
         return None
@@ -268,8 +270,7 @@ def of_syslog(context: bytes, at: int) -> float | None:
 
 
 def earlier(time: float, since: float) -> bool:
-    """Return whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that
-    is."""
+    """Return whether ``time`` is before ``since``; where either has no year, the year is ignored."""
     known = min(time, since) >= _REAL_YEARS
     return time < since if known else in_a_year(time) < in_a_year(since)
 
@@ -278,6 +279,6 @@ _REAL_YEARS = calendar.timegm((A_YEAR + 1, 1, 1, 0, 0, 0))
 
 
 def readable(raw: bytes) -> str:
-    """A line of a log as text: what a page on the web made of it undone, and nothing that ends it."""
+    """Return a log line as text, with HTML escapes undone and line endings replaced."""
     text = raw.decode("utf-8", "replace").rstrip()
     return html.unescape(text) if "&" in text and ";" in text else text

@@ -1,4 +1,5 @@
-"""From files to log facts: each is told by its content, its known lines are found and put to those who said them."""
+"""Collector of log facts: recognizes each file by its content, finds its known lines and attributes them to
+speakers."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ NOT_TO_ITS_END = "not read to its end"
 
 @dataclass
 class Collected:
-    """What the files hold."""
+    """Facts and logs found in the files."""
 
     logs: LogFacts = field(default_factory=LogFacts)
     facts: tuple[NodeFacts, ...] = ()
 
 
 class Collector:
-    """What was found so far; ``since`` as for :class:`LogFile`."""
+    """Collector of facts from any number of files; ``since`` as for :class:`LogFile`."""
 
     def __init__(self, wordings: Mapping[str, Sequence[Line]], since: float | None = None) -> None:
         takes = (check for check, lines in wordings.items() if any(line.shows == "exception" for line in lines))
@@ -56,45 +57,45 @@ class Collector:
         self._files: list[str] = []
         self._named: dict[str, Who] = {}
         self._above: dict[str, int] = {}
-        """Of each name how many of its first characters say nothing of whom the file is from."""
+        """By file name, the number of its first characters that do not name a speaker."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
         self._stacks, self._ports, self._roll = tracebacks.Stacks(), settings.Ports(), rank_comparison.Roll()
         self._exits = rank_comparison.Exits()
 
     @property
     def known(self) -> int:
-        """Return how many lines were known so far."""
+        """Return the number of known lines so far."""
         return self._matches.order
 
     def collect(self, paths: Iterable[Path]) -> Collected:
-        """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
+        """Collect all files and folders in ``paths``. Raises Unreadable for one that does not exist."""
         for source in self.arranged(reader.find(paths)):
             self.add(source)
         return self.collected()
 
     def arranged(self, found: Iterable[reader.Source]) -> list[reader.Source]:
-        """The files to be added one after the other, all of one job: those of archives with them, and each known by
-        what the names of all together tell."""
+        """Return the files in the order in which to add them, all of one job: archives unpacked, speakers known by the
+        names of all files together."""
         files, notes = reader.unpack_archives(found, self.budget)
         self._notes += notes
         self.name(files)
         return reader.oldest_first(files)
 
     def name(self, files: Iterable[reader.Source]) -> None:
-        """Say which files there are: whom each is from the names of all of them tell."""
+        """Register all file names: together they name the speaker of each file."""
         above = {encodable(one.name): file_names.above(encodable(one.name), encodable(one.folder)) for one in files}
         if (names := [*above]) != self._files:
             self._files, self._named, self._above = names, file_names.owners_by_name(names), above
 
     def add(self, source: reader.Source) -> None:
-        """Read a file from its beginning to its end, whatever it is."""
+        """Read one file of any kind from beginning to end."""
         with self.budget.running():
             self._add(source)
 
     def _add(self, source: reader.Source) -> None:
         try:
             kind, raw = reader.opened(source, self.budget)
-        except reader.Empty:  # as the file of what a healthy job wrote on stderr
+        except reader.Empty:  # as an empty stderr file of a healthy job
             self._sources.append(LogSource(encodable(source.name), "log"))
             return
         except reader.Unreadable as err:
@@ -108,7 +109,7 @@ class Collector:
                 self._notes.append(f"{source.name}: {why}" if source.name not in why else why)
 
     def log(self, name: str, kind: str) -> LogFile:
-        """A log, to be fed with what is in it."""
+        """Return a log to feed with its content."""
         where = self._places.setdefault(encodable(name), Places())
         log = LogFile(
             name,
@@ -125,17 +126,17 @@ class Collector:
         return log
 
     def end(self, log: LogFile) -> None:
-        """Nothing more comes of it."""
+        """Finish a log that gets no more content."""
         self._sources.append(log.source())
 
     def collected(self, open_logs: Iterable[LogFile] = ()) -> Collected:
-        """All that is known by now; of ``open_logs``, too, which may go on."""
+        """Return everything known so far, including ``open_logs``, which may go on."""
         sources, between = [*self._sources, *(one.source() for one in open_logs)], Matches(self.known)
         own = self._matches.all(self._places)
         for name, kind, lines in self._compared(own):
             log = LogFile(name, kind, self._scanner, between.keep)
             log.feed("".join(f"{line}\n" for line in lines).encode())
-            if kind in ("flight-recorder", "beside"):  # the others are in logs that are told of
+            if kind in ("flight-recorder", "beside"):  # the other dumps are in logs that are reported
                 sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
         matches = (*own, *(replace(one, compared=True) for one in between.all({})))
@@ -144,7 +145,7 @@ class Collector:
 
     def _take(self, source: reader.Source, kind: reader.Kind, raw: BufferedReader) -> None:
         if kind == "flight-recorder":
-            from distdoctor.logs import flight_recorder  # what takes pickles apart is only needed here
+            from distdoctor.logs import flight_recorder  # the pickle reader is imported only where a dump is read
 
             self._dumps.append(flight_recorder.load(source.name, reader.up_to(raw, flight_recorder.MAX_BYTES + 1)))
         elif kind in ("log", "beside") and tracebacks.begins_with_stack(
@@ -189,7 +190,7 @@ class Collector:
         try:
             for block in blocks:
                 log.feed(block)
-        except OSError as err:  # the file went away, or the disk does not give it
+        except OSError as err:  # the file was removed, or the disk does not return it
             why = str(err.strerror or err)
             self._notes.append(f"{source.name}: {why if isinstance(err, Spent) else f'{NOT_TO_ITS_END}: {why}'}")
         part_of, written = encodable(source.part_of), _written(source)
@@ -202,7 +203,7 @@ class Collector:
         self._exits.take(name, who, text, ended)
 
     def _left_out(self) -> list[str]:
-        """Return which dumps are not compared, and why."""
+        """Return the dumps that are not compared, each with the reason."""
         if not self._dumps:
             return []
         from distdoctor.logs import flight_recorder
@@ -210,7 +211,7 @@ class Collector:
         return flight_recorder.dumps_by_rank(self._dumps)[1]
 
     def _compared(self, own: Sequence[Match]) -> Iterator[tuple[str, str, list[str]]]:
-        """Return what ranks say together and none of them alone, as logs that they wrote: name, kind, lines."""
+        """Yield comparisons of ranks as logs of their own: name, kind, lines."""
         if self._dumps:
             from distdoctor.logs import flight_recorder
 
@@ -234,7 +235,7 @@ class Collector:
 
 
 def _written(source: reader.Source) -> float | None:
-    """Return when the file was last written to; not known of what was in an archive, or came through a pipe."""
+    """Return the modification time of the file, None for a member of an archive or a pipe."""
     try:
         return None if source.path is None or source.data is not None else source.path.stat().st_mtime
     except OSError:
@@ -242,8 +243,7 @@ def _written(source: reader.Source) -> float | None:
 
 
 def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[int]]:
-    """The blocks of a log in the order in which it was written, and where their lines stand in it where that is
-    another."""
+    """Return the blocks of a log in chronological order, and the original line numbers if the order differs."""
     first = next(blocks, b"")
     head = first[: reader.HEAD]
     if formats.is_newest_first(head):
@@ -264,7 +264,7 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
 
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
-    """The scanner of these wordings; it takes longer to make than to read a small log."""
+    """Return the scanner of these wordings, cached: building it takes longer than reading a small log."""
     own = (
         tracebacks.TRIGGERS,
         settings.LITERALS,

@@ -1,4 +1,4 @@
-"""How a log ends: with the steps of a job that works, with its end, or in the middle of starting up."""
+"""End of a log: how it ends, who worked between its known lines, and text that was flushed after an error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from distdoctor.logs.tracebacks import BACK, HEAD
 from distdoctor.model.facts.logs import Who
 
 TAIL = 32 << 10
-"""Bytes of the end that are looked at."""
+"""Bytes at the end of a log that are read."""
 LAST = 300
-"""Lines of it: what is written after the last step, as the summaries of a run, is long."""
+"""Lines of it that are read: the text after the last step (run summaries) is long."""
 CUT = 600
-"""Characters of a line that are looked at."""
+"""Characters of each line that are read."""
 PROGRESS = re.compile(
     r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
     r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
@@ -33,10 +33,13 @@ _OVER = re.compile(
     r"(?:complete[d]?|finished|done)\b(?!.{0,20}\bepoch)",
     re.I,
 )
-"""The job is done, and no part of it, wherever in the tail it stands."""
+"""End of the whole job, not of a part of it, anywhere in the tail."""
 _KNOWN = re.compile(r"\(SUCCEEDED\)|^=+ .{0,200}\d passed\b|\btraining SUCCESS\b")
-"""Who says so knows how all of it went: a launcher, a harness of tests. The script around a job says all the same that
-it is done, and so does the scheduler that has run the script; what one rank says, another may not have reached."""
+"""Report of the end by somebody who knows the outcome of every rank: a launcher, a test harness.
+
+The script around a job and the scheduler that ran it report an end whatever happened, and one rank may report an end
+that another did not reach.
+"""
 _DONE = re.compile(
     r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
     r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
@@ -47,7 +50,7 @@ _DONE = re.compile(
     r"|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )
-"""The job is done."""
+"""End of the job."""
 _BADLY = re.compile(
     r"\b(?:exit|return)?[ _-]?(?:code|status|rc)\b\W{0,3}-?[1-9]|\bexit(?:ed)?(?: with)?\W{0,3}[1-9]"
     r"|\b(?:state|status|result|outcome)\W{1,3}(?:fail(?:ed|ure)|error|killed|aborted|cancell?ed)\b"
@@ -56,25 +59,25 @@ _BADLY = re.compile(
     r"|\b[1-9]\d{0,6} (?:failed|failures?|errors?)\b|\b(?-i:FAILED|FAILURE|ABORTED|KILLED)\b",
     re.I,
 )
-"""That it has not ended well stands in the same line."""
+"""Bad outcome in the same line."""
 _PART = re.compile(
     r"\bevaluation\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
     r"|\bsaved? (?:the )?(?:model|checkpoint)|\bBest (?:accuracy|model|val)",
     re.I,
 )
-"""A part of it is."""
+"""End of a part of the job."""
 _TESTED = re.compile(rb"^Ran \d{1,7} tests? in [\d.]{1,12}s\s{1,4}OK(?: \(.{1,80}\))?\s*\Z", re.M)
-"""The last words of unittest, where all was as it should be."""
+"""Last words of unittest after a successful run."""
 CLOSE = 15
-"""Lines of the end in which less clear words count."""
+"""Lines at the end in which less clear words count."""
 _BAR = re.compile(r"\b\d+/\d+(?= \[)")
-"""How far a bar is; one that is drawn again as it was, as when it is closed, shows no step."""
+"""Position of a progress bar; a bar that is redrawn unchanged, as when it is closed, shows no step."""
 _SUMMARY = re.compile(r"wandb: ")
-"""How a line begins that tells again, after the run, how its steps went."""
+"""Beginning of a line that repeats the steps after the run."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
-"""How a line begins that a program's logger wrote, after its time."""
+"""Beginning of a line that a program's logger wrote, behind the time."""
 _ERROR = re.compile(r"(?:\[?[\w.]{1,60}\]?[ :|-]{0,4})?\[?(?:ERROR|FATAL|CRITICAL)\b")
-"""The same of one that takes it for a failure."""
+"""Beginning of a logger's line about a failure."""
 _STARTING = re.compile(
     r"\binit(?:ializ\w*|ialis\w*)? (?:torch[. ])?(?:distributed|process group|parallel)|\binit_process_group\b"
     r"|rendezvous|store[_ ]based[_ ]barrier|\bMEMBER: \d+/\d+|Init START"
@@ -97,7 +100,7 @@ _WORDS = {
         "error": "error|fatal|critical",
     }.items()
 }
-"""Of each expression that is looked for in many lines the words of which one stands in what it finds."""
+"""For each expression searched in many lines, words of which at least one occurs in every match."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Ending:
 
 
 def judge_ending(tail: bytes) -> Ending:
-    """Return how a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
+    """Return how a log ends whose last bytes are ``tail``, reading backwards until everything is known."""
     last, steps, drawn, seen = "", list[int](), "", 0
     part = ahead = record = first = None
     errors: list[tuple[int, str]] = []
@@ -176,7 +179,7 @@ def judge_ending(tail: bytes) -> Ending:
 
 
 def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines of ``tail``, the last one first, with their numbers; of one that was written over its last states."""
+    """Yield the numbered lines of ``tail``, the last one first; of an overwritten line, its last states."""
     lines = tail.split(b"\n")
     for number in range(len(lines) - 1, -1, -1):
         for piece in reversed(lines[number][-4 * CUT :].split(b"\r")[-3:]):
@@ -184,38 +187,40 @@ def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _hints(piece: bytes, kinds: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Return what a line may say by the words in it: most have none, and an expression costs far more than a word."""
+    """Return the kinds that a line may be by its words: most lines have none, and an expression costs far more."""
     low = piece.lower()
     return [kind for kind, words in kinds.items() if any(word in low for word in words)]
 
 
-# Who made steps between two known lines of a log: what had been said before was survived.
+# Evidence that a speaker survived: steps between two known lines mean that it survived everything before them.
 
 
 STEPS = 3
-"""Different lines with steps that somebody who works has written at least."""
+"""Fewest different lines with steps that prove a working process."""
 MANY = 10
-"""So many are more than others make until they notice that a rank has ended."""
+"""More steps than other ranks make before they notice that a rank ended."""
 LOOKED_AT = 8 << 10
-"""Bytes before a known line in which they are looked for."""
+"""Bytes before a known line that are searched for steps."""
 KEPT = 16
-"""Such pieces of one log that are kept, the last ones."""
+"""Pieces kept per log, the last ones."""
 
 
 class Alive:
-    """The pieces of one log before its known lines."""
+    """Pieces of one log before its known lines, and the speakers that worked in them."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
 
     def before(self, line: int, piece: bytes) -> None:
-        """``piece`` stands before the known line ``line``."""
+        """Take ``piece``, which stands before the known line ``line``."""
         if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
             self._pieces.append((line, piece[-LOOKED_AT:]))
 
     def told(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
-        """See :class:`distdoctor.model.facts.logs.LogSource`; ``file`` is whom all of the log is from, ``least`` how
-        many steps count."""
+        """Return the ``alive`` of :class:`distdoctor.model.facts.logs.LogSource`.
+
+        ``file`` is the speaker of the whole log, ``least`` the fewest steps that count.
+        """
         found: dict[tuple[object, ...], int] = {}
         for line, piece in self._pieces:
             steps: dict[tuple[object, ...], set[str]] = {}
@@ -228,66 +233,67 @@ class Alive:
 
 
 def speaker(who: Who) -> tuple[object, ...]:
-    """Return whom ``who`` tells, but for what changes."""
+    """Return the part of ``who`` that identifies a speaker."""
     return who.rank, who.local_rank, who.host, who.task
 
 
-# What a process wrote before it died, and what of it stands below its last word.
+# Text that a process had buffered when it failed and that was written after the error. Such steps do not show that the
+# process survived the error.
 #
-# Python writes errors at once, and what a program prints into a file or a pipe only 8 KiB at a time. It writes the
-# rest
-# before the traceback of a script (flush_io() in Python/pythonrun.c), but after that of a module that ``python -m``
-# runs
-# (pymain_run_module() in Modules/main.c) and after that of a child of multiprocessing (_bootstrap() in its
-# process.py).
-# Such steps do not show that the error was survived. torchrun starts Python unbuffered.
+# Python writes errors at once, and prints to a file or pipe in blocks of 8 KiB. It flushes before the traceback of a
+# script (flush_io() in Python/pythonrun.c), but after that of ``python -m`` (pymain_run_module() in Modules/main.c) and
+# of a multiprocessing child (_bootstrap() in process.py). torchrun starts Python unbuffered.
 
 
 MOST = 32 << 10
-"""Bytes that may stand below: two buffers of Python's, of the two ranks that are written into one log."""
+"""Most bytes of such text: two buffers of Python's, from two ranks that write to one log."""
 ABOVE = 200
-"""Bytes before a traceback in which Python says that it is of a thread."""
+"""Bytes before a traceback in which Python names the thread."""
 _OUTERMOST = re.compile(
     rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
 )
-"""The frame in which a traceback begins that nobody in the program caught."""
+"""Outermost frame of a traceback that nobody in the program caught."""
 _CHILD = re.compile(rb"\bProcess [A-Za-z]\w{0,40}-\d{1,6}(?::\d{1,6})*:\s*\n[^\n]{0,120}\Z")
-"""How multiprocessing announces what ended a process of its (_bootstrap() in its process.py)."""
+"""Header of multiprocessing before the error that ended a child (_bootstrap() in process.py)."""
 _LAUNCHER = b"torch/distributed/run.py"
 _AT_ONCE = re.compile(
     r"^\[?(?:rank\d{1,6}\]:)?\[?[WIEF][01]\d[0-3]\d \d\d:|Warning: |\bNCCL (?:version \d|INFO Bootstrap)"
     r"|\d%\s?[|▏▎▍▌▋▊▉█━]|Traceback \(most recent"
 )
-"""What is written at once, by a process that lives: of glog, of Python's warnings, of NCCL that starts, of a bar."""
+"""Lines that a running process writes at once: glog, Python's warnings, NCCL's start, progress bars."""
 _NUMBER = re.compile(r"(?<![\d.])\d{1,12}(?![\d.])")
 _AT_THE_END = re.compile(r"destroy_process_group\(\)|leaked |TCPStore\.cpp|Broken pipe")
-"""The same of one that ends."""
+"""Lines that an ending process writes at once."""
 
 
 def is_uncaught(context: bytes, at: int) -> bool:
-    """Return whether nobody has caught the exception whose own line begins at ``at``, and what its process had
-    printed may come below it."""
+    """Return whether the exception whose last line begins at ``at`` was uncaught, so that buffered text may follow
+    it."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     begin = context.find(b"\n", head) + 1
     return head >= 0 and _OUTERMOST.match(context, begin) is not None and context.find(_LAUNCHER, begin, at) < 0
 
 
 def is_of_thread(context: bytes, at: int) -> bool:
-    """Return whether the exception whose own line begins at ``at`` has ended a thread: its process goes on with what
-    it has, as batches that were fetched ahead, and may end for the want of more."""
+    """Return whether the exception whose last line begins at ``at`` ended a thread.
+
+    The process goes on with data it has, such as prefetched batches, and may end for lack of more.
+    """
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
 
 
 def is_of_child(context: bytes, at: int) -> bool:
-    """Return whether the exception whose own line begins at ``at`` has ended a process that multiprocessing started."""
+    """Return whether the exception whose last line begins at ``at`` ended a multiprocessing child."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     return head >= 0 and _CHILD.search(context, max(head - ABOVE, 0), head) is not None
 
 
 def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
-    """Return whether what stands below the last exception of a log was written before it: nothing of it is written
-    at once, and its steps are not those that stand above it, as of a job that was started again."""
+    """Return whether the text below the last exception of a log was buffered before the exception.
+
+    That is: no line of it is written at once, and its steps do not repeat those above, as a restarted job's would.
+    """
     if not below or sum(map(len, below)) > MOST:
         return False
     for raw in below:
@@ -300,8 +306,7 @@ def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
 
 
 def first_step(lines: Iterable[bytes], speaker: Who | None = None) -> tuple[Who, tuple[int, ...]]:
-    """Of the first of these lines that shows a step, by ``speaker`` where one is given, who says it, and its whole
-    numbers."""
+    """Return the speaker and the whole numbers of the first line that shows a step, by ``speaker`` if given."""
     for raw in lines:
         who, text = split(readable(raw[:400]))
         who = replace(who, pid=None, time=None)

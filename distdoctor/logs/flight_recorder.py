@@ -1,6 +1,6 @@
-"""Reading flight-recorder dumps of torch 2.4 to 2.13: what each rank recorded of its collectives.
+"""Flight-recorder dumps of torch 2.4 to 2.13: reader, and comparison of the collectives that ranks recorded.
 
-Nothing in a dump is run: a pickle is read only where it holds plain data, with no class or function in it.
+Nothing in a dump is executed: a pickle is read only if it holds plain data, without any class or function.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from distdoctor.logs.rank_comparison import rank_list
 from distdoctor.logs.reading import budget
 
 MAX_BYTES = 64 << 20
-"""Twenty thousand calls, each with a stack of its own, have some forty million."""
+"""Largest dump in bytes; twenty thousand calls, each with its own stack, take about forty million."""
 MAX_ENTRIES = 100_000
 MOST_VALUES, MOST_OPERATIONS = 4_000_000, 6_000_000
-"""Ten thousand calls have some two million; an empty list of one byte becomes fifty in memory."""
+"""Most values and pickle operations; ten thousand calls take about two million. A one-byte empty list becomes fifty
+bytes of memory."""
 MOST_PARTS = 256
-"""Of one value of a dump that are told, however they are nested."""
+"""Parts of one value that are printed, however they are nested."""
 DEFAULT = "0"
-"""The name of the default group."""
+"""Name of the default group."""
 MESSAGES = "only messages between two ranks are recorded, and no collective"
 OLD = "torch before 2.4 wrote it, which counts messages and collectives together: not compared"
 _RANK = re.compile(r"rank[._-]?(\d{1,6})")
@@ -32,16 +33,16 @@ _LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst|xz|bz2))
 
 
 class BadDump(ValueError):
-    """A dump that cannot be read; the text says why."""
+    """Dump that cannot be read; the text gives the reason."""
 
 
 DEEPEST, WIDEST = 4, 64
-"""How far a value of a dump is looked into: one can hold the same list many times over."""
+"""Depth and number of parts to which a value is followed: a dump can hold the same list many times over."""
 MOST = 1 << 62
-"""No number of a dump is larger."""
+"""Upper bound of every number in a dump."""
 MOST_RANKS = 200_000
 MOST_MEMBERS = 4_000_000
-"""Characters or numbers that the members of all groups may take."""
+"""Most characters or numbers that the member lists of all groups may take."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +52,36 @@ class Step:
     operation: str
     sizes: str
     elements: str
-    """How many elements of which type go in and come out: this must agree, the shapes need not."""
+    """Number and type of the elements in and out: these must agree between ranks, the shapes need not."""
     done: bool
     frame: str = ""
     created: int = 0
-    """When, in nanoseconds since the epoch by that host's clock."""
+    """Time of the call in nanoseconds since the epoch, by that host's clock."""
 
 
 @dataclass(frozen=True)
 class Dump:
-    """One rank's dump: group -> sequence number -> what was recorded."""
+    """Dump of one rank: group -> sequence number -> recorded collective."""
 
     name: str
     rank: int | None
     groups: dict[str, dict[int, Step]] = field(default_factory=dict)
     members: dict[str, tuple[int, ...]] = field(default_factory=dict)
     enqueued: dict[str, int] | None = None
-    """The last collective of each group that was called; None where the dump does not say."""
+    """Last collective called in each group; None if the dump does not record it."""
     whole: bool = True
-    """Whether finished collectives are in it, too: a dump can be asked to leave them out."""
+    """True if finished collectives are included; a dump can leave them out."""
     passed_over: str = ""
-    """What it records that is not compared."""
+    """Recorded operations that are not compared."""
 
     @property
     def latest(self) -> int:
-        """Return when its last collective was called, 0 where it holds none."""
+        """Return the time of the last call, 0 if there is none."""
         return max((step.created for steps in self.groups.values() for step in steps.values()), default=0)
 
 
 def load(name: str, data: bytes) -> Dump:
-    """The dump in ``data``. Raises BadDump."""
+    """Read a dump from ``data``. Raises BadDump."""
     if len(data) > MAX_BYTES:
         raise BadDump(f"more than {MAX_BYTES >> 20} MiB, the rest was not read")
     content = _json(data) if data.lstrip()[:1] == b"{" else _pickle(data)
@@ -133,20 +134,21 @@ def _pickle(data: bytes) -> Any:
 
 
 def _group(value: Any) -> str:
-    """The name of a group; of the default one, whatever it is called (gloo leaves it out of pg_config)."""
+    """Return the name of a group; the default group has one name, whatever the dump calls it (gloo leaves it out of
+    pg_config)."""
     name = value[0] if isinstance(value, (list, tuple)) and value else value
     return _told(name) if name not in (None, "") else DEFAULT
 
 
 def _number(value: Any) -> int | None:
-    """A number of a dump, also where JSON has it as a text."""
+    """Return a number of a dump, which JSON may hold as a string."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and 0 <= value < MOST else None
 
 
 def _told(value: Any, depth: int = DEEPEST, left: list[int] | None = None) -> str:
-    """A value in a text of bounded length."""
+    """Return a value as text of bounded length."""
     left = [MOST_PARTS] if left is None else left
     left[0] -= 1
     if isinstance(value, (list, tuple)):
@@ -185,8 +187,11 @@ def _step(entry: dict[str, Any]) -> Step:
 
 
 def _is_done(entry: dict[str, Any]) -> bool:
-    """Of NCCL's what was given up after a time-out is retired, too, and was never completed (FlightRecorder.hpp); gloo
-    tells no other state."""
+    """Return whether the collective completed.
+
+    NCCL retires a collective that was given up after a timeout, too, without completing it (FlightRecorder.hpp); gloo
+    records no other state.
+    """
     if _told(entry.get("profiling_name")).startswith("nccl:"):
         return entry.get("state") == "completed"
     return entry.get("retired") is True or entry.get("state") == "completed"
@@ -203,7 +208,7 @@ def _elements(sizes: Any) -> str:
 
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
-    """The ranks of each group; gloo's have none, or those of another group under an empty name."""
+    """Return the ranks of each group; gloo's groups have none, or those of another group under an empty name."""
     found, room = {}, MOST_MEMBERS
     for name, values in config.items() if isinstance(config, dict) else ():
         listed = values.get("ranks") if isinstance(values, dict) else None
@@ -217,8 +222,8 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _enqueued(status: Any, groups: dict[str, str]) -> dict[str, int] | None:
-    """Return what pg_status says of groups, by their numbers; the number of one that nothing is recorded of is its
-    name."""
+    """Return the last collective per group from pg_status; a group without recorded collectives is named by its
+    number."""
     if not isinstance(status, dict):
         return None
     found = {}
@@ -230,7 +235,7 @@ def _enqueued(status: Any, groups: dict[str, str]) -> dict[str, int] | None:
     return found
 
 
-# Flight-recorder dumps of several ranks beside each other: who did not call which collective, or called another.
+# Comparison of the dumps of several ranks: which rank missed a collective, or called a different one.
 
 
 ALL = "all have called it"
@@ -239,11 +244,11 @@ NOTHING = (
     "TORCH_FR_BUFFER_SIZE (before 2.8 TORCH_NCCL_TRACE_BUFFER_SIZE) is 0, its default up to 2.10"
 )
 SAID = 3
-"""Different calls of one collective that are told."""
+"""Different calls of one collective that are printed."""
 
 
 def dumps_by_rank(dumps: Sequence[Dump]) -> tuple[dict[int, Dump], list[str]]:
-    """The dumps by their ranks, of several of one rank the latest, and what is to be said of the others."""
+    """Return the latest dump of each rank, and notes about the others."""
     ranked: dict[int, Dump] = {}
     notes = []
     for dump in dumps:
@@ -264,7 +269,7 @@ def dumps_by_rank(dumps: Sequence[Dump]) -> tuple[dict[int, Dump], list[str]]:
 
 
 def compare_dumps(dumps: Sequence[Dump]) -> Iterator[str]:
-    """For each group, a line about the first collective at which its ranks part, or in which all wait."""
+    """Yield a line per group about the first collective at which its ranks differ, or in which all wait."""
     ranked, _ = dumps_by_rank(dumps)
     for group in dict.fromkeys(name for dump in ranked.values() for name in dump.groups):
         listed = [dump.members[group] for dump in ranked.values() if dump.members.get(group)]
@@ -278,7 +283,7 @@ def compare_dumps(dumps: Sequence[Dump]) -> Iterator[str]:
 def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[str]:
     here = {rank: dump.groups.get(group, {}) for rank, dump in dumps.items()}
     unknown = sorted(members - here.keys())
-    # What an earlier number was has been overwritten where the oldest that is kept is later.
+    # Where the oldest kept entry is later, the earlier one has been overwritten.
     all_in = ""
     first = max((min(steps) for steps in here.values() if steps), default=0)
     for number in sorted({number for steps in here.values() for number in steps if number >= first}):
@@ -305,9 +310,9 @@ def _parting(group: str, dumps: dict[int, Dump], members: set[int]) -> Iterator[
 
 
 def _never_called(dump: Dump, group: str, number: int) -> bool:
-    """Return whether the rank has not called it, and not only left it out because it is over."""
+    """Return whether the rank never called it, rather than left it out of the dump as finished."""
     if dump.whole or any(not step.done for step in dump.groups.get(group, {}).values()):
-        return True  # nothing is left out, or an earlier one is not over
+        return True  # nothing is left out, or an earlier one is unfinished
     if not dump.enqueued:
         return dump.enqueued is not None  # it has called nothing in any group
     last = dump.enqueued.get(group)
@@ -319,7 +324,7 @@ def _kind(step: Step) -> tuple[str, str]:
 
 
 def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
-    """Return who called what; where fewer than half of the ranks differ, these first and the others after them."""
+    """Return the ranks by the collective they called; if fewer than half differ, these come first."""
     ordered = sorted(kinds, key=lambda kind: kinds[kind])
     told = [[rank for rank, step in at.items() if _kind(step) == kind] for kind in ordered]
     called = [f"{rank_list(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in told[:SAID]]
@@ -330,6 +335,6 @@ def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
 
 
 def _may_differ(kinds: Iterable[tuple[str, str]]) -> bool:
-    """Return whether it is one collective whose sizes may differ from rank to rank: what is gathered or scattered."""
+    """Return whether it is one gather or scatter whose sizes may differ from rank to rank."""
     operations = {operation.replace("_", "") for operation, _ in kinds}
     return len(operations) == 1 and not operations & {"allreduce", "broadcast", "reduce"}

@@ -1,9 +1,9 @@
-"""Reader of what launchers, schedulers and shells write about a process or job that ended: one table per launcher.
+"""Table of the messages in which launchers, schedulers and shells report that a process or job ended.
 
-Every wording of theirs stands here and nowhere else; the checks classify the :class:`ProcessExit` that it yields.
+All their wordings stand here and nowhere else; checks classify the :class:`ProcessExit` that a wording yields.
 
 Named groups of an expression: ``code`` is an exit code, ``signal`` a signal's number, ``name`` its name (SIGKILL),
-``word`` the text that a shell or SLURM has for it; ``process`` and ``agent`` are a pid and a local rank that only the
+``word`` the text that a shell or SLURM uses for it; ``process`` and ``agent`` are a pid and a local rank that only the
 ProcessExit gets. All other groups become values of the match.
 """
 
@@ -24,12 +24,12 @@ KILLED_WORDS = (
     *("Killed", "killed", "Getötet", "已杀死", "Processus arrêté", "Terminado (killed)", "強制終了", "Ucciso", "Morto"),
     *("Убито", "죽었음"),
 )
-"""SIGKILL in a shell's words: en, zsh, de, zh, fr, es, ja, it, pt, ru, ko."""
+"""SIGKILL in the words of shells: en, zsh, de, zh, fr, es, ja, it, pt, ru, ko."""
 SEGFAULT_WORDS = (
     *("Segmentation fault", "segmentation fault", "Speicherzugriffsfehler", "段错误", "Erreur de segmentation"),
     *("Violación de segmento", "Errore di segmentazione", "Falha de segmentação", "Ошибка сегментирования"),
 )
-"""SIGSEGV: en, zsh, de, zh, fr, es, it, pt, ru."""
+"""SIGSEGV in the words of shells: en, zsh, de, zh, fr, es, it, pt, ru."""
 SIGNALS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(KILLED_WORDS, 9),
@@ -42,17 +42,17 @@ SIGNALS: Mapping[str, int] = MappingProxyType(
     }
 )
 CODE = 128
-"""A shell's exit code of a process that signal n ended is 128 + n."""
+"""Offset of a shell's exit code: 128 + n for a process that signal n ended."""
 MEANT = (*range(1, 13), 15)
-"""Signals that such a code stands for; 141 and 142 (SIGPIPE, SIGALRM) say no more than another exit code."""
+"""Signals that such a code stands for; 141 and 142 (SIGPIPE, SIGALRM) mean no more than another exit code."""
 _INTERNAL = ("code", "signal", "name", "word", "process", "agent")
 _ENDS_OTHERS = (("outside", (9, 15)),)
-"""The launcher ends the other ranks with these signals when one has failed."""
+"""Mark of signals 9 and 15: the launcher ends the other ranks with them after one failed."""
 _SENT = (("by_launcher", (15,)),)
 _UNIT = r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: "
-"""A unit of systemd in which a job may run."""
+"""Unit of systemd in which a job may run."""
 _STATE = r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )"
-"""SLURM's state of a job stands behind it: in scontrol, seff, its mails and sacct's tables."""
+"""Text before SLURM's state of a job: in scontrol, seff, its mails and sacct's tables."""
 _ROW = r"^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} "
 _MAIL = r"(?:JobState=|^State: |Run time [\d:-]{5,20}, )"
 _STEP = r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO "
@@ -62,26 +62,26 @@ _POD = r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d{1,3}/\d{1,3} +)?"
 
 @dataclass(frozen=True)
 class Wording:
-    """One way in which a launcher reports an end."""
+    """Message with which a launcher reports an end."""
 
     literal: str | tuple[str, ...]
     """As in :class:`~distdoctor.model.log_line.Line`."""
     pattern: str = ""
     reason: Reason = ""
     signal: int | None = None
-    """The signal where the wording itself stands for one."""
+    """Signal, if the wording itself implies one."""
     marks: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Values that a match gets where one of these signals ended the process."""
+    """Values that a match gets if one of these signals ended the process."""
     unless: str = ""
     launcher: str = ""
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """The literals, also where there is one."""
+        """Return the literals as a tuple."""
         return (self.literal,) if isinstance(self.literal, str) else self.literal
 
     def read(self, text: str) -> Iterator[tuple[ProcessExit, dict[str, str]]]:
-        """The ends that ``text`` reports in this wording, each with the values of its match."""
+        """Yield the ends that ``text`` reports in this wording, each with the values of its match."""
         if self._unless is not None and self._unless.search(text):
             return
         each = self._pattern.finditer(text)
@@ -126,7 +126,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _signal_of(code: int) -> int | None:
-    """The signal that an exit code stands for: Python has it negative, shells add 128."""
+    """Return the signal that an exit code stands for: negative in Python, 128 + n in shells."""
     if -64 <= code < 0:
         return -code
     return code - CODE if code - CODE in MEANT else None
@@ -137,10 +137,10 @@ TABLE_HOST = re.compile(r"\bhost\s*: (?P<host>[\w.:-]{1,253})")
 TABLE_TIME = re.compile(r"\btime\s*: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
 TABLE_CODE = b"exitcode"
 TABLE_ROOT = b"Root Cause (first observed failure)"
-"""Rows of torchrun's table of failures (ChildFailedError), in the order in which they stand in an entry, and the head
-of the entry of the first rank to fail."""
+"""Head of the entry of the first failed rank in torchrun's table of failures (ChildFailedError); the rows of an entry
+follow in the order in which they stand in it."""
 TORCHRUN = (
-    # torch/distributed/elastic/multiprocessing: what the agent says of each rank, the table's rows, its own signals
+    # torch/distributed/elastic/multiprocessing: the agent's messages about each rank, the table's rows, its own signals
     Wording(
         "exitcode",
         r"exitcode *[:=]? *\(?(?P<code>-?\d{1,10})\b(?: \(pid: (?P<process>\d{1,10})\)"
@@ -206,7 +206,7 @@ DEEPSPEED = (
     Wording("Killing subprocess ", r"sigkill_handler\] Killing subprocess \d|^Killing subprocess \d", "ends its ranks"),
 )
 SHELL = (
-    # What shells, make and scripts write of a command that ended, also in other languages
+    # Messages of shells, make and scripts about a command that ended, also in other languages
     Wording("exit code", r"exit code *[:=]? *\(?(?P<code>-?\d{1,10})\b", marks=_SENT),
     Wording(
         "return code = ", r"return code = \(?(?P<code>-?\d{1,10})\b", marks=_SENT, unless="exits with return code = "
@@ -311,7 +311,7 @@ SLURM = (
         rf"|{_MAIL}(?P<state>FAILED)(?:[ ,]|$)|{_ROW}(?P<of_table>FAILED) +\d{{1,3}}:\d{{1,3}}(?: |$)",
         "failed",
     ),
-    # A job that was queued again has a row of sacct -D for each time: the last one tells of it
+    # A requeued job has a row of sacct -D for each time; the last one counts
     Wording(
         (" COMPLETED ", " RUNNING ", " PENDING "),
         r"^(?P<well>\d{1,12}(?:_\d{1,9})?) .{0,300} (?:COMPLETED|RUNNING|PENDING) +0:0(?: |$)",
@@ -332,7 +332,7 @@ SLURM = (
         "cancelled",
     ),
     Wording("Job has been cancelled", "", "cancelled"),
-    # What the tasks of the step had still to write comes after it
+    # Remaining output of the step's tasks comes after it
     Wording(
         ("Terminating StepId=", "Force Terminated StepId="),
         "^srun: (?:Terminating StepId=|Force Terminated StepId=)",
@@ -363,7 +363,7 @@ MPI = (
             "Local abort before MPI_INIT",
             "Local abort after MPI_FINALIZE",
             "Primary job  terminated normally, but",
-            "noticed that process rank ",  # how it ended may stand on the next line
+            "noticed that process rank ",  # the next line may say how it ended
             "has exited due to process rank ",  # without MPI_Finalize; PRRTE's prterun says the same
             "plexec One of MPI processes was aborted.(",  # Fujitsu's, of PJM
             "components were able to be opened in the pml framework",
@@ -497,7 +497,7 @@ SERVICES = (
         "",
         "failed",
     ),
-    Wording(  # what wrappers, programs in Go, W&B and Ray say of how the job ended
+    Wording(  # messages of wrappers, Go programs, W&B and Ray about the end of a job
         (
             *(" with status ", "exit status ", "exit_status=", ", rc=", "=FAILED", ": FAILED", " (failed ", "' failed"),
             " failed with",

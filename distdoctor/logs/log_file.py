@@ -1,4 +1,4 @@
-"""One log while it is read: block after block, its known lines put to who said them, and how it ends."""
+"""Log under analysis: fed block by block, yields attributed known lines and the way the log ends."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from distdoctor.model.facts.logs import LogSource, Match, ProcessExit, Who
 from distdoctor.model.text import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
-"""What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
+"""Log line of torch's debug server: it cannot show gloo's dumps (2.13), which is no failure of the job."""
 _MARKS = ("final", "head", "alone", "several", "of_peer")
 _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
-"""How a line begins that says what to do where something is so; that it is so, it does not say."""
+"""Beginning of a line of advice: it says what to do if something is so, not that it is so."""
 FIRST = 50
-"""Lines of the beginning in which the first time is looked for."""
+"""First lines in which the first time is searched."""
 ONLY_A_TEST = "a test says only that it failed"
 ABOUT, ABOVE = 200, 60
-"""Of so many exceptions and causes of one log the time is looked for in so many lines above them."""
+"""Exceptions and causes per log for which a time is searched, and lines above each that are searched."""
 LAST = 3
-"""Lines of the end in which the last time is looked for."""
+"""Last lines in which the last time is searched."""
 UNTIMED = 200
-"""Lines before one without a time in which the time of it is looked for."""
+"""Lines before a line without a time in which its time is searched."""
 
 
 class LogFile:
-    """``keep`` is given each line that is known, ``hear`` each that has a literal in it, ``place`` also those of a
-    traceback; ``exceptions`` is the check that takes the exceptions which no wording knows.
+    """One log.
 
-    ``shown`` is what of its name may say whom it is from, if not all.
+    ``keep`` is called with each known line, ``hear`` with each line that has a literal in it, ``place`` with these and
+    the lines of tracebacks. ``exceptions`` is the check that takes exceptions which no wording knows.
 
-    ``since``: nothing that is said before it is kept; what has no time, and none before it, is.
+    ``shown`` is the part of the name that may identify the speaker, by default all of it.
+
+    ``since``: lines before it are dropped; a line without a time, and without one before it, is kept.
     """
 
     def __init__(
@@ -58,20 +60,20 @@ class LogFile:
         self._search = searched.begin()
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
-        """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
+        """Original line numbers, if the log is not read in the order of its lines."""
         self._began: float | None = None
         self._alive = endings.Alive()
         self._untimed = self._looked = self._died = 0
-        """The line of the last exception that nobody caught."""
+        """Line of the last uncaught exception."""
         self._logged = False
-        """Whether the last exception was written by a program's logger."""
+        """True if a program's logger wrote the last exception."""
 
     def named(self, who: Who) -> None:
-        """Whom its name says that it is from, beside the names of the other files."""
+        """Set the speaker known from the file's name beside the names of the other files."""
         self._file = attribution.within(who, self._file)
 
     def feed(self, block: bytes) -> None:
-        """What comes next in it, to the end of a line."""
+        """Take the next block, which ends with the end of a line."""
         counted, number, tail = 0, self.lines + 1, self._tail
         if not self.lines:
             self._began = _first_time(block)
@@ -95,7 +97,7 @@ class LogFile:
             self._tail = block[-endings.TAIL :] if len(block) >= endings.TAIL else (tail + block)[-endings.TAIL :]
 
     def source(self) -> LogSource:
-        """Return what is known of it so far."""
+        """Return the facts known so far."""
         tail, whole = self._tail, self._tail.endswith(b"\n") or not self._tail
         lines = self.lines if whole else self.lines + 1
         end = endings.judge_ending(tail)
@@ -128,7 +130,7 @@ class LogFile:
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
-        """Return whether a line is of the time that is asked for: by its own time, or by that of a line before it."""
+        """Return whether a line is from ``since`` or later, by its own time or that of a line before it."""
         if time is None:
             time = _last_time(before.splitlines()[-UNTIMED:])
         if time is not None:
@@ -190,12 +192,12 @@ class LogFile:
         self._raised(replace(line, values=mark), told_so, context, at)
 
     def _known(self, text: str) -> list[KnownLine]:
-        """The wordings that know this line."""
+        """Return the wordings that match this line."""
         found = self._scanner.lines(text.encode(), self._scanner.begin())
         return [one for _, _, known in found for one in scanner.read(known, text)[0] if one.values(text) is not None]
 
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
-        """An exception that no wording knows."""
+        """Take an exception that no wording knows."""
         stack = tracebacks.before(context, at)
         if stack.ignored:
             return
@@ -213,7 +215,7 @@ class LogFile:
 
 
 def _first_time(block: bytes) -> float | None:
-    """The first time of the lines that a log begins with."""
+    """Return the first time in the first lines of a log."""
     lines = (
         attribution.split(attribution.readable(raw[:200]))[0] for raw in block[: UNTIMED * FIRST].splitlines()[:FIRST]
     )
@@ -221,7 +223,7 @@ def _first_time(block: bytes) -> float | None:
 
 
 def _last_time(lines: Sequence[bytes]) -> float | None:
-    """The time of the last of these lines that has one."""
+    """Return the time of the last of these lines that has one."""
     each = (attribution.split(attribution.readable(raw[:200]))[0].time for raw in reversed(lines))
     return next((time for time in each if time is not None), None)
 
@@ -229,8 +231,11 @@ def _last_time(lines: Sequence[bytes]) -> float | None:
 def _believed(
     known: Sequence[KnownLine], text: str, context: bytes, at: int, *, quoted: bool, echoed: bool
 ) -> Sequence[KnownLine]:
-    """The wordings that count in a line: of one that quotes a program's source those that know it there, of one that a
-    script says itself the symptoms, for it knows how it went."""
+    """Return the wordings that count in a line.
+
+    In a line that quotes source code these are the wordings that know such lines; in a line that a script echoes, the
+    symptoms, for the script knows how it ended.
+    """
     if quoted:
         return [one for one in known if one.line.source]
     told = [one for one in known if not quotations.is_cited(text, one, context, at)]
@@ -238,8 +243,8 @@ def _believed(
 
 
 def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
-    """Return what the exception at ``at`` has ended: a thread, a process (``uncaught``), one that multiprocessing
-    started."""
+    """Return marks for the thread, process (``uncaught``) or multiprocessing child that the exception at ``at``
+    ended."""
     if endings.is_of_thread(context, at):
         return {"thread": "yes"}
     if not uncaught:
@@ -250,9 +255,10 @@ def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
 def _match(
     line: Match, known: KnownLine, mark: Mapping[str, str], ignored: bool, context: bytes, at: int
 ) -> Match | None:
-    """Return what ``known`` makes of the line, None where it does not count in it.
+    """Return the match of ``known`` in the line, None where it does not count.
 
-    ``mark``: what is known of its end."""
+    ``mark``: facts already known about the process's end.
+    """
     text, wording, values = line.text, known.line, known.values(line.text)
     if values is None or (_ADVICE.match(text) if wording.shows == "cause" else ignored):
         return None

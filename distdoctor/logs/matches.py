@@ -1,4 +1,4 @@
-"""The lines that are known: the same from the same speaker in one file is one."""
+"""Known lines of all files without repetitions, and the ranks and hosts that they belong to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.text import clean, encodable
 
 MAX_MATCHES = 20_000
-"""Different lines that are kept."""
+"""Most different lines kept."""
 SHOWN = 400
-"""Characters of a line that are kept."""
+"""Characters kept of a line."""
 
 
 class Matches:
-    """Those of all files."""
+    """Matches of all files; the same line from the same speaker in one file is one match."""
 
     def __init__(self, order: int = 0) -> None:
         self.order = order
@@ -54,9 +54,9 @@ class Matches:
             self._known[key] = replace(match, text=text, values=values, order=self.order)
 
     def all(self, places: Mapping[str, Places]) -> tuple[Match, ...]:
-        """Each with the rank and the host that its file tells by its other lines.
+        """Return all matches, each with the rank and host that the rest of its file gives.
 
-        In a file labelled by tasks these are ranks, unless a line of one says that it is from another rank.
+        In a file labelled by tasks these are ranks, unless one of its lines gives another rank.
         """
         labelled = [match for match in self._known.values() if match.who.task is not None]
         launchers = {match.source for match in labelled if match.who.rank not in (None, match.who.task)}
@@ -72,12 +72,9 @@ def _task_as_rank(match: Match, launchers: Container[str]) -> Match:
     return replace(match, who=replace(who, rank=who.task))
 
 
-# Where the processes of one log are: which rank a local rank is, which host all of it is from, whether there are
-# several, as it says itself.
-#
-# Nothing is guessed: where the log knows neither how many nodes there are nor which ranks are on one, a local rank
-# stays
-# one; where it names several hosts, a line without one is of none.
+# Ranks and hosts of the processes of one log, from its own lines: the rank of a local rank, the host of the file.
+# Nothing is guessed: without the number of nodes or the ranks of a node, a local rank stays local; with several hosts,
+# a line without a host gets none.
 
 
 PLACE_LITERALS = (
@@ -107,8 +104,8 @@ _NODES = re.compile(
     r"\bnnodes?['\"]?[ =:]{1,3}['\"]?(?P<first>\d{1,5})(?!:\d)\b|--num_machines[ =](?P<second>\d{1,5})\b"
     r"|\bnNodes (?P<third>\d{1,5})\b|\bmin_nodes +: (?P<fourth>[2-9]\d{0,4}|1\d{1,4})$"
 )
-"""In a launch line, in what DeepSpeed's launcher says, in what NCCL says of a communicator, in torchrun's own settings
-(where one node is enough, more may come)."""
+"""Number of nodes in a launch line, in messages of DeepSpeed's launcher and of NCCL about a communicator, and in
+torchrun's settings (where one node is enough, more may join)."""
 _LAUNCH = re.compile(r"\b(?:torchrun|torch\.distributed\.(?:launch|run))\s(?=.*--?nproc[-_]per[-_]node)")
 _ANOTHER_COUNT = re.compile(r"nnodes|rdzv|\\\s*$|\$|node[-_]rank")
 _DEEPSPEED = re.compile(r"\bnnodes=\d{1,5}, num_local_procs=(?P<each>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
@@ -118,25 +115,25 @@ _ADDRESS = re.compile(r"[\d.]+|[\da-fA-F]*:[\da-fA-F:.]+")
 _FAR = re.compile(r"\b(?:ssh|srun|mpirun|pdsh|kubectl|docker|sbatch)\b")
 _TASKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 MAX_PLACES = 4096
-"""Ranks of one line that are told apart, and hosts of one log."""
+"""Ranks of one line that are distinguished, and hosts of one log."""
 
 
 class Places:
-    """What one log says of the places of its processes."""
+    """Ranks and hosts of one log's processes."""
 
     def __init__(self) -> None:
         self._hosts: set[str] = set()
         self._first: dict[str | None, set[int]] = {}
-        """By host (None: not said), which rank has local rank 0 there."""
+        """By host (None: unknown), the ranks with local rank 0."""
         self._nodes: set[int] = set()
-        """How many nodes there are, each time it is said."""
+        """Numbers of nodes that the log gives."""
         self.agents = False
-        """Whether launchers of whole nodes speak in it."""
+        """True if launchers of whole nodes write into it."""
 
     def hear(self, who: Who, text: str) -> None:
-        """One line."""
+        """Take one line."""
         if who.host and who.pid is not None and len(self._hosts) < MAX_PLACES:
-            self._hosts.add(who.host)  # what stands before a line without a process may be any word
+            self._hosts.add(who.host)  # the prefix of a line without a process may be any word
         row = TABLE_RANK.search(text)
         if row is not None:
             self._first.setdefault(None, set()).add(int(row["rank"]) - int(row["local"]))
@@ -162,11 +159,11 @@ class Places:
             self._hosts.add(prompt["host"])
 
     def of(self, match: Match) -> Match:
-        """``match`` with the rank and the host that the log as a whole tells."""
+        """Return ``match`` with the rank and host that the whole log gives."""
         who = match.who
         if who.host is None and len(self._hosts) == 1 and not any(nodes > 1 for nodes in self._nodes):
             host = next(iter(self._hosts))
-            # Ray gives the address only of processes that are not on its own host.
+            # Ray prints the address only for processes on other hosts.
             who = who if who.pid is not None and _ADDRESS.fullmatch(host) else replace(who, host=host)
         if who.rank is None and who.local_rank is not None and not match.ranks:
             first = self._first_rank(who.host)
@@ -191,7 +188,7 @@ class Places:
 
 
 def _numbers(tasks: str) -> tuple[int, ...]:
-    """``1-3,7`` as numbers."""
+    """Return the numbers in ``1-3,7``."""
     found: list[int] = []
     for first, last in _TASKS.findall(tasks):
         found += range(int(first), min(int(last or first), int(first) + MAX_PLACES) + 1)

@@ -1,4 +1,5 @@
-"""Whom a line is about, which says more than who wrote it: its own values, torchrun's table, the parent of a spawn."""
+"""Subject of a log line, which counts more than its writer: the line's own values, torchrun's table, the parent of a
+spawn."""
 
 from __future__ import annotations
 
@@ -13,43 +14,44 @@ from distdoctor.model.facts.logs import Who
 
 _EXIT = re.compile(r"exit ?code")
 _ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
-"""Torchrun ends the other ranks so after one has failed."""
+"""Exit code of ranks that torchrun ended after another one failed."""
 _OWN = ("localhost", "localhost.localdomain")
-"""What a host calls itself whose name has no other address."""
+"""Names by which a host without another address calls itself."""
 ROW = 700
 """Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
 TOLD = 12_000
-"""Bytes of what a row tells of an error, its frames with it."""
+"""Most bytes of a row's error, including its traceback."""
 _TELLS = (b"traceback : Traceback", b"  msg:")
-"""What stands in a row before the error that its rank has left in its error file."""
+"""Text in a row before the error from the rank's error file."""
 _HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
-"""Of what MPICH's and Intel MPI's mpiexec says of a process, its first line; how it ended is in the next ones."""
+"""First line of a report about a process by the mpiexec of MPICH and Intel MPI; the next lines say how it ended."""
 _STALLED = re.compile(rb"[^\n]{0,80}?(?<!\d)(\d{1,6})!?: ?\[[^\n]*\n?")
-"""A line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and what it has not sent."""
+"""Line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and the tensors that it has not
+sent."""
 STALLED = 64
-"""Ranks of it that are looked at."""
+"""Most ranks of it that are read."""
 _SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global rank "
-"""What Composer's launcher puts around all that a rank wrote (composer/cli/launcher.py)."""
+"""Marks of Composer's launcher around a rank's output (composer/cli/launcher.py)."""
 _POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
-"""How the account of a pod begins (kubectl describe)."""
+"""Beginning of a pod's description (kubectl describe)."""
 _POD_IN_YAML = re.compile(rb"^ {2,6}name: ([a-z0-9][a-z0-9.-]{0,252})\r?\n {2,6}namespace: ", re.M)
-"""The same as kubectl get -o yaml has it: its metadata are in the order of the alphabet."""
+"""The same in kubectl get -o yaml, whose metadata are in alphabetical order."""
 _EVENT = re.compile(
     r"\s*(?:\S{1,63} +)?(?:\d{1,4}[smhdy]\S{0,8}(?: \(x\d{1,6} over \S{1,12}\))?|<\w+>) +(?:Normal|Warning) +\w{1,60} +"
     r"pod/(?P<pod>[\w.-]{1,253}) "
 )
-"""A row of kubectl get events, also of those of all namespaces, about a pod."""
+"""Row of kubectl get events about a pod, also with --all-namespaces."""
 _RESTARTED = re.compile(
     rb"State: +Terminated\s{1,40}Reason: +Completed\s{1,40}Exit Code: +0\s(?:(?!\n\S).){0,400}"
     rb"Last State: +Terminated\s{1,40}(?:Reason: +\S{1,40}\s{1,40})?\Z",
     re.S,
 )
-"""What stands there above the reason why a container ended that was started again, and did well."""
+"""Text there above the reason of an ended container that was restarted and ended well."""
 ACCOUNT = 64 << 10
-"""Bytes before a line in which the beginning of such an account is looked for."""
+"""Bytes before a line that are searched for the beginning of such a description."""
 _LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
-"""Not of a command line: launchers that tell one of a process that failed tell the one that they started last (``cmd``
-in sigkill_handler() of deepspeed/launcher/launch.py, as of torch/distributed/launch.py before 1.9)."""
+"""Local rank, but not in a command line: launchers that name a failed process print the command that they started last
+(``cmd`` in sigkill_handler() of deepspeed/launcher/launch.py, as in torch/distributed/launch.py before 1.9)."""
 
 
 def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:  # noqa: C901

@@ -1,7 +1,7 @@
-"""A pickle read without trusting it: nothing is imported, called or hashed; what comes out are plain containers.
+"""Safe reader of pickles: nothing is imported, called or hashed, and only plain containers come out.
 
-Python's own unpickler would do for harmless data only: names of classes can be refused, but a few hundred bytes of
-tuples within tuples keep it busy for ever once one of them is a key. Here no operation costs more than its own bytes.
+Python's own unpickler is safe for harmless data only: class names can be refused, but a few hundred bytes of nested
+tuples keep it busy forever once one of them is a key. Here no operation costs more than its own bytes.
 """
 
 from __future__ import annotations
@@ -14,28 +14,31 @@ from typing import Any
 
 MAX_BYTES = 1024 * 1024
 MAX_OPERATIONS = 200_000
-"""Six thousand nodes' worth; each may make an object of a hundred bytes."""
+"""Most operations, enough for six thousand nodes; each may make an object of a hundred bytes."""
 
 
 MOST_EXPANDED = 25_000_000
-"""Values that a reader of the whole would meet, each as often as others refer to it. torch's dumps refer to one stack
-from each call that it made: fifty thousand calls a hundred frames deep have some twenty million."""
+"""Most values that a full walk would meet, counting each reference.
+
+torch's dumps refer to one stack from each call that it made: fifty thousand calls a hundred frames deep have about
+twenty million.
+"""
 
 
 class BadPickle(Exception):
-    """No pickle of plain data; the text says why."""
+    """Pickle that is not plain data; the text gives the reason."""
 
 
 @dataclass(slots=True)
 class Pairs:
-    """A dictionary, as the pairs that it was made of."""
+    """Dictionary as the pairs that it was made of."""
 
     items: list[tuple[Any, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A class that was named, and is not looked up."""
+    """Class name that is not looked up."""
 
     module: str
     name: str
@@ -43,7 +46,7 @@ class Name:
 
 @dataclass(slots=True)
 class Made:
-    """An object that would have been made: of which class, from which arguments, with which state."""
+    """Object that would have been constructed: its class, arguments and state."""
 
     of: Name
     arguments: Any
@@ -51,12 +54,12 @@ class Made:
 
 
 class _Mark:
-    """Where a container's items begin on the stack."""
+    """Start of a container's items on the stack."""
 
 
 def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
-    """Return what the pickle holds: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the
-    above.
+    """Return the content of a pickle: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the
+    classes above.
 
     ``names``: the only classes that may occur. Raises BadPickle.
     """
@@ -66,8 +69,10 @@ def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
 
 
 def load_plain(data: bytes, most: int) -> Any:
-    """The same of a pickle without classes, of any size and at most so many operations. Dictionaries are such; their
-    keys hold nothing else. Raises BadPickle."""
+    """Return the content of a pickle without classes, of any size, with at most ``most`` operations.
+
+    Dictionaries are returned as such; their keys are plain scalars. Raises BadPickle.
+    """
     return _run(_Plain(most), data, _PLAIN_ACTIONS, most)
 
 
@@ -92,12 +97,12 @@ def _run(machine: _Machine, data: bytes, actions: Mapping[str, _Action], most: i
 
 
 def _bounded(value: Any, most: int) -> Any:
-    """Return ``value`` where walking all of it meets ``most`` values at most. Raises BadPickle.
+    """Return ``value`` if a full walk meets at most ``most`` values. Raises BadPickle.
 
     A few hundred bytes of lists that refer to each other can stand for more values than any memory holds.
     """
     sizes: dict[int, int] = {}
-    """Of each container how many values are in it; 0 while it is looked into."""
+    """By container, the number of values in it; 0 while it is being counted."""
     stack = [(value, False)]
     while stack:
         one, seen = stack.pop()
@@ -119,7 +124,7 @@ def _bounded(value: Any, most: int) -> Any:
 
 
 def _inner(value: Any) -> list[Any] | None:
-    """The values right in a container; None for what is none."""
+    """Return the values directly in a container, None for anything else."""
     if type(value) is list:
         return value
     if type(value) is dict:
@@ -133,7 +138,7 @@ _OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
 
 
 class _Machine:
-    """The stack and the memo of one pickle."""
+    """Stack and memo of one pickle."""
 
     def __init__(self, names: frozenset[tuple[str, str]]) -> None:
         self.names = names
@@ -185,7 +190,7 @@ class _Machine:
 
 
 class _Plain(_Machine):
-    """With dictionaries as such: what a key costs to hash is known by its type."""
+    """Machine that makes real dictionaries: the cost of hashing a key is known by its type."""
 
     def __init__(self, most: int) -> None:
         super().__init__(frozenset())
@@ -241,7 +246,10 @@ _ACTIONS: dict[str, _Action] = {
     **dict.fromkeys(("NEWOBJ", "REDUCE"), lambda machine, _: machine.make(*machine.take(2))),
     "BUILD": lambda machine, _: machine.build(machine.stack.pop()),
 }
-"""By the opcode's name. No LONG, which can have any length; none that keeps at a place of its own choice beyond 255."""
+"""Actions by opcode name.
+
+There is no LONG, which can have any length, and no opcode that stores at a place of its own choice beyond 255.
+"""
 _OF_CLASSES = ("STACK_GLOBAL", "GLOBAL", "NEWOBJ", "REDUCE", "BUILD")
 _PLAIN_ACTIONS: dict[str, _Action] = {
     **{name: action for name, action in _ACTIONS.items() if name not in _OF_CLASSES},
@@ -257,4 +265,4 @@ _PLAIN_ACTIONS: dict[str, _Action] = {
     **dict.fromkeys(("PUT", "LONG_BINPUT"), _Plain.put),
     "GET": _ACTIONS["BINGET"],
 }
-"""Those of all protocols that make plain data: torch writes protocol 2, and who has read a dump may write any."""
+"""Actions of all protocols that make plain data: torch writes protocol 2, and a rewritten dump may use any."""

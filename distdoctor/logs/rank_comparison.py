@@ -1,10 +1,11 @@
-"""Who of the ranks ended first, by what their launcher says of all of them together.
+"""Comparison of ranks by launcher reports, tracebacks and start-up lines: which rank ended first or made a different
+call.
 
-When one has failed, torchrun sends SIGTERM to those that still run, and says to which; its table then has every rank
-that did not end with status 0 (_poll() and _close() of torch/distributed/elastic/multiprocessing/api.py; in older torch
-without those that it ended itself). So a rank that is neither in the table nor was sent a signal had left before, and a
-single one that was sent none is the one after which the others were ended. Where srun or Open MPI's mpirun starts the
-ranks, it tells which ended first.
+When one rank failed, torchrun sends SIGTERM to those that still run and lists them; its table then has every rank that
+did not end with status 0 (_poll() and _close() of torch/distributed/elastic/multiprocessing/api.py; older torch leaves
+out those that it ended itself). So a rank that is neither in the table nor was sent a signal had ended before, and a
+single rank without a signal is the one after which the others were ended. srun and Open MPI's mpirun report which rank
+ended first.
 """
 
 from __future__ import annotations
@@ -38,39 +39,39 @@ _NUMBER = re.compile(r"\[(?P<number>\d{1,6})\]:$|Failures:$")
 _HEAD = -1
 _EACH = re.compile(r"nproc[-_]per[-_]node['\"]?[ =:]{1,6}['\"]?(?P<each>\d{1,3})\b")
 LOST = re.compile(r"(?P<gone>Connection (?:closed|reset) by peer)|collective operation timeout|Timed out waiting \d")
-"""What a rank says when another has left (``gone``), or does not come."""
+"""Message of a rank that lost another (``gone``), or waits for it in vain."""
 MAX_EXITS = 65536
 """Ranks of one file that are counted."""
 
 
 @dataclass
 class _Launch:
-    """What one file says of the ranks of one or more nodes."""
+    """Reports of one file about the ranks of one or more nodes."""
 
     host: str = ""
-    """Of the row of the table that is being read."""
+    """Host in the current row of the table."""
     numbers: list[int] = field(default_factory=list)
-    """Of the rows of its tables: behind that of a head 1, 2, and so on, and 0 for the last one, who failed first."""
+    """Numbers of the table's rows: 1, 2, ... below a head, and 0 for the last one, which failed first."""
     rank: tuple[int, int] | None = None
-    """The rank and local rank of that row."""
+    """Rank and local rank of that row."""
     hosts: dict[int, str] = field(default_factory=dict)
-    """By rank of local rank 0."""
+    """Host by the rank with local rank 0."""
     rows: dict[int, tuple[int, int, str]] = field(default_factory=dict)
-    """By process number, of each row of a table: rank, local rank, exit code."""
+    """Rows of a table by process number: rank, local rank, exit code."""
     signalled: set[int] = field(default_factory=set)
-    """The processes that torchrun sent a signal to."""
+    """Processes that torchrun sent a signal to."""
     each: int = 0
-    """How many ranks a node has, as far as it is said."""
+    """Ranks per node, 0 if unknown."""
 
     @property
     def where(self) -> str:
-        """Its host, where it is one."""
+        """Return the host, if it is only one."""
         hosts = {*self.hosts.values()} - {""}
         return f" on {hosts.pop()}" if len(hosts) == 1 else ""
 
     @property
     def whole(self) -> bool:
-        """Return whether no row is missing, and whom torchrun ended itself has one."""
+        """Return whether no row is missing, including the ranks that torchrun ended itself."""
         after = 0
         for number in self.numbers:
             if number not in ((_HEAD,) if not after else (0, max(after, 0) + 1)):
@@ -81,20 +82,20 @@ class _Launch:
 
 
 class Exits:
-    """How the ranks of each node ended, by the file of its launcher; what they said themselves may be in others."""
+    """Ends of the ranks of each node, by the file of its launcher; the ranks' own messages may be in other files."""
 
     def __init__(self) -> None:
         self._launches: dict[str, _Launch] = defaultdict(_Launch)
         self._lost: dict[int, bool] = {}
-        """The ranks that say that they lost others, or (False) wait for them in vain."""
+        """Ranks that report others as lost (True), or wait for them in vain (False)."""
         self._locals: tuple[dict[int, bool], set[int]] = {}, set()
-        """The same, and who raised something, of those of whom only the number on their node is known."""
+        """The same, and ranks with an exception, where only local ranks are known."""
         self._agents = False
-        """Whether there are launchers of whole nodes: the tasks of srun and mpirun are these then."""
+        """True if launchers of whole nodes write: the tasks of srun and mpirun are then these."""
         self._raised: set[int] = set()
-        """The ranks that raised something."""
+        """Ranks with an exception."""
         self._ended: dict[str, tuple[int, str, str] | None] = {}
-        """By file who ended first by srun's or mpirun's account: rank, host, exit code; None where it does not tell."""
+        """First end by file, as srun or mpirun reports it: rank, host, exit code; None if unknown."""
 
     def take(self, name: str, who: Who, text: str, ended: Sequence[ProcessExit]) -> None:
         """Take a line of the file ``name`` that may be of a table, or reports ends."""
@@ -117,7 +118,7 @@ class Exits:
             self._hear(who, text)
 
     def _take_end(self, name: str, end: ProcessExit) -> bool:
-        """Take an end that a launcher reports in the file ``name``; return whether it says anything of the order."""
+        """Take an end that a launcher reports in the file ``name``; return whether it shows the order of ends."""
         if end.pid is not None and end.reason == "sent by launcher":
             self._launches[name].signalled.add(end.pid)
         elif end.pid is not None and end.launcher == "torchrun":
@@ -140,8 +141,8 @@ class Exits:
             raised.add(number)
 
     def _spoke(self) -> tuple[dict[int, bool], set[int]]:
-        """Return which ranks lost others and which raised something; where there is but one node, those of whom only
-        the local rank is known are ranks, too."""
+        """Return the ranks that lost others and those with an exception; on a single node local ranks are ranks,
+        too."""
         (lost, raised), rows = self._locals, [row for launch in self._launches.values() for row in launch.rows.values()]
         if len({rank - local for rank, local, _ in rows}) != 1:
             return self._lost, self._raised
@@ -150,7 +151,7 @@ class Exits:
         return {**placed, **self._lost}, self._raised | {first + local for local in raised}
 
     def ranks(self) -> dict[int, str]:
-        """All that did not end with status 0, and the host of each (empty: not said), where torchrun tells so of all;
+        """Return all ranks that did not end with status 0, each with its host ('' if unknown), if torchrun reports all;
         else none."""
         launches = [launch for launch in self._launches.values() if launch.rows or launch.signalled]
         if any(_left(launch) or not launch.whole for launch in launches):
@@ -159,12 +160,14 @@ class Exits:
         return {rank: launch.hosts.get(rank - local, "") for launch, rank, local in rows}
 
     def compared(self) -> list[str]:
-        """Of each node whose ranks say that they lost others: which had left without an error. Else, where ranks lost
-        one, the only one that ended by itself and does not say why."""
+        """Return, for each node whose ranks lost others, the rank that had ended without an error.
+
+        Otherwise, where ranks lost one, the only one that ended by itself without an error message.
+        """
         lost, raised = self._spoke()
         launches = [launch for launch in self._launches.values() if launch.whole]
         found = dict.fromkeys(line for launch in launches if (line := _left_by(launch, lost)))
-        # Where they waited in vain, who did so for the shortest time ends first.
+        # Among ranks that waited in vain, the one that waited for the shortest time ends first.
         if found or not lost or not all(lost.values()):
             return [*found]
         ended = [(rank, launch.where, code) for launch in launches for rank, code in _by_itself(launch)]
@@ -186,13 +189,13 @@ def _left_by(launch: _Launch, lost: Collection[int]) -> str:
 
 
 def _by_itself(launch: _Launch) -> list[tuple[int, str]]:
-    """The one rank that was sent no signal, and its exit code; none where it is not one."""
+    """Return the only rank that was sent no signal, with its exit code; nothing if there are several."""
     ended = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
     return ended if len(ended) == 1 else []
 
 
 def _first(end: ProcessExit) -> tuple[int, str, str] | None:
-    """Return rank, host and exit code of the one process that a report is about; None where it is about several."""
+    """Return rank, host and exit code of the process in a report, None if it is about several."""
     where = f" on {end.host}" if end.host else ""
     if end.rank is not None:
         return end.rank, where, "other than 0" if end.signal is None else f"-{end.signal}"
@@ -201,7 +204,7 @@ def _first(end: ProcessExit) -> tuple[int, str, str] | None:
 
 
 def _left(launch: _Launch) -> list[int]:
-    """The ranks that had ended well: those between and beside the ones that had not."""
+    """Return the ranks that had ended well: those between and next to the ones that had not."""
     here: dict[int, set[int]] = defaultdict(set)
     for rank, local, _ in launch.rows.values():
         here[rank - local].add(local)
@@ -209,12 +212,11 @@ def _left(launch: _Launch) -> list[int]:
     return sorted(first + local for first in here for local in range(started[first]) if local not in here[first])
 
 
-# In which collective each rank lost the others, or waited for them in vain, by the tracebacks of all of them.
+# Collective in which each rank lost the others or waited in vain, by the tracebacks of all ranks.
 #
-# Ranks that call the same collectives in the same order do so in the same one. Two exceptions: who is the root of a
-# broadcast, or gives its part of a reduce, is ahead of those that still wait for another in it, and who comes late
-# finds
-# the others gone. So calls with a root count only where every rank waited in vain.
+# Ranks that call the same collectives in the same order do so in the same one, with two exceptions: the root of a
+# broadcast, or a sender of a reduce, is ahead of those that still wait for another rank, and a late rank finds the
+# others gone. So calls with a root count only where every rank waited in vain.
 
 
 _IN = re.compile(
@@ -223,15 +225,15 @@ _IN = re.compile(
 )
 _FRAME = re.compile(r'File "(?P<folder>[^"\n]{0,400}?)(?P<file>[^/"\n]{1,100})", line (?P<line>\d{1,7}), in ')
 _ALL = ("all_reduce", "barrier", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor")
-"""None of them ends anywhere before all ranks have called it."""
+"""Collectives that no rank leaves before all ranks have called them."""
 _BACKWARD = "all_reduce in backward"
-"""What DistributedDataParallel does with the gradients."""
+"""DistributedDataParallel's all_reduce of gradients."""
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 def call_of(frame: str, frames: str) -> dict[str, str]:
-    """Return which ``collective`` a traceback ends in whose innermost frame is ``frame``, and where the program has
-    called it (``called_at``); empty for none."""
+    """Return the ``collective`` in which a traceback with the innermost frame ``frame`` ends, and the program's line
+    (``called_at``); empty if none."""
     found = _IN.search(frame.replace("\\", "/"))
     call = "" if found is None else _BACKWARD if found["engine"] else found["call"]
     if call not in (*_ALL, *_ROOTED, _BACKWARD):
@@ -241,15 +243,17 @@ def call_of(frame: str, frames: str) -> dict[str, str]:
 
 
 def compare_calls(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[str]:
-    """Return who called something else than the others, where of all ``ranks`` (each with its host) it is known what
-    they called; else of whom nothing is known while all others wait in one."""
+    """Return the ranks that called something else than the others, if the call of all ``ranks`` (with hosts) is known.
+
+    Otherwise the ranks without a known call while all others wait in one.
+    """
     calls: dict[int, str] = {}
     told: dict[str, str] = {}
     waited = set()
     for match in matches:
         rank, lost = match.who.rank, LOST.search(match.text)
         if rank is not None and lost is not None and "collective" in match.values:
-            call = calls[rank] = match.values["collective"]  # of the last try
+            call = calls[rank] = match.values["collective"]  # of the last attempt
             told[call] = f"{call}{match.values.get('called_at', '')}"
             waited |= set() if lost["gone"] else {rank}
     if not waited or not calls.keys() <= {*ranks}:
@@ -271,16 +275,14 @@ def compare_calls(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[st
 
 
 def _on(those: Iterable[int], ranks: Mapping[int, str]) -> str:
-    """The host of those ranks, where it is one."""
+    """Return the host of these ranks, if it is only one."""
     hosts = {ranks[rank] for rank in those}
     return f" on {next(iter(hosts))}" if len(hosts) == 1 and "" not in hosts else ""
 
 
-# How ranks announce themselves as they start: where one does twice and another never does, two claim one rank.
-#
-# PyTorch Lightning, and NeMo with it, writes one line per process before it makes the process group
-# (lightning/fabric/
-# utilities/distributed.py, _init_dist_connection).
+# Ranks announced at start-up: where one is announced twice and another never, two processes claim one rank. PyTorch
+# Lightning, and NeMo with it, writes one line per process before it makes the process group (_init_dist_connection in
+# lightning/fabric/utilities/distributed.py).
 
 
 ROLL_LITERALS = ("GLOBAL_RANK: ",)
@@ -290,13 +292,13 @@ MAX_ROLL = 65536
 
 
 class Roll:
-    """Who was announced how often, by file, as copies of one log may lie beside each other, and by world size."""
+    """Number of announcements per rank, by file (copies of one log may lie side by side) and world size."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, int], Counter[int]] = defaultdict(Counter)
 
     def take(self, name: str, text: str) -> None:
-        """A line of the file ``name``, where it is one of them."""
+        """Take a line of the file ``name``, if it is an announcement."""
         said = _ANNOUNCED.search(text)
         if said is None:
             return
@@ -305,8 +307,8 @@ class Roll:
             times[rank] += 1
 
     def compared(self) -> list[str]:
-        """Of each file in which ranks were announced twice while others were in none: which. Where all were, it was
-        started again."""
+        """Return, per file, the ranks that were announced twice while others were missing; if all were, the job was
+        restarted."""
         came: dict[int, set[int]] = defaultdict(set)
         for (_, world), times in self._times.items():
             came[world].update(times)
@@ -319,14 +321,14 @@ class Roll:
         return list(dict.fromkeys(found))
 
 
-# How ranks are told in what the logs say together.
+# Wording of rank lists in these comparisons.
 
 
 SHOWN = 8
 
 
 def rank_list(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0, 1``, or the first ones and how many more."""
+    """Return ``rank 3``, ``ranks 0, 1``, or the first ones and the number of the others."""
     more = f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:SHOWN]))}{more}"
 
@@ -338,7 +340,7 @@ MAX_ERROR_FILE_BYTES = 16 << 20
 
 
 def error_file_as_log(data: bytes) -> bytes:
-    """The traceback in an error file, as the rank's log would have it; the file as it is where it has none.
+    """Return the traceback in an error file as the rank's log would have it, or the file unchanged if it has none.
 
     ``{"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Traceback ...", "timestamp": "1"}}}``, or
     a text in place of the inner object (torch/distributed/elastic/multiprocessing/errors/error_handler.py).

@@ -1,4 +1,5 @@
-"""Finding the lines that a check knows: all literals at once, then the expression only where a literal stands."""
+"""Scanner for the lines that checks know: all literals are searched at once, and an expression only where its literal
+stands."""
 
 from __future__ import annotations
 
@@ -15,41 +16,41 @@ from distdoctor.model.facts.logs import ProcessExit
 from distdoctor.model.log_line import Line
 
 WINDOW = 2000
-"""Characters of a line that are looked at, around what was found: no expression sees more."""
+"""Characters around a literal that expressions see."""
 BEFORE = 600
 MOST = 4000
-"""How often one literal is looked at in one file; what stands there more often says nothing new."""
+"""Most matches of one literal per file; more of them add nothing."""
 
 
 WASTED = 20_000
-"""So many finds of literals that are no longer looked at cost more than to search without them from then on."""
+"""Matches of exhausted literals after which a search without them is cheaper."""
 
 
 @dataclass
 class Search:
-    """How one file is searched, and what was found so far."""
+    """State of the search in one file."""
 
     automaton: BytesAhoCorasick
     numbers: list[int]
-    """Which literal each of the automaton's is."""
+    """Index of the literal for each number of the automaton."""
     seen: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """How often each literal was there."""
+    """Number of matches of each literal."""
     wasted: int = 0
-    """How often one was that says nothing new."""
+    """Number of matches of exhausted literals."""
 
 
 @dataclass
 class KnownLine:
-    """One wording of a check."""
+    """Wording of a check."""
 
     check: str
     line: Line
 
     end: ProcessExit | None = None
-    """The end that a launcher reports in the line."""
+    """End that a launcher reports in the line."""
 
     def values(self, text: str) -> dict[str, str] | None:
-        """The values in ``text``, None where it is not this wording."""
+        """Return the values in ``text``, None where it is not this wording."""
         match = self._pattern.search(text)
         if match is None or self._is_void(text):
             return None
@@ -58,11 +59,11 @@ class KnownLine:
         return None if more and not int(values.get(more, 0)) > int(values.get(less, 0)) else values
 
     def is_in(self, text: str) -> bool:
-        """Return whether all of it is in ``text``."""
+        """Return whether ``text`` contains the whole wording."""
         return any(literal in text for literal in self.line.literals) and self.values(text) is not None
 
     def takes(self, end: ProcessExit, text: str) -> bool:
-        """Return whether the end that ``text`` reports is in its class."""
+        """Return whether the end that ``text`` reports belongs to its class."""
         ended = self.line.ended
         return (
             ended is not None and ended.has(end.reason, end.code, end.signal, end.launcher) and not self._is_void(text)
@@ -81,7 +82,7 @@ class KnownLine:
 
 
 class Ends(KnownLine):
-    """A launcher's wording, and the entries of checks that take ends for its reason."""
+    """Wording of a launcher, and the entries of checks that take its ends."""
 
     def __init__(self, wording: Wording, takers: Sequence[KnownLine]) -> None:
         super().__init__("", Line(wording.literal))
@@ -96,14 +97,14 @@ class KnownEnd(KnownLine):
         self._taker, self._entry, self._text, self._values = taker, entry, text, values
 
     def values(self, text: str) -> dict[str, str] | None:
-        """The values in ``text``, None where it reports no such end."""
+        """Return the values in ``text``, None where it reports no such end."""
         if text == self._text:
             return dict(self._values)
         found, _ = read([Ends(self._entry.wording, [self._taker])], text)
         return found[0].values(text) if found else None
 
     def is_in(self, text: str) -> bool:
-        """Return whether all of it is in ``text``."""
+        """Return whether ``text`` contains the whole report."""
         return any(literal in text for literal in self._entry.wording.literals) and self.values(text) is not None
 
 
@@ -122,7 +123,7 @@ def read(entries: Iterable[KnownLine], text: str) -> tuple[list[KnownLine], list
 
 
 class Scanner:
-    """The wordings of all checks. ``extra`` are literals of the caller's own, found along with them."""
+    """Scanner for the wordings of all checks and the caller's ``extra`` literals."""
 
     def __init__(self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = ()) -> None:
         self._known: dict[bytes, list[KnownLine]] = {literal.encode(): [] for literal in extra}
@@ -142,11 +143,11 @@ class Scanner:
             self._known.setdefault(literal.encode(), []).append(known)
 
     def begin(self) -> Search:
-        """To search a file."""
+        """Begin the search in a file."""
         return Search(self._automaton, [*range(len(self.literals))])
 
     def lines(self, block: bytes, search: Search) -> Iterator[tuple[int, int, list[KnownLine]]]:
-        """The lines with a literal in them: where each begins and ends, and what may be known of it."""
+        """Yield the bounds of each line that has a literal in it, with the wordings that may match."""
         if search.wasted > WASTED:
             self._narrow(search)
         start = end = -1
@@ -174,7 +175,7 @@ class Scanner:
 
 
 def _bounds(block: bytes, at: int) -> tuple[int, int]:
-    """Return where the line around ``at`` begins and ends, no further away than the window is wide."""
+    """Return the bounds of the line around ``at``, at most the window apart."""
     low, high = max(at - BEFORE, 0), min(at + WINDOW, len(block))
     start = max(block.rfind(b"\n", low, at), block.rfind(b"\r", low, at))
     ends = [place for place in (block.find(b"\n", at, high), block.find(b"\r", at, high)) if place >= 0]

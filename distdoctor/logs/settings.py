@@ -1,4 +1,4 @@
-"""What NCCL says of itself with NCCL_DEBUG=INFO, and torch: versions, interfaces, transports, by who said it."""
+"""NCCL's own report with NCCL_DEBUG=INFO (versions, interfaces, transports) by speaker, and port states from ibstat."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _SAID = (
     ),
 )
 _ALONE = re.compile(r"(?:lo|docker\d*|br-\w+|virbr\d*|veth\w*|cni\d*|flannel\S*|tailscale\d*|tun\d*)")
-"""Interfaces behind which there is only this host, or a network of its own."""
+"""Interfaces that reach only this host, or a private network."""
 _VARIABLE = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>\S+)")
 SHOWN = 4
-"""Values of one kind that are told."""
+"""Values of one kind that are printed."""
 MOST = 4096
-"""Speakers of one value that are remembered."""
+"""Speakers of one value that are kept."""
 
 
 class Settings:
-    """What was said, by kind and value."""
+    """Reported values by kind."""
 
     def __init__(self) -> None:
         self._said: dict[str, dict[str, set[str]]] = {}
 
     def take(self, who: Who, text: str) -> None:
-        """A line, where it is one of them."""
+        """Take a line, if NCCL reports a setting in it."""
         if "NCCL" not in text:
             return
         for kind, pattern in _SAID:
@@ -63,14 +63,14 @@ class Settings:
                 speakers.add(f"rank {who.rank}" if who.rank is not None else who.host or "")
 
     def told(self) -> dict[str, str]:
-        """Each kind with its values; where there are several, with who said which."""
+        """Return the values of each kind; different values come with their speakers."""
         return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
 
     def compared(self) -> list[str]:
-        """Return what of it may be why a job failed: versions or networks that differ, one that there is on one host
-        only."""
+        """Return differences that can make a job fail: versions or networks that differ, or one that only one host
+        has."""
         told, found = self.told(), []
-        # torch tells the version alone, where NCCL adds that of CUDA (2.28.9+cuda13.0).
+        # torch prints the version alone, NCCL adds that of CUDA (2.28.9+cuda13.0).
         if len({value.partition("+")[0] for value in self._said.get("NCCL version", ())}) > 1:
             found.append(f"settings: the ranks have different versions of NCCL: {told['NCCL version']}")
         networks = list(self._said.get("network", {}).values())
@@ -86,15 +86,17 @@ class Settings:
         return found
 
     def _unlike(self) -> Iterator[str]:
-        """The variables that must be alike and are not, among those who also say which network NCCL took: they are past
-        the place where NCCL tells what is set."""
+        """Yield the variables that must agree and do not, among speakers that also report their network.
+
+        Such speakers are past the place where NCCL lists its settings.
+        """
         everyone = set[str]().union(*self._said.get("network", {}).values())
         apart: dict[str, dict[str, str]] = {}
         for value, speakers in self._said.get("variable", {}).items():
             if (found := _VARIABLE.match(value)) is not None and must_be_alike(found["name"], nccl=True, gloo=False):
                 apart.setdefault(found["name"], {}).update(dict.fromkeys(speakers, found["value"].rstrip(".")))
         for name, values in apart.items():
-            of_ranks = {who.startswith("rank ") for who in {*everyone, *values}}  # a host's line may be a rank's, too
+            of_ranks = {who.startswith("rank ") for who in {*everyone, *values}}  # a speaker may be both
             if len({setting_effect(name, values.get(who), len(everyone)) for who in everyone}) < 2 or len(of_ranks) > 1:
                 continue
             said: dict[str, set[str]] = {}
@@ -112,12 +114,12 @@ def _values(values: dict[str, set[str]]) -> Iterator[str]:
         yield f"and {len(values) - SHOWN} more"
 
 
-# What ``ibstat`` or ``ibv_devinfo`` wrote on the hosts of a job: ports that are active on all of them but one.
+# States of RDMA ports, as ``ibstat`` or ``ibv_devinfo`` reported them: ports that are active on all hosts but one.
 
 
 MAX_PORT_BYTES = 1 << 20
 PORT_HEAD = re.compile(rb"(?:[A-Za-z][\w.-]{0,63}: )?(?:CA '[^'\n]{1,64}'\s|hca_id:\s)")
-"""How such a file begins (infiniband-diags' ibstat.c, rdma-core's devinfo.c), also as pdsh hands it on."""
+"""Beginning of such a file (infiniband-diags' ibstat.c, rdma-core's devinfo.c), also as pdsh passes it on."""
 ACTIVE = "active"
 _LINE = re.compile(
     r"(?:(?P<host>[A-Za-z][\w.-]{0,63}): )?\s{0,40}(?:CA '(?P<ca>[^']{1,64})'|hca_id:\s{1,20}(?P<hca>\S{1,64})"
@@ -127,14 +129,17 @@ _LINE = re.compile(
 
 
 class Ports:
-    """The state of each port of each host."""
+    """State of each port of each host."""
 
     def __init__(self) -> None:
         self._states: dict[str, dict[str, str]] = {}
-        """Of each port, ``mlx5_0 port 1``, its state on each host."""
+        """By port (``mlx5_0 port 1``), its state on each host."""
 
     def take(self, data: bytes, host: str | None) -> None:
-        """What a file holds; ``host``, whose it is where its lines do not say so. Of nobody's it says nothing here."""
+        """Take the content of a file.
+
+        ``host`` is used where the lines name none. Without any host the file is ignored.
+        """
         at: dict[str, list[str]] = {}
         for line in data.decode(errors="replace").splitlines():
             found = _LINE.fullmatch(line)
@@ -149,7 +154,7 @@ class Ports:
                 self._states.setdefault(" port ".join(at[name]), {}).setdefault(name, state.lower())
 
     def compared(self) -> list[str]:
-        """A line for each host with a port that is active on all others, and not there."""
+        """Return a line per host about a port that is inactive there and active on all other hosts."""
         lines = []
         for port, states in self._states.items():
             without = [host for host, state in states.items() if state != ACTIVE]

@@ -1,8 +1,8 @@
-"""What the NCCL watchdogs of all ranks say together: who is behind, who called something else, who says nothing.
+"""Comparison of the NCCL watchdogs of all ranks: ranks that are behind, that made another call, or that are silent.
 
-Each tells the number of the work that timed out, of the last one that was enqueued and of the last that was completed
-(torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp); whoever hears that another rank timed out tells the latter two, too.
-Numbers and ranks are those of one process group, so only what names its group is compared.
+Each watchdog prints the number of the work that timed out, of the last enqueued and of the last completed; ranks that
+hear of another rank's timeout print the latter two, too (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp). Numbers and
+ranks belong to one process group, so only lines that name their group are compared.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ _AT = re.compile(r"(?:at work|at NCCL work|work sequence id): (?P<number>\d{1,18
 _ENQUEUED = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18})")
 _TIMEOUT = "collective operation timeout"
 _SAME_SIZE = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
-"""Collectives in which every rank gives as much; an ALLGATHER of tensors that differ is made of broadcasts."""
+"""Collectives in which every rank contributes as much; ALLGATHER of tensors that differ consists of broadcasts."""
 _ALL_WAIT = ("ALLREDUCE", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "ALLTOALL_BASE")
-"""Collectives that are over nowhere before every rank is in them."""
+"""Collectives that complete nowhere before every rank is in them."""
 _COUNTED_APART = ("SEND", "RECV", "COALESCED")
-"""What a group gives numbers of another row to; the last one that was enqueued may be one of these."""
+"""Operations with their own sequence numbers; the last enqueued one may be one of these."""
 _WHOLE = ("default_pg", "mesh_default")
-"""How the groups of all ranks are told."""
+"""Names of the groups of all ranks."""
 LEAD = 8
-"""So many collectives ranks may be ahead of one that they wait for: of a broadcast not all of them wait for all. Where
-the numbers are further apart, those of the others are another row's."""
+"""Most collectives by which ranks may be ahead of one that they wait for: not all ranks wait for all in a broadcast. A
+larger difference means another sequence."""
 
 
 @dataclass
 class _Rank:
     number: int | None = None
-    """Of the work that timed out."""
+    """Number of the work that timed out."""
     operation: str = ""
     size: str = ""
     enqueued: int | None = None
     failed: bool = False
-    """What it says is no timeout."""
+    """True if it reports an error other than a timeout."""
 
 
 class Watchdogs:
-    """What they said, by group and rank."""
+    """Watchdog reports by group and rank."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[int, _Rank]] = {}
         self._places: dict[str, dict[int, set[int]]] = {}
-        """Of each group, which ranks said that they are this one in it."""
+        """By group, the global ranks that reported each group rank."""
         self._caught: dict[tuple[int, int], _Rank] = {}
-        """What a rank said of the work with a number, before it said of which group that is."""
+        """Report of a rank about a work number, before it named the group."""
 
     def take(self, who: Who, text: str) -> None:
-        """A line, where it is one of theirs; the first of a rank counts, before others abort what it does."""
+        """Take a line, if a watchdog wrote it; the first of a rank counts, before others abort its work."""
         group, work, at, counts = _GROUP.search(text), _WORK.search(text), _AT.search(text), _ENQUEUED.search(text)
         rank = who.rank if who.rank is not None else int(group["rank"]) if group is not None else None
         if rank is None:
@@ -80,8 +80,8 @@ class Watchdogs:
             one.enqueued = int(counts["enqueued"])
 
     def compared(self) -> list[str]:
-        """Return who is behind, who called something else, or of whom nothing is here while all others wait."""
-        # Two ranks with one place: the name is that of several groups.
+        """Return the ranks that are behind, that made another call, or that are missing while all others wait."""
+        # Two ranks with one group rank: several groups share the name.
         alone = [name for name, places in self._places.items() if all(len(ranks) == 1 for ranks in places.values())]
         heard = {rank for rank, _ in self._caught}
         told = [line for name in alone for line in [_compared(name, self._groups[name], heard)] if line]
@@ -92,8 +92,10 @@ _NOTHING = "nothing is here"
 
 
 def _named(group: re.Match[str] | None) -> str:
-    """A name of a group that no other has, empty where there is none: one of torch before 2.4 is counted by each rank
-    for itself, and what a mesh counts may be the same in all of its parts."""
+    """Return a group's unique name, empty if there is none.
+
+    Before torch 2.4 each rank counts groups for itself, and a mesh's names may repeat in all of its parts.
+    """
     if group is None:
         return ""
     name, told = group["name"], group["told"] or ""
@@ -105,11 +107,11 @@ def _named(group: re.Match[str] | None) -> str:
 
 def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     ranks = {rank: one for rank, one in every.items() if one.number is not None}
-    # What ended with an error was not waited for in vain: it is what the others wait for that has failed.
+    # A collective that ended with an error was waited for: it is the one that failed.
     if not ranks or len(every) < 2 or any(one.failed for one in ranks.values()):
         return ""
     if any(one.operation in _COUNTED_APART or _before(one.enqueued, one.number) for one in ranks.values()):
-        return ""  # what was enqueued last may be of another row
+        return ""  # the last enqueued one may have another sequence
     last = max(one.number or 0 for one in ranks.values())
     there = sorted(rank for rank, one in ranks.items() if one.number == last)
     behind = sorted(
@@ -122,7 +124,7 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
         for rank, one in ranks.items()
         if rank in behind or (one.operation in _ALL_WAIT and last - LEAD <= (one.number or 0) < last)
     )
-    if stuck:  # what the others have behind them is not over there
+    if stuck:  # collectives that the others completed are unfinished there
         numbers = " or ".join(str(number) for number in sorted({ranks[rank].number or 0 for rank in stuck}))
         waits, has = "waits" if len(stuck) == 1 else "wait", "has" if len(there) == 1 else "have"
         past = f"which {rank_list(there)}, in number {last}, {has} behind"
@@ -135,7 +137,7 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
         usual, rare = kinds[0][0], kinds[-1][0]
         those = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
         return f"watchdogs: number {last}{group}: {rank_list(those)} called {_call(rare)}, the others {_call(usual)}"
-    # Of a rank that was heard something is here, though it did not say of which group it is.
+    # A rank that wrote something has a log, though it did not name its group.
     absent = sorted({*range(max(every))} - every.keys() - heard) if whole else []
     if len(there) == len(every) and 0 < len(absent) < len(there):
         return f"watchdogs: {rank_list(there)} wait in {operation} number {last}; of {rank_list(absent)} {_NOTHING}"

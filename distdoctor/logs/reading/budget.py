@@ -1,7 +1,7 @@
-"""One budget for everything that a diagnosis reads: bytes unpacked, and processor time.
+"""Budget for everything that a diagnosis reads: unpacked bytes, processor time, and values of JSON documents.
 
 Bytes on disk earn it: each allows so many unpacked bytes and so much time. So a large honest log is read wholly, and a
-small file that unpacks or parses without end is not. What one file uses up beyond its own share, others still have.
+small file that unpacks or parses without end is not. A file that exceeds its own share does not take that of others.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any
 import msgspec
 
 TIMES, EACH, SPARE = 200, 1 << 20, 256 << 20
-"""A compressed file may hold so many times its own size and so many bytes more, and all files together so many bytes
-beyond that. Logs pack to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
+"""Limits for compressed files: times their own size, bytes more for each, and bytes beyond that for all together. Logs
+pack to a twentieth, at most to a hundredth; a file that packs smaller holds nothing of use, and may have no end."""
 PLAIN_RATE, PACKED_RATE = 4 << 20, 1 << 20
-"""The slowest rates, in bytes on disk and seconds of processor time, at which files are read. Logs are read some fifty
-times as fast."""
+"""Slowest allowed reading rates in bytes on disk per second of processor time. Logs are read about fifty times as
+fast."""
 SECONDS, EACH_SECONDS = 10.0, 0.02
-"""Seconds for all files together, and for each file, beyond those."""
+"""Seconds for all files together, and for each file, in addition to those."""
 
 
 class Spent(OSError):
-    """The budget is used up; the text says how much was read until then."""
+    """Exhausted budget; the text says how much was read until then."""
 
     def __init__(self, read: str) -> None:
         super().__init__(0, f"{read}, the rest was not read")
 
 
 class Budget:
-    """The bytes and seconds that are left for all files of one diagnosis."""
+    """Bytes and seconds that are left for all files of one diagnosis."""
 
     def __init__(self) -> None:
         self.spare, self.seconds = SPARE, SECONDS
@@ -52,13 +52,15 @@ class Budget:
 
     @property
     def used(self) -> float:
-        """Seconds so far."""
+        """Return the seconds used so far."""
         return self._used + (time.process_time() - self._began if self._began is not None else 0.0)
 
 
 class Part:
-    """The part of the budget that one file uses. ``on_disk``: its bytes earn time for all; those of an archive have
-    done so."""
+    """Part of the budget that one file uses.
+
+    ``on_disk``: True if its bytes earn time for all; those of an archive have done so already.
+    """
 
     def __init__(self, budget: Budget, on_disk: bool = True) -> None:
         self.compressed = False
@@ -67,7 +69,7 @@ class Part:
         self._packed = self._unpacked = self._borrowed = 0
 
     def took(self, size: int) -> None:
-        """Note ``size`` bytes as they are in the file. Raises Spent."""
+        """Count ``size`` bytes as they are in the file. Raises Spent."""
         self._packed += size
         earned = size / (PACKED_RATE if self.compressed else PLAIN_RATE)
         self._seconds += earned
@@ -76,7 +78,7 @@ class Part:
         self.check()
 
     def gave(self, size: int) -> None:
-        """Note ``size`` unpacked bytes. Where the file holds too many times its own size, they are the last."""
+        """Count ``size`` unpacked bytes. If the file holds too many times its own size, they are the last."""
         self._unpacked += size
         over = self._unpacked - TIMES * self._packed - EACH
         if over > self._borrowed:
@@ -84,35 +86,36 @@ class Part:
             self._borrowed = over
 
     def check(self) -> None:
-        """Raise Spent where the file has used up its own share of the budget and the rest is used up, too."""
+        """Raise Spent if the file has used up its own share and the rest of the budget is used up, too."""
         used = self._budget.used
         late = used > self._budget.seconds and used - self._began > self._seconds
         if late or (self._borrowed and self._budget.spare < 0):
             raise self.spent()
 
     def spent(self) -> Spent:
-        """The error that says how much was read of the file."""
+        """Return the error that says how much of the file was read."""
         return Spent(f"{spoken(self._unpacked)} unpacked" if self._unpacked else f"{spoken(self._packed)} read")
 
 
 def spoken(size: int) -> str:
-    """A number of bytes as a person says it: ``2.0 GB``, ``256 MB``."""
+    """Return a number of bytes in words: ``2.0 GB``, ``256 MB``."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size} bytes"
 
 
-# JSON from outside, in bounded memory: the values in it are counted before they are made.
+# JSON from outside, in bounded memory: its values are counted before they are made.
 
 
 MOST_VALUES = 1_000_000
-"""Of one document; an empty list of three characters takes some seventy bytes."""
+"""Most values of one document; an empty list of three characters takes about seventy bytes."""
 SHORT = 1 << 20
-"""Bytes of a document that Python's own decoder reads: it copies the whole of it, up to four times as large."""
+"""Largest document in bytes for Python's own decoder, which copies it, up to four times as large."""
 
 
 def loads(text: bytes | str, most: int = MOST_VALUES) -> Any:
-    """Return what ``text`` holds.
+    """Return the content of the JSON ``text``.
 
-    Raises ValueError where it is no JSON, has more than ``most`` values or is too deep."""
+    Raises ValueError if it is no JSON, has more than ``most`` values or is too deep.
+    """
     if len(text) > most and values(text) > most:
         raise ValueError(f"more than {most} values")
     try:
@@ -122,13 +125,13 @@ def loads(text: bytes | str, most: int = MOST_VALUES) -> Any:
 
 
 def values(text: bytes | str) -> int:
-    """Return how many values there may be in it, at most."""
+    """Return an upper bound of the number of values in a JSON text."""
     if isinstance(text, bytes):
         return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
     return 1 + text.count(",") + text.count("[") + text.count("{")
 
 
-# Files whose bytes are counted as they are read and unpacked, against the budget of all that is read.
+# Files whose bytes are charged to the budget as they are read and unpacked.
 
 
 BLOCK_BYTES = 1 << 20
@@ -136,18 +139,18 @@ BLOCK_BYTES = 1 << 20
 
 
 class BudgetedReader(io.BufferedReader):
-    """A file whose bytes are counted as they are read."""
+    """File whose bytes are counted as they are read."""
 
     def __init__(self, raw: Any, part: Part) -> None:
         super().__init__(raw, BLOCK_BYTES)
         self._part = part
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next ``size`` bytes. Raises Spent."""
+        """Return the next ``size`` bytes. Raises Spent."""
         return self._taken(super().read(size))
 
     def read1(self, size: int = -1, /) -> bytes:
-        """The bytes that come next. Raises Spent."""
+        """Return the bytes that come next. Raises Spent."""
         return self._taken(super().read1(size))
 
     def _taken(self, piece: bytes) -> bytes:
@@ -156,18 +159,20 @@ class BudgetedReader(io.BufferedReader):
 
 
 class InPieces(io.RawIOBase):
-    """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
+    """Content of a compressed file as a stream: a truncated file yields all its bytes, and only then the error."""
 
     def __init__(self, file: Any, part: Part, error: Any = zlib.error) -> None:
         self._file, self._part, self._error = file, part, error
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next piece. Raises Spent where it holds too much, OSError for what was not compressed so, EOFError where
-        the end is missing."""
+        """Read the next piece into ``buffer``.
+
+        Raises Spent if the file holds too much, OSError if it is not compressed so, EOFError if its end is missing.
+        """
         self._part.check()
         try:
             piece = self._file.read1(len(buffer))

@@ -1,5 +1,8 @@
-"""Whom files are from by their names together: what SLURM makes of ``--output %x-%j-%N-%t.out``, torchrun's log folders
-of several nodes. One name alone does not tell a host from any other word."""
+"""Ranks, hosts and kinds of files by their names: a job's log files together, and files that are no logs of a job.
+
+SLURM's ``--output %x-%j-%N-%t.out`` and torchrun's log folders of several nodes are recognized by all names together: a
+single name does not distinguish a host from any other word.
+"""
 
 from __future__ import annotations
 
@@ -15,50 +18,52 @@ _TASK = re.compile(
     r"(?:[._-](?P<task>\d{1,6}))?(?P<stream>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?(?:\.(?:gz|zst|xz|bz2))?",
     re.S,
 )
-"""The job's name and number, the host, the number of the task."""
+"""Job name and number, host, task number."""
 _STEP = re.compile(r"(?P<job>.*(?<!\d)\d{2,12})_(?P<task>\d{1,5})(?P<end>\.(?:out|err|log))", re.S)
-"""What srun writes of a task (``--output slurm-%j_%t.out``) beside the log of the job; a job of an array has none."""
+"""File of a task by srun (``--output slurm-%j_%t.out``) beside the job's log; a job of an array has none."""
 _STREAMS = re.compile(
     r"(?P<job>(?:.*/)?(?:[^/]{0,200}(?<!\d)(?<!run)(?<!exp)(?<!try)(?<!epoch)(?<!trial)(?<!fold)(?<!seed)(?<!eval)[._-])?)"
     r"(?P<task>\d{1,5})[._-](?:std)?(?P<stream>out|err)(?:\.(?:log|txt))?",
     re.S,
 )
-"""The same where both streams have a file (``--output job.%t.out --error job.%t.err``)."""
+"""The same with a file for each stream (``--output job.%t.out --error job.%t.err``)."""
 _ON_HOST = re.compile(
     r"(?P<job>.*/|)(?P<host>[A-Za-z][A-Za-z_-]{0,40}\d{1,6}(?:[a-z]\d{1,4}){0,4})[._-](?P<task>\d{1,6})"
     r"(?P<end>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?",
     re.S,
 )
-"""A host and a task, with no job (``%N.%t.log``)."""
+"""Host and task without a job (``%N.%t.log``)."""
 _RUN = re.compile(
     r"(?:.*/|)(?!(?:run|exp|try|attempt|restart|logs?|out|job|tmp|torchelastic)[^/]{0,20}/)(?P<host>[A-Za-z][\w.-]{0,62})"
     r"/[^/]+/attempt_\d{1,6}/\d{1,6}/[^/]+",
     re.S,
 )
-"""A folder for each node, in it torchrun's --log-dir with a folder for its run."""
+"""Folder per node, with torchrun's --log-dir and a folder for its run in it."""
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """By what names are put in order so that 2 comes before 10."""
+    """Return a sort key that puts 2 before 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
 
 _RESTART = re.compile(r"(?:^|/)attempt_[1-9]\d{0,5}/\d{1,6}/std(?:out|err)\.log")
-"""What a rank writes that torchrun has started again: where it says nothing yet, that it was is known by its file."""
+"""File of a rank that torchrun restarted: while it is empty, its name alone shows the restart."""
 
 
 def is_of_restart(name: str) -> bool:
-    """Return whether this is a file of torchrun's --log-dir of ranks that were started again."""
+    """Return whether this is a file of torchrun's --log-dir from restarted ranks."""
     return _RESTART.search(name) is not None
 
 
 NEAR = 3
-"""Parts of the path of a file that is named by itself, the last ones, that may tell whom it is from."""
+"""Last parts of the path of a file given by itself that may name its rank and host."""
 
 
 def above(name: str, folder: str) -> int:
-    """Return how many characters ``name`` begins with that tell a place of the disk, and no host of the job: what
-    stands before ``folder``, in which it was found; where it was named by itself, all but its end."""
+    """Return the length of the part of ``name`` that is only a place on the disk and names no host.
+
+    That is the part before ``folder``, in which it was found; for a file given by itself, everything but its end.
+    """
     return len(os.path.join(os.path.dirname(folder.rstrip("/")), "")) if folder else len(name) - len(_end_of(name))
 
 
@@ -67,8 +72,11 @@ def _end_of(name: str) -> str:
 
 
 def owners_by_name(names: Iterable[str]) -> dict[str, Who]:
-    """Of each file whose name says it beside those of the others, the host; and the rank, where hosts have several
-    tasks, all of which are there: one of each host may as well start its ranks."""
+    """Return the host of each file whose name gives it in the context of the others.
+
+    The rank, too, where hosts have several tasks, all of which are there: a single task per host may be the launcher of
+    its ranks.
+    """
     every = [*names]
     found = {name: Who(host=host) for name, host in _of_folders(every).items()}
     jobs: dict[tuple[str, str, str], dict[str, re.Match[str]]] = {}
@@ -100,8 +108,10 @@ def _of_step(names: list[str]) -> dict[str, int]:
 
 
 def _of_streams(names: Iterable[str]) -> dict[str, int]:
-    """Of files of which each number has one stream, from 0 on, and some have the other, the tasks: who says nothing
-    leaves that empty."""
+    """Return the tasks, if every number from 0 has a file for one stream, and some for the other.
+
+    A silent task has an empty file.
+    """
     jobs: dict[str, dict[str, dict[int, str]]] = {}
     for name in names:
         if (parts := _STREAMS.fullmatch(name)) is not None:
@@ -117,7 +127,7 @@ def _of_streams(names: Iterable[str]) -> dict[str, int]:
 
 
 def _on_hosts(names: Iterable[str]) -> dict[str, Who]:
-    """Of files of several hosts whose tasks go on from one host to the next, the ranks."""
+    """Return the ranks, if task numbers of several hosts continue from one host to the next."""
     jobs: dict[tuple[str, str], dict[str, Who]] = {}
     for name in names:
         if (parts := _ON_HOST.fullmatch(name)) is not None:
@@ -137,20 +147,20 @@ def _of_folders(names: Iterable[str]) -> dict[str, str]:
     return runs if len({*runs.values()}) > 1 else {}
 
 
-# Files that lie beside a job's logs: they are read like these, but not asked how they end.
+# Files that lie next to a job's logs: they are read, but not judged by how they end.
 
 
 _QUOTES: tuple[str, ...] = (".csv", ".diff", ".md", ".patch", ".py", ".pyx", ".rst", ".tsv")
-_QUOTES += (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".java", ".js")  # not those that a host's name may end in, too
+_QUOTES += (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".java", ".js")  # no suffixes that a hostname may have, too
 """Data, texts and programs: what stands there was said by nobody of this job, however much it sounds so."""
 _QUOTES += (".cfg", ".conf", ".ini", ".sbatch", ".slurm", ".toml", "requirements.txt")
 _YAML = (".yaml", ".yml")
 NAMES: tuple[str, ...] = (*_QUOTES, *_YAML, ".html", ".ipynb", ".json", ".sh")
-"""How their names end."""
+"""Suffixes of these files."""
 _KEPT = re.compile(
     r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
     r"|/(?:[^/]{0,80}[^a-z/])?(?:nvidia-smi|nvidia-bug-report|rocm-smi|amd-smi|ibstat|ibv_devinfo|sacct|scontrol|squeue"
-    r"|py-?spy)(?:[^a-z/][^/]{0,80})?$",  # what tools were asked
+    r"|py-?spy)(?:[^a-z/][^/]{0,80})?$",  # output of diagnostic tools
     re.S,
 )
 
@@ -159,17 +169,17 @@ _TABLE = re.compile(
     rb"|Name: +\S{1,253}\r?\nNamespace: |(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS "
     rb"|JobID\||REASON +USER +TIMESTAMP +NODELIST)"
 )
-"""How what a tool told begins, whatever its file is called."""
+"""Beginning of a tool's output, whatever its file is called."""
 
 PARSABLE = b"JobID|"
-"""How sacct --parsable2 begins, which has no spaces between its columns."""
+"""Beginning of sacct --parsable2, which has no spaces between its columns."""
 _OF_WANDB = re.compile(
     r"(?:^|/)(?:wandb/(?:[^/]{1,100}/logs/)?|(?:offline-)?run-\d{8}_\d{6}-\w{1,64}/logs/)debug(?:-\w{1,16})?\.log$"
 )
-"""W&B's processes tell there of what they tried again; what ended the job's is in its own log as well."""
+"""Log of W&B's own processes, which report retries there; fatal errors are in the job's own log, too."""
 
 _OBJECT = re.compile(rb"^(?:- )?[ ]{0,4}(?:status:|uid: |creationTimestamp: |resourceVersion: )|^items:\s*$", re.M)
-"""What kubectl get -o yaml has of each object, as Kubernetes keeps it, and who writes one has not."""
+"""Object as kubectl get -o yaml prints it from Kubernetes; a file that a person wrote has no such fields."""
 
 _KERNEL = re.compile(
     rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
@@ -181,34 +191,35 @@ _DAEMON = re.compile(
     rb"(?!\S{1,80}\.(?:service|scope): )",
     re.M,
 )
-"""What the daemons of a host write into its journal; not what systemd says of a unit, which may be a job."""
+"""Line of a host's daemons in its journal, but not systemd's lines about a unit, which may be a job."""
 
 
 def is_of_kernel(head: bytes) -> bool:
-    """Return whether a file that begins with ``head`` is the log of a host's kernel, or of its kernel and its
-    daemons."""
+    """Return whether a file that begins with ``head`` is the log of a host's kernel, with or without its daemons."""
     kernel, lines = len(_KERNEL.findall(head)), head.count(b"\n")
     return bool(lines and kernel) and (kernel + len(_DAEMON.findall(head))) * 2 > lines
 
 
 def is_quoted(name: str, head: bytes) -> bool:
-    """Return whether what the file of this path holds, which begins with ``head``, says nothing of a job: by its
-    name; or as it is a shell's script, or settings, and no object that a cluster has."""
+    """Return whether a file with this path and ``head`` is no evidence about a job: a shell script or settings.
+
+    An object that a cluster holds is evidence.
+    """
     if name.endswith(_YAML):
         return _OBJECT.search(head) is None
     return name.endswith(_QUOTES) or is_of_tool(name) or (name.endswith(".sh") and head.startswith(b"#!"))
 
 
 def is_of_tool(name: str) -> bool:
-    """Return whether what writes the file of this path, by its name, is no process of the job."""
+    """Return whether the file's name shows that no process of the job writes it."""
     return _OF_WANDB.search(name) is not None
 
 
 def is_no_log(name: str) -> bool:
-    """Return whether the file of this path is no log of a job, by its name."""
+    """Return whether the file's name shows that it is no log of a job."""
     return name.endswith(NAMES) or _KEPT.search(name) is not None or is_of_tool(name)
 
 
 def begins_as_tool(head: bytes) -> bool:
-    """Return whether a file that begins with ``head`` is what df, free, ip, sinfo, kubectl describe or get told."""
+    """Return whether a file that begins with ``head`` is the output of df, free, ip, sinfo, kubectl describe or get."""
     return _TABLE.match(head) is not None

@@ -1,4 +1,4 @@
-"""Logs that grow: read on from where they were, with what appears beside them, through rotation and truncation."""
+"""Follower of growing logs: reads on where it stopped, takes new files, and survives rotation and truncation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from distdoctor.logs.reading import budget, formats, reader
 from distdoctor.logs.reading.budget import Budget
 
 HELD = 256
-"""Files that are held open, so that what was written just before they were rotated is read."""
+"""Files that are kept open, so that the last lines before a rotation are read."""
 AT_ONCE = 64 << 20
-"""Bytes of one file that are read before the next one has its turn."""
+"""Bytes of one file that are read before the next file."""
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 STEADY = ("flight-recorder", "error-file", "facts", "binary")
-"""Kinds that are written once: read when they grow no more."""
+"""Kinds that are written once, and read when they grow no more."""
 
 Identity = tuple[int, int]
 
@@ -37,25 +37,25 @@ class _Growing:
     handle: int | None = None
     read: int = 0
     size: int = -1
-    """When it was last looked at."""
+    """Size at the last poll."""
     whole: bool = False
-    """It was read as a whole, and is of a kind that does not grow."""
+    """True if it was read as a whole and is of a kind that does not grow."""
 
 
 class Follower:
-    """Reads into ``collector`` what files, folders and stdin hold, and what comes."""
+    """Reader of growing files, folders and stdin into ``collector``."""
 
     def __init__(self, paths: Sequence[Path], collector: Collector) -> None:
         self._paths = [path for path in paths if str(path) != "-"]
         self._collector = collector
         self._growing: dict[str, _Growing] = {}
         self._gone: dict[Identity, tuple[str, int]] = {}
-        """What was rotated away, under whatever name it is now: the name that it had, and its size then."""
+        """Rotated files by identity, whatever they are called now: their former name, and their size then."""
         self._turns: dict[str, int] = {}
-        """How often a file of this name was begun anew."""
+        """Number of times that a file of this name was started again."""
         self._stdin = None if len(self._paths) == len(paths) else collector.log("stdin", "log")
         self._stdin_cutter = reader.Cutter()
-        reader.find(self._paths)  # what is not there at the start is a mistake
+        reader.find(self._paths)  # a path that is missing at the start is a mistake
 
     @property
     def ended(self) -> bool:
@@ -63,7 +63,7 @@ class Follower:
         return not self._paths and self._stdin is None
 
     def poll(self) -> bool:
-        """Read what is new. Returns whether anything was."""
+        """Read new data. Return whether there was any."""
         changed = self._poll_stdin()
         here: set[Identity] = set()
         present = self._present()
@@ -80,12 +80,12 @@ class Follower:
         return changed
 
     def collected(self) -> Collected:
-        """All that is known by now."""
+        """Return everything known by now."""
         logs = [one.log for one in self._growing.values() if one.log is not None]
         return self._collector.collected([*logs, *([self._stdin] if self._stdin is not None else [])])
 
     def close(self) -> None:
-        """Nothing more is read: what has no end of line counts as a line."""
+        """Stop reading: text without an end of line counts as a line."""
         for one in self._growing.values():
             self._finish(one)
         self._growing.clear()
@@ -95,7 +95,7 @@ class Follower:
         for path in self._paths:
             try:
                 found += reader.find([path])
-            except reader.Unreadable:  # it is being rotated, or too much has come since
+            except reader.Unreadable:  # the file is being rotated, or too much has come since
                 continue
         return found
 
@@ -104,7 +104,7 @@ class Follower:
         name, size = self._gone.get(identity, (source.name, 0))
         if name != source.name and seen.st_size >= size:
             return False
-        # A new file: the number of one that was deleted is given away again.
+        # A new file: the inode number of a deleted file is used again.
         self._gone.pop(identity, None)
         if one is not None and (one.identity != identity or seen.st_size < one.read):
             self._finish(one)
@@ -155,7 +155,7 @@ class Follower:
         return one.read > before
 
     def _name(self, source: reader.Source) -> str:
-        """The file's; with which turn it is where one of this name was read before."""
+        """Return the file's name, with a number if a file of this name was read before."""
         turn = self._turns.get(source.name, 0)
         return f"{source.name} (begun anew, {turn})" if turn else source.name
 
@@ -185,15 +185,15 @@ class Follower:
         return read > 0
 
 
-# When logs end: the last time that is written in them.
+# Time of a log's end: the last time that is written in it.
 
 
 LINES = 400
-"""Lines from the end that are looked at."""
+"""Last lines that are searched for a time."""
 
 
 def last_time(sources: Iterable[reader.Source], budget: Budget) -> float | None:
-    """The latest of the last times of these logs; None where none has one. What cannot be read is left out."""
+    """Return the latest of the last times of these logs, None if none has one. Unreadable logs are left out."""
     found: float | None = None
     for source in sources:
         with budget.running():

@@ -1,5 +1,9 @@
-"""Logs of JSON objects: one a line, as structlog, python-json-logger, Docker and Kubernetes write them; or an array of
-them, as clouds' loggers give them out (``gcloud logging read --format=json``)."""
+"""Converters of log formats to plain lines: JSON lines and arrays, Loki answers, CSV tables, newest-first logs, LSF
+reports.
+
+JSON objects come one per line, as structlog, python-json-logger, Docker and Kubernetes write them, or as an array, as
+cloud loggers export them (``gcloud logging read --format=json``).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,15 @@ from distdoctor.logs.reading import budget
 from distdoctor.model.facts.logs import Who
 
 ARRAY = 64 << 20
-"""Bytes of an array that are read."""
+"""Most bytes of an array that are read."""
 MOST_OBJECTS = 500_000
 OBJECT = (16 << 10, 1 << 20)
-"""Characters in which the end of an object is looked for: those that most have, then those that any has."""
+"""Characters within which the end of an object is searched: enough for most objects, then enough for any."""
 _DECODER = json.JSONDecoder()
 TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line", "body")
-"""Where the text stands: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
+"""Keys of the text: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
 RAISED = ("exception", "exc_info", "exc_text", "stack_info", "stack_trace", "traceback", "stack", "error")
-"""Where an exception stands beside it."""
+"""Keys of an exception next to it."""
 WHO = {
     "rank": ("rank", "global_rank", "rank_id"),
     "local_rank": ("local_rank",),
@@ -39,38 +43,38 @@ _INNER = (
     *("jsonPayload", "record", "extra", "fields", "kubernetes", "labels", "resource", "resources", "attributes"),
     *("_source", "content"),
 )
-"""Objects within it that hold some of these, or in their own ``labels``."""
+"""Keys of inner objects that hold some of these, directly or in their own ``labels``."""
 _LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
 _TAGGED = re.compile(rb"^[\dT:.+Z -]{10,40}\t[\w.-]{1,200}\t(\{\"[^\n]*\})[ \t]*\r?$", re.M)
-"""A line of fluentd's files: time, tag, object."""
+"""Line of fluentd's files: time, tag, object."""
 _TEED = re.compile(rb"^(\[[A-Za-z]\w{0,30}?\d{1,4}\]: ?)(\{\"[^\n]*\})[ \t]*\r?$", re.M)
-"""A line of torchrun --tee."""
+"""Line of torchrun --tee."""
 _PAIRS = re.compile(
     rb"^(?=[\w.@/-]{1,40}=)(?=[^\n]{0,2000}?\bmsg=\")"
     rb"(?:[\w.@/-]{1,40}=(?:\"(?:[^\"\\\n]|\\[^\n])*\"|[^\s\"]*)(?: |(?=\r?$))){3,40}\r?$",
     re.M,
 )
-"""A line in logfmt, as promtail, Grafana's agents and Go's daemons write it."""
+"""Line in logfmt, as promtail, Grafana's agents and Go's daemons write it."""
 _PAIR = re.compile(r"([\w.@/-]{1,40})=(\"(?:[^\"\\]|\\.)*\"|[^\s\"]*)")
 _KEY = re.compile(rb'"(?:%s)"[ \t]{0,4}:[ \t]{0,4}"' % "|".join(TEXTS).encode())
 _ARRAY = re.compile(rb"\s*(?:\{\s*\"(?:events|hits|logs|data)\"\s*:\s*)?\[\s*\{\s*\"")
 _OBJECT = re.compile(r"[\s,]*(?=\{)")
 _TIMED = re.compile(rb'"(?:timestamp|@timestamp|receiveTimestamp|time|ts|asctime|__REALTIME_TIMESTAMP)"\s*:')
 _JSON_HOST = re.compile(r"(?:[\w.-]{1,200}/)?([A-Za-z0-9][\w.-]{0,63})")
-"""Of a log stream, what is behind the job's name."""
+"""Host in the name of a log stream, behind the job's name."""
 _TASK = re.compile(r"workerpool\d{1,3}-\d{1,5}")
-"""Vertex AI's name of one of a job's machines (of other things a task may be anything)."""
+"""Vertex AI's name of one of a job's machines (elsewhere a task may be anything)."""
 _EPOCH = re.compile(r"(\d{10})(?:(\d{3})(?:\d{3}){0,2})?(?:\.(\d{1,3})\d*)?")
-"""Seconds since 1970, also as that many milliseconds, microseconds, nanoseconds."""
+"""Seconds since 1970, also in milliseconds, microseconds or nanoseconds."""
 COLOURS = r"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])"
-"""What a terminal takes for colours and the like."""
+"""Escape sequences of a terminal, such as colours."""
 _COLOURS = re.compile(COLOURS)
 _JSON_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _ENDS = re.compile(r"[\r\n]+")
 
 
 def is_json_log(head: bytes) -> bool:
-    """Return whether what begins so is such a log."""
+    """Return whether a file that begins so is a log of JSON objects."""
     lines = _LINE.findall(head)
     if not lines and b"\n" not in head:  # the first line goes on
         key = _KEY.search(head)
@@ -79,14 +83,17 @@ def is_json_log(head: bytes) -> bool:
 
 
 def is_array(head: bytes) -> bool:
-    """Return whether what begins so is an array of such objects, with a time in each: a data set has none."""
+    """Return whether a file that begins so is an array of such objects, each with a time: a data set has none."""
     begins = _ARRAY.match(head) is not None
     return begins and _KEY.search(head) is not None and _TIMED.search(head) is not None
 
 
 def array_as_text(data: bytes) -> bytes:
-    """Return what the objects of the array say that ``data`` begins with, each on the line on which it begins, and a
-    line each where all of them are on one; what is no such object, or is beyond MOST_OBJECTS, is left as it is."""
+    """Return the texts of the objects in the array at the start of ``data``, each on the line on which its object
+    begins.
+
+    An array on a single line gets one line per object. Other objects, and those beyond MOST_OBJECTS, stay as they are.
+    """
     text, lines, at = data.decode("utf-8", "replace"), list[bytes](), 0
     at = text.find("[") + 1
     many = text.count("\n") > text.count("},")
@@ -104,7 +111,7 @@ def array_as_text(data: bytes) -> bytes:
 
 
 def _object(text: str, at: int) -> tuple[Any, int]:
-    """The object that begins at ``at``, and where it ends: -1 where it has no end, or is too large."""
+    """Return the object that begins at ``at`` and its end: -1 if it has no end, or is too large."""
     for size in OBJECT:
         try:
             value, length = _DECODER.raw_decode(text[at : at + size])
@@ -116,13 +123,13 @@ def _object(text: str, at: int) -> tuple[Any, int]:
 
 
 def json_as_text(block: bytes) -> bytes:
-    """``block`` with what these lines say in place of each of them; other lines are left as they are.
+    """Replace each JSON line of ``block`` by its text; other lines stay as they are.
 
-    What is on one line stays on one, so that lines are counted as in the file.
+    Each line stays one line, so that line numbers are those of the file.
     """
     if b' msg="' in block:
         block = _PAIRS.sub(_paired, block)
-    if b"{" not in block:  # one byte is found far sooner than two
+    if b"{" not in block:  # searching one byte is far faster than two
         return block
     if b"]:{" in block:
         block = _TEED.sub(_behind, block)
@@ -132,7 +139,7 @@ def json_as_text(block: bytes) -> bytes:
 
 
 def _behind(match: re.Match[bytes]) -> bytes:
-    """The same where torchrun has put the local rank before the object."""
+    """Return the text of an object behind the local rank that torchrun printed."""
     text = text_of(match[2])
     return match[0] if text is None else match[1] + text.encode("utf-8", "replace").replace(b"\r", b"\r" + match[1])
 
@@ -143,7 +150,7 @@ def _replaced(match: re.Match[bytes]) -> bytes:
 
 
 def _paired(match: re.Match[bytes]) -> bytes:
-    """Of a line in logfmt what it says, where it tells a process or a host."""
+    """Return the text of a line in logfmt, if it names a process or a host."""
     value: dict[str, object] = {}
     for name, said in _PAIR.findall(match[0].decode("utf-8", "replace")):
         try:
@@ -157,10 +164,10 @@ def _paired(match: re.Match[bytes]) -> bytes:
 
 
 def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
-    """Return what a line says, behind whom it is from and when; None where it is no object with a text in it.
+    """Return the text of a line behind its speaker and time; None if it is no object with a text.
 
-    The line ends within it become carriage returns.
-    ``wrapped``: it is itself the text of such a line, as where a container logs JSON.
+    Line ends within it become carriage returns. ``wrapped``: the line is itself the text of such a line, as when a
+    container logs JSON.
     """
     try:
         value = budget.loads(line)
@@ -170,7 +177,7 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
 
 
 def message_of(value: Any, wrapped: bool = False) -> str | None:
-    """Return what an object says, as :func:`text_of`."""
+    """Return the text of an object, as :func:`text_of` does."""
     said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
     if said is None:
         return None
@@ -183,7 +190,7 @@ def message_of(value: Any, wrapped: bool = False) -> str | None:
 
 
 def _before(value: Mapping[str, Any]) -> str:
-    """In the words that the readers of prefixes know."""
+    """Return speaker and time as the readers of prefixes expect them."""
     found = {kind: _first(value, names, (str, int, float)) for kind, names in WHO.items()}
     task = _TASK.fullmatch(_first(value, ("task_name",), (str,)) or "") if found["host"] is None else None
     time, host = (
@@ -200,7 +207,7 @@ def _before(value: Mapping[str, Any]) -> str:
 
 
 def _json_time(text: str) -> str:
-    """A time as lines begin with it; empty where ``text`` is none."""
+    """Return a time in the form in which lines begin with it; empty if ``text`` is none."""
     told, epoch = _JSON_TIME.match(text), _EPOCH.fullmatch(text)
     if told is not None or epoch is None:
         return told[0] if told is not None else ""
@@ -213,7 +220,7 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...], kinds: tuple[type, 
     for place in (value, *inner):
         for name in names:
             found = place.get(name)
-            if isinstance(found, list):  # journald gives a text with colours in it as its bytes
+            if isinstance(found, list):  # journald has a text with colours as its bytes
                 whole = all(isinstance(one, int) and 0 <= one < 256 for one in found)
                 found = bytes(found).decode("utf-8", "replace") if whole else None
             if isinstance(found, kinds) and found != "":
@@ -222,7 +229,7 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...], kinds: tuple[type, 
 
 
 def _text(value: object) -> str:
-    """A text, also in pieces; of an object (bunyan's error), its stack or its message."""
+    """Return a text, joined from pieces; of an object (bunyan's error), its stack or its message."""
     if isinstance(value, dict):
         value = value.get("stack") or value.get("stack_trace") or value.get("message") or value.get("msg")
     if isinstance(value, (list, tuple)):
@@ -230,21 +237,19 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-# What Loki answers to a query (``/loki/api/v1/query_range``): streams of lines with their labels, made one log in the
-# order of time.
+# Loki's answer to a query (``/loki/api/v1/query_range``): streams of labelled lines, merged into one log by time.
 
 
 _BEGINS = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"\s*,\s*"data"\s*:\s*\{\s*"resultType"\s*:\s*"streams"')
 
 
 def is_loki_answer(head: bytes) -> bool:
-    """Return whether what begins so is such an answer."""
+    """Return whether a file that begins so is such an answer."""
     return _BEGINS.match(head) is not None
 
 
 def loki_as_text(data: bytes) -> bytes:
-    """Return what the lines of all streams say, each behind whom it is from and when; what is no such answer, or was
-    cut off, is left as it is."""
+    """Return the lines of all streams, each behind its speaker and time; other or truncated data stay as they are."""
     try:
         streams = budget.loads(data)["data"]["result"]
         said = [
@@ -258,11 +263,11 @@ def loki_as_text(data: bytes) -> bytes:
     return "".join(f"{text}\n" for _, text in said if text).encode("utf-8", "replace")
 
 
-# Logs as tables: CSV, as Grafana, CloudWatch, OpenSearch, Azure, Datadog and Splunk give out what they gathered.
+# Logs as CSV tables, exported from Grafana, CloudWatch, OpenSearch, Azure, Datadog and Splunk.
 
 
 TEXT = ("message", "line", "_raw", "logmessage", "logentry", "textpayload", "jsonpayload.message", "log")
-"""The column of what was said, by which a table is known, with a time beside it."""
+"""Column of the text, which identifies a log table together with a time."""
 _COMMON = ("message", "log")
 _TIME_COLUMNS = ("timestamp", "time", "_time", "date", "timegenerated", "timegenerated [utc]", "receivetimestamp")
 _HOST_COLUMNS = (
@@ -275,22 +280,22 @@ _KNOWN = {
     for name in names
 }
 _TIMES = ("%b %d, %Y @ %H:%M:%S", "%m/%d/%Y, %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S")
-"""How OpenSearch, Azure, spreadsheets and web servers write a time; without parts of a second."""
+"""Time formats of OpenSearch, Azure, spreadsheets and web servers, without fractions of a second."""
 _PARTS = re.compile(r"(?<=:\d\d)\.\d{1,9}")
 _LABELS = "labels"
-"""A column of Grafana's, with an object in it."""
+"""Column of Grafana's that holds an object."""
 MOST_LABELS = 10_000
 WIDEST = 4096
-"""Characters of the names of all columns."""
+"""Most characters of all column names."""
 LONGEST = 4 << 20
-"""Bytes of a row that are read."""
+"""Most bytes of a row that are read."""
 MOST_ROWS = 500_000
-"""Those of a larger table are read as they stand."""
+"""Most rows that are converted; those beyond stay as they are."""
 _CARRIAGE = re.compile(r"(?<=\r)(?!\n|$)")
 
 
 def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
-    """Return what makes a text of a file that begins so, where a logger has given it out as an array or as a table."""
+    """Return the converter of a file that begins so, if a log service exported it as an array or a table."""
     if is_array(head):
         return array_as_text
     if is_loki_answer(head):
@@ -299,13 +304,13 @@ def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
 
 
 def is_table(head: bytes) -> bool:
-    """Return whether what begins so is such a table: by the names of its columns."""
+    """Return whether a file that begins so is such a table, by its column names."""
     columns = _columns(_first_row(head))
     return "message" in columns and "time" in columns
 
 
 def is_gathered(head: bytes) -> bool:
-    """Return whether what begins so is a gatherer's by more than a time and a message, which data sets have, too."""
+    """Return whether it is an export of a log service by more than a time and a message, which data sets have, too."""
     names = _first_row(head)
     columns = _columns(names)
     if not is_table(head):
@@ -315,8 +320,10 @@ def is_gathered(head: bytes) -> bool:
 
 
 def table_as_text(data: bytes) -> bytes:
-    """Return what each row says, behind whom it is from and when, on the line on which the row begins; what is no
-    row, or is beyond MOST_ROWS, is left as it is."""
+    """Return the text of each row behind its speaker and time, on the line on which the row begins.
+
+    Anything that is no row, or is beyond MOST_ROWS, stays as it is.
+    """
     names = _first_row(data)
     columns, lines = _columns(names), list[bytes]()
     stream = io.BytesIO(data.removeprefix(codecs.BOM_UTF8))
@@ -341,7 +348,7 @@ def table_as_text(data: bytes) -> bytes:
 
 
 def _lines(stream: io.BytesIO) -> Iterator[str]:
-    """The lines of a table. Raises csv.Error at one that is too long."""
+    """Yield the lines of a table. Raises csv.Error at a line that is too long."""
     while line := stream.readline(LONGEST):
         if len(line) == LONGEST:
             raise csv.Error("a line without end")
@@ -362,7 +369,7 @@ def _separator(line: str) -> str:
 
 
 def _columns(names: list[str]) -> dict[str, int]:
-    """Return which column has what; of several, the one whose name stands first in the lists above."""
+    """Return the column of each value; of several, the one whose name stands first in the lists above."""
     place = {name.strip().lstrip("@").lower(): number for number, name in enumerate(names)}
     found: dict[str, int] = {}
     for name, kind in _KNOWN.items():
@@ -385,7 +392,7 @@ def _said(row: list[str], columns: dict[str, int], names: list[str]) -> str:
 
 
 def _table_time(text: str) -> str:
-    """A time as JSON has it; one that is not known is left as it is."""
+    """Return a time in JSON's form; one in an unknown form stays as it is."""
     for form in _TIMES if not text[:4].isdecimal() else ():
         try:
             told = datetime.strptime(_PARTS.sub("", text), form)
@@ -396,19 +403,21 @@ def _table_time(text: str) -> str:
     return text
 
 
-# Logs with their newest line first, as ``gcloud logging read`` and Loki give them out: turned round.
+# Logs with their newest line first, as ``gcloud logging read`` and Loki export them: reversed here.
 
 
 LARGEST = 64 << 20
-"""Bytes of a log that is turned round; a larger one is read as it is."""
+"""Most bytes of a log that is reversed; a larger one is read as it is."""
 MOST_LINES = 1_000_000
 DROPS = 2
-"""Times that are earlier than the one before, at least: fewer are two clocks that differ."""
+"""Fewest times that are earlier than the one before: fewer can come from two clocks that differ."""
 
 
 def is_newest_first(head: bytes) -> bool:
-    """Return whether the log that begins with these whole lines has its newest one first: no line is later than the
-    one before, and all have a time but those within a text."""
+    """Return whether the log that begins with these whole lines has its newest line first.
+
+    No line is later than the one before, and all but those within a text have a time.
+    """
     times = [time for line in head.split(b"\n")[:400] if (time := _line_time(line)) is not None]
     drops = sum(later < earlier for earlier, later in pairwise(times))
     rises = any(later > earlier for earlier, later in pairwise(times))
@@ -416,8 +425,10 @@ def is_newest_first(head: bytes) -> bool:
 
 
 def oldest_first(text: bytes) -> tuple[bytes, list[int]]:
-    """The lines of ``text``, the last one first, each with what follows it without a time of its own; and at which line
-    of ``text`` each stands."""
+    """Return the lines of ``text`` in reverse order with their original line numbers.
+
+    Lines without a time stay behind the line that they follow.
+    """
     groups = [*_groups(text)][::-1]
     lines = [(number, line) for group in groups for number, line in group]
     return b"".join(line + b"\n" for _, line in lines), [number for number, _ in lines]
@@ -440,7 +451,7 @@ def _line_time(line: bytes) -> float | None:
     return split(readable(line[:300]))[0].time if line else None
 
 
-# Logs in which LSF tells how the job ended above what the job wrote (``bsub -o``): that is put behind it.
+# Logs in which LSF puts its report of the job's end above the job's output (``bsub -o``): moved behind it here.
 
 
 _BEGIN = b"Sender: LSF System <"
@@ -449,7 +460,7 @@ _REPORT = re.compile(
     rb"(?:[^\n]*\n){1,40}?The output \(if any\) follows:[^\n]*\n?)",
     re.M,
 )
-"""``how``: what stands below the lines of the job's script."""
+"""LSF's report; the group ``how`` is below the lines of the job's script."""
 
 
 def is_report_first(head: bytes) -> bool:
@@ -459,8 +470,7 @@ def is_report_first(head: bytes) -> bool:
 
 
 def report_last(text: bytes) -> tuple[bytes, list[int]]:
-    """The lines of ``text`` with what each report tells of the end behind the output that follows it, of several jobs
-    one after the other; and at which line of ``text`` each stands."""
+    """Return the lines of ``text`` with each job's report behind its output, and their original line numbers."""
     told = [found.span("how") for found in _REPORT.finditer(text)]
     ends = [text.rfind(_BEGIN, 0, start) for start, _ in told] + [len(text)]
     lines, above = list[tuple[int, bytes]](), 0
@@ -472,23 +482,23 @@ def report_last(text: bytes) -> tuple[bytes, list[int]]:
 
 
 def _numbered(text: bytes, start: int, end: int) -> list[tuple[int, bytes]]:
-    """The lines that begin from ``start`` on and before ``end``, each with its number."""
+    """Return the lines that begin between ``start`` and ``end``, each with its number."""
     lines = text[start:end].split(b"\n")
     return [*enumerate(lines if lines[-1] else lines[:-1], text.count(b"\n", 0, start) + 1)]
 
 
-# What a harness or a viewer has put before every line of a log: the mark of a comment, as TAP has it, or a number.
+# Mark that a harness or viewer put before every line of a log: the comment sign of TAP, or a line number.
 
 
 FEWEST = 8
-"""Lines, below which nothing is known of all."""
+"""Fewest lines from which a common mark is inferred."""
 _COMMENT = re.compile(rb"^(?:#|//)(?: |$)", re.M)
 _NUMBER = re.compile(rb"^ {0,6}(\d{1,7})[\t:]", re.M)
-"""``cat -n`` and ``grep -n``."""
+"""Prefix of ``cat -n`` and ``grep -n``."""
 
 
 def common_mark(head: bytes) -> re.Pattern[bytes] | None:
-    """Return what stands before nearly all lines of a log that begins with ``head``, and is none of theirs."""
+    """Return the mark before nearly all lines of a log that begins with ``head``, if it is not their own."""
     whole = head[: head.rfind(b"\n") + 1] or head
     lines = [line for line in whole.splitlines() if line.strip()]
     if len(lines) < FEWEST:
@@ -502,6 +512,6 @@ def common_mark(head: bytes) -> re.Pattern[bytes] | None:
 
 
 def _is_logs(line: bytes) -> bool:
-    """Return whether it is what a job writes, and no comment of a program."""
+    """Return whether a job writes such a line, rather than a program has it as a comment."""
     who, text = split(readable(line[:300]))
     return who != Who() or PROGRESS.search(text) is not None

@@ -1,4 +1,5 @@
-"""Reading whatever a job has left: files in blocks of whole lines, in bounded memory, told apart by their content."""
+"""Reader of all files that a job left: detects their kind by content, unpacks them, and yields blocks of whole
+lines."""
 
 from __future__ import annotations
 
@@ -26,57 +27,57 @@ from distdoctor.logs.reading.file_names import begins_as_tool, is_no_log, is_of_
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
 LONGEST = 4 << 20
-"""A line that is longer is cut: somebody dumped a tensor, or the file has no lines."""
+"""Most bytes of a line; a longer one is cut: it is a printed tensor, or the file has no lines."""
 OVERLAP = 512
-"""Bytes of a cut line that are seen twice, so that nothing is lost in the cut."""
+"""Bytes of a cut line that are read twice, so that nothing is lost in the cut."""
 HEAD = 8192
-"""Bytes by which a file is told."""
+"""First bytes by which the kind of a file is detected."""
 MAX_FILES = 20_000
-"""More than a job leaves; who names a whole file system is told so."""
+"""Most files, more than a job leaves; naming a whole file system is reported as an error."""
 
 _ANSI = re.compile(formats.COLOURS.encode())
 _ROTATED = re.compile(
     r"(?s)(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst|xz|bz2))?"
 )
-"""What logrotate and Python's handlers make of the names of older parts of a log."""
+"""Names that logrotate and Python's handlers give to older parts of a log."""
 _DUMPED = (b"entries", b"pg_config", b"pg_status")
-"""Names of what a flight recorder's dump holds, near its beginning."""
+"""Keys near the beginning of a flight recorder's dump."""
 _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
-"""Bytes that no text has."""
+"""Bytes that occur in no text."""
 _FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
-"""How a facts file begins; what says so at its end may be far behind."""
+"""Beginning of a facts file; a key near its end may be far behind."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
 class Unreadable(Exception):
-    """An input that cannot be read; the text names it and says why."""
+    """Input that cannot be read; the text names it and gives the reason."""
 
 
 class Empty(Unreadable):
-    """An input with nothing in it."""
+    """Input without content."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file (or stdin, ``-``) to be read; ``data``: what is in one of an archive."""
+    """File to be read, or stdin (``-``); ``data``: the content of an archive's member."""
 
     name: str
     path: Path | None
     given: bool = True
-    """Named by whoever asks, and not found in a folder."""
+    """True if the user named it, False if it was found in a folder."""
     folder: str = ""
-    """The folder so named in which it was found."""
+    """Folder that the user named and in which it was found."""
     part_of: str = ""
-    """The log of which it is an older part, where that was rotated."""
+    """Log of which it is an older, rotated part."""
     data: bytes | None = None
     packed: bool = False
-    """``data`` was compressed by gzip to take less memory; what is in it may be compressed, too."""
+    """True if ``data`` was compressed by gzip to take less memory; its content may itself be compressed."""
 
 
 def find(paths: Iterable[Path]) -> list[Source]:
-    """The files of these paths; of a folder, all that are below it with anything in them, in the order of their names.
+    """Return the files of these paths; of a folder, all non-empty files below it, sorted by name.
 
-    Raises Unreadable for a path that is not there, and for more files than MAX_FILES.
+    Raises Unreadable for a missing path, and for more files than MAX_FILES.
     """
     found: list[Source] = []
     for path in paths:
@@ -95,7 +96,7 @@ def find(paths: Iterable[Path]) -> list[Source]:
 
 
 def oldest_first(found: Sequence[Source]) -> list[Source]:
-    """Return where a log was rotated, its older parts before it: ``a.log.2.gz``, ``a.log.1``, ``a.log``."""
+    """Return the files with the older parts of a rotated log before it: ``a.log.2.gz``, ``a.log.1``, ``a.log``."""
     places = {source.name: place for place, source in enumerate(found)}
     keyed = []
     for source in found:
@@ -103,7 +104,7 @@ def oldest_first(found: Sequence[Source]) -> list[Source]:
         if part is not None and part["log"] in places:
             key = (places[part["log"]], part["day"] or "", -int(part["number"] or 0))
             keyed.append((key, replace(source, part_of=part["log"])))
-        else:  # of a log all parts stand where it stood, and it is the last
+        else:  # all parts of a log stand at its position, the log itself last
             keyed.append(((places[source.name], "9", 1), source))
     return [source for _, source in sorted(keyed, key=lambda pair: pair[0])]
 
@@ -118,16 +119,16 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _has_nothing(file: Path) -> bool:
-    """Return whether it is empty, as most files of torchrun's log folders are, or none to be read, as a pipe."""
+    """Return whether it is empty, as most files in torchrun's log folders are, or not to be read, as a pipe."""
     try:
         seen = file.stat()
     except OSError:
-        return False  # to be told by whoever opens it
+        return False  # whoever opens it reports the error
     return seen.st_size == 0 or not stat.S_ISREG(seen.st_mode)
 
 
 def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.BufferedReader]:
-    """Return what ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
+    """Return the kind of ``source`` and its uncompressed bytes. Raises Unreadable."""
     raw = uncompressed(source, Part(budget or Budget(), on_disk=source.data is None))
     try:
         head = _peek(raw)
@@ -142,7 +143,7 @@ def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.Buffe
 
 
 def uncompressed(source: Source, part: Part) -> io.BufferedReader:
-    """The bytes of ``source``, unpacked where they are compressed. Raises Unreadable."""
+    """Return the bytes of ``source``, unpacked if compressed. Raises Unreadable."""
     try:
         packed = _raw(source, part)
         head = _peek(packed)
@@ -172,7 +173,7 @@ def _raw(source: Source, part: Part) -> BudgetedReader:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         os.close(handle)
         raise OSError(0, "not a regular file")
-    if stat.S_ISREG(mode) and os.fstat(handle).st_size == 0:  # as all of /proc is, where reading can wait for ever
+    if stat.S_ISREG(mode) and os.fstat(handle).st_size == 0:  # as all of /proc is, where a read can block forever
         os.close(handle)
         raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
@@ -192,9 +193,9 @@ def _unpacked_zstd(source: Source, raw: io.BufferedReader, part: Part) -> io.Buf
 
 
 def _is_no_text(head: bytes) -> bool:
-    """Return whether these are the bytes of a program's data, as TensorBoard's events and safetensors are.
+    """Return whether these bytes are binary data, such as TensorBoard's events and safetensors.
 
-    Logs have NUL bytes, too: of UTF-16, and where a file was cut while it was written to.
+    Logs have NUL bytes, too: in UTF-16, and where a file was truncated while it was written to.
     """
     if b"\0" not in head:
         return False
@@ -205,7 +206,7 @@ def _is_no_text(head: bytes) -> bool:
 
 
 def kind_of(head: bytes) -> Kind:
-    """Return what begins with these bytes."""
+    """Return the kind of data that begins with these bytes."""
     if head.startswith(b"\x80") and head[1:2] in b"\x02\x03\x04\x05":
         return "flight-recorder"
     if head.startswith(_NO_LOGS) or _is_no_text(head):
@@ -226,12 +227,12 @@ def kind_of(head: bytes) -> Kind:
 
 
 def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
-    """The bytes of a log in blocks that end with the end of a line, without colours and NUL bytes. Raises OSError."""
+    """Yield the bytes of a log in blocks of whole lines, without colours and NUL bytes. Raises OSError."""
     cutter, cut_off = Cutter(), False
     while True:
         try:
             block = raw.read1(BLOCK_BYTES)
-        except EOFError:  # a compressed log: what was there is told
+        except EOFError:  # a compressed log: its readable part was yielded
             block, cut_off = b"", True
         if not block:
             break
@@ -244,7 +245,7 @@ def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
 
 
 def up_to(raw: io.BufferedReader, size: int) -> bytes:
-    """As many of the next ``size`` bytes as can be read. Raises OSError or EOFError where that is none."""
+    """Return as many of the next ``size`` bytes as can be read. Raises OSError or EOFError if that is none."""
     pieces = list[bytes]()
     try:
         while size > 0 and (piece := raw.read1(min(size, BLOCK_BYTES))):
@@ -257,15 +258,15 @@ def up_to(raw: io.BufferedReader, size: int) -> bytes:
 
 
 class Cutter:
-    """Makes blocks of whole lines of bytes as they come."""
+    """Cutter of a byte stream into blocks of whole lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def cut(self, block: bytes) -> bytes:
-        """Return what is whole by now."""
+        """Return the whole lines so far."""
         if b"\0" in block:
-            block = block.replace(b"\0", b"")  # also what makes UTF-16 of plain text
+            block = block.replace(b"\0", b"")  # this also turns UTF-16 into plain text
         block = self._rest + block
         cut = block.rfind(b"\n") + 1
         cut = max(cut, block.rfind(b"\r", cut) + 1)
@@ -279,7 +280,7 @@ class Cutter:
         return _plain(block)
 
     def end(self) -> bytes:
-        """Return what is left, where nothing more comes."""
+        """Return the rest at the end of the stream."""
         rest, self._rest = self._rest, b""
         return _plain(rest)
 
@@ -288,22 +289,22 @@ def _plain(block: bytes) -> bytes:
     return formats.json_as_text(_ANSI.sub(b"", block) if b"\x1b" in block else block)
 
 
-# Logs that somebody has packed with tar: each file in it is read as one of a folder.
+# Logs packed with tar: each member is read like a file of a folder.
 
 
 HELD = 256 << 20
-"""Bytes of memory that the files of all archives may take together."""
+"""Most bytes of memory for the members of all archives together."""
 PLAIN = 128 << 20
-"""Bytes of them that are kept as they are; what comes then is compressed to be kept."""
+"""Bytes of them that are kept uncompressed; later members are compressed."""
 OBJECT = 4096
-"""Bytes that are counted for each file beside what is in it."""
+"""Bytes that are counted for each member in addition to its content."""
 PACKED_SUFFIXES = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|tar(?:\.\w{2,4})?)$", re.I)
-"""The name of a file that may hold logs and is none."""
+"""Name of a file that may hold logs and cannot be unpacked."""
 _NAME = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|bz2|xz|zst))$", re.I)
 
 
 def unpack_archives(found: Iterable[Source], budget: Budget) -> tuple[list[Source], list[str]]:
-    """``found`` with the files of each archive in its place; and what of these could not be read."""
+    """Return ``found`` with each archive replaced by its members, and notes about what could not be read."""
     files, notes, held = list[Source](), list[str](), _Held()
     for source in found:
         try:
@@ -316,15 +317,15 @@ def unpack_archives(found: Iterable[Source], budget: Budget) -> tuple[list[Sourc
 
 
 class _Held:
-    """The memory and the number of the files that are kept."""
+    """Memory and number of the members that are kept."""
 
     size = files = 0
 
 
 def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Iterator[Source]:
-    """The files in ``source``, where that is an archive by its name and its content; else ``source`` itself.
+    """Yield the members of ``source``, if its name and content are an archive's; else ``source`` itself.
 
-    Raises Unreadable behind those that could be read, where it is cut off or holds too much.
+    Raises Unreadable after the readable members if it is truncated or holds too much.
     """
     if source.path is None or _NAME.search(source.name) is None:
         yield source
@@ -332,7 +333,7 @@ def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Ite
     part = Part(budget)
     try:
         raw = uncompressed(source, part)
-    except Unreadable:  # told where it is read
+    except Unreadable:  # reported when it is read
         yield source
         return
     with raw:
@@ -362,7 +363,7 @@ def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Ite
 
 
 def _data(member: tar.Member, held: _Held, part: Part) -> tuple[bytes, bool, Exception | None]:
-    """The file, whether it was compressed to be kept, and why it is not whole where it is not."""
+    """Return the member's bytes, True if they were compressed, and the reason why they are not complete."""
     pack, kept, why = None, BytesIO(), None
     if held.size + member.left > PLAIN:
         pack = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16)
@@ -379,23 +380,23 @@ def _data(member: tar.Member, held: _Held, part: Part) -> tuple[bytes, bool, Exc
     return kept.getvalue(), pack is not None, why
 
 
-# A file compressed by gzip, xz or bzip2, stream after stream, which tells where its end is missing.
+# Files compressed by gzip, xz or bzip2, unpacked stream after stream, with an error if the end is missing.
 
 
 MEMORY = 128 << 20
-"""Bytes that unpacking may take: ``xz -9`` asks for half of it."""
+"""Most bytes that unpacking may take; ``xz -9`` asks for half of it."""
 FED_BYTES = 1 << 16
 """Compressed bytes that are read at once."""
 MOST_STREAMS = 500_000
-"""In one file: bgzip's have 64 KiB each."""
+"""Most streams in one file; bgzip's have 64 KiB each."""
 _GZIP, _XZ, _BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\0", re.compile(rb"BZh[1-9]1AY&SY")
-"""How they begin."""
+"""First bytes of each format."""
 ERRORS = (lzma.LZMAError, zlib.error, OSError)
-"""What they raise for what was not compressed so, or takes too much memory."""
+"""Errors of the decompressors for other data, or for too much memory."""
 
 
 def unpack_stream(raw: BinaryIO, head: bytes) -> Unpacked | None:
-    """Return what ``raw`` holds, which begins with ``head``; None where none of them has packed it."""
+    """Return the unpacked content of ``raw``, which begins with ``head``; None if it is in no such format."""
     if head.startswith(_GZIP):
         return Unpacked(raw, _Gzip)
     if head.startswith(_XZ):
@@ -404,7 +405,7 @@ def unpack_stream(raw: BinaryIO, head: bytes) -> Unpacked | None:
 
 
 class _Stream(Protocol):
-    """How a stream is unpacked: as by ``bz2.BZ2Decompressor``."""
+    """Decompressor of one stream, with the interface of ``bz2.BZ2Decompressor``."""
 
     @property
     def eof(self) -> bool: ...
@@ -416,34 +417,38 @@ class _Stream(Protocol):
 
 
 class _Gzip:
-    """One stream of gzip. Python's GzipFile reads the name in its head byte after byte, to wherever it ends."""
+    """Decompressor of one gzip stream. Python's GzipFile reads the name in its head byte by byte, to wherever it
+    ends."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     @property
     def eof(self) -> bool:
-        """Return whether its end was reached."""
+        """Return whether the end of the stream was reached."""
         return self._stream.eof
 
     @property
     def needs_input(self) -> bool:
-        """Return whether all of what it was given is unpacked."""
+        """Return whether all input is unpacked."""
         return not self._stream.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """Return what it was given from behind its end."""
+        """Return the input behind the end of the stream."""
         return self._stream.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """The next bytes, so many at most. Raises zlib.error."""
+        """Return the next bytes, at most ``max_length``. Raises zlib.error."""
         return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
 
 
 class Unpacked:
-    """What ``raw`` holds. Streams, each unpacked by a ``new`` one, follow each other where logs were appended, or
-    packed by several threads."""
+    """Unpacked content of ``raw``.
+
+    Several streams, each unpacked by a ``new`` decompressor, follow each other in appended logs and logs packed by
+    several threads.
+    """
 
     def __init__(self, raw: BinaryIO, new: Callable[[], _Stream]) -> None:
         self._raw, self._new = raw, new
@@ -451,7 +456,7 @@ class Unpacked:
         self._packed, self._streams = b"", 1
 
     def read1(self, size: int) -> bytes:
-        """The next bytes, none at the end. Raises EOFError where the end of a stream is missing, and ERRORS."""
+        """Return the next bytes, none at the end. Raises EOFError if the end of a stream is missing, and ERRORS."""
         while True:
             if self._stream.eof:
                 self._packed = self._stream.unused_data.lstrip(b"\0") or self._next().lstrip(b"\0")
@@ -472,19 +477,20 @@ class Unpacked:
         return self._raw.read(FED_BYTES)
 
 
-# A file compressed by zstd, frame after frame, which tells where its end is missing.
+# Files compressed by zstd, unpacked frame after frame, with an error if the end is missing.
 
 
 __all__ = ["ZstdError", "ZstdFile"]
 
 WINDOW = 1 << 27
-"""Bytes that a frame may look back at: what zstd itself unpacks without being asked for more."""
+"""Bytes that a frame may look back: the limit of zstd itself without an option."""
 FED_ZSTD_BYTES = 1 << 10
 """Compressed bytes that are unpacked at once: four of them can stand for 128 KiB (RFC 8878, RLE blocks)."""
 
 
 class ZstdFile:
-    """What ``raw`` holds. Several frames follow each other where logs were appended, or packed by several threads."""
+    """Unpacked content of ``raw``. Several frames follow each other in appended logs and logs packed by several
+    threads."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -494,7 +500,7 @@ class ZstdFile:
         self._packed, self._plain = b"", memoryview(b"")
 
     def read1(self, size: int) -> bytes:
-        """The next bytes, none at the end. Raises ZstdError, and EOFError where the end of a frame is missing."""
+        """Return the next bytes, none at the end. Raises ZstdError, and EOFError if the end of a frame is missing."""
         while not self._plain:
             if not self._packed:
                 self._packed = self._raw.read(FED_ZSTD_BYTES)

@@ -1,6 +1,6 @@
-"""The files in a tar archive, read as a stream: no header and no name in it takes more than a fixed amount of memory.
+"""Streaming reader of tar archives: headers and names take a fixed amount of memory.
 
-Python's tarfile reads a long name or a pax header whole, however large it says that it is, and keeps every member.
+Python's tarfile reads a long name or a pax header whole, however large it claims to be, and keeps every member.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from io import BufferedReader
 BLOCK = 512
 PIECE = 1 << 20
 LONGEST_HEADER = 1 << 20
-"""Bytes of a long name or a pax header; a path has 4,096 at most."""
+"""Most bytes of a long name or a pax header; a path has 4,096 at most."""
 LONGEST_NAME = 320
-"""Characters kept of a name: its end."""
+"""Characters kept of a name, from its end."""
 CUT_OFF, DAMAGED = "the archive was cut off", "the archive is damaged"
 _REGULAR, _NO_DATA = b"0\x007", b"123456"
 _GNU_NAME, _GNU_LINK, _GNU_SPARSE, _PAX, _PAX_GLOBAL = b"L", b"K", b"S", b"xX", b"g"
 
 
 class Damaged(Exception):
-    """No tar archive, or one that cannot be read on; the text says why."""
+    """Data that is no tar archive, or that cannot be read on; the text gives the reason."""
 
 
 @dataclass
 class Member:
-    """A regular file in an archive; ``left``: its bytes that were not read yet."""
+    """Regular file in an archive; ``left``: its bytes that were not read yet."""
 
     name: str
     left: int
     sparse: bool
-    """Its holes are left out of the archive: it is not read."""
+    """True if the archive leaves out its holes: it is not read."""
     _raw: BufferedReader
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of the file. Raises Damaged where the archive ends before them."""
+        """Yield the bytes of the file. Raises Damaged if the archive ends before them."""
         while self.left:
             piece = _next(self._raw, min(self.left, PIECE))
             if not piece:
@@ -45,13 +45,15 @@ class Member:
 
 
 def is_tar(head: bytes) -> bool:
-    """Return whether what begins so is a tar archive."""
+    """Return whether data that begins so is a tar archive."""
     return len(head) >= BLOCK and (_is_header(head[:BLOCK]) or not any(head[: 2 * BLOCK]))
 
 
 def members(raw: BufferedReader) -> Iterator[Member]:
-    """The regular files of the archive, each to be read before the next is asked for. Raises Damaged, and what reading
-    ``raw`` raises."""
+    """Yield the regular files of the archive, each to be read before the next.
+
+    Raises Damaged, and the errors of reading ``raw``.
+    """
     name, size, sparse = "", -1, False
     while (head := _header(raw)) is not None:
         kind, own_size = head[156:157], _number(head[124:136])
@@ -84,7 +86,7 @@ def members(raw: BufferedReader) -> Iterator[Member]:
 
 
 def _header(raw: BufferedReader) -> bytes | None:
-    """The next header; None at the end of the archive."""
+    """Return the next header, None at the end of the archive."""
     head = _up_to(raw, BLOCK)
     if not any(head):
         return None
@@ -104,7 +106,7 @@ def _is_header(head: bytes) -> bool:
 
 
 def _number(field: bytes) -> int:
-    """An octal number, or one of GNU's in base 256. Raises Damaged for any other, and for a negative one."""
+    """Return an octal number, or one of GNU's in base 256. Raises Damaged for any other, and for a negative one."""
     if field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
     text = field.partition(b"\0")[0].strip()
@@ -127,7 +129,7 @@ def _not_negative(number: int) -> int:
 
 
 def _small(raw: BufferedReader, size: int) -> bytes:
-    """The data of a header that describes the next member."""
+    """Return the data of a header that describes the next member."""
     if size > LONGEST_HEADER:
         raise Damaged(f"a header of {size} bytes, where {LONGEST_HEADER} are read")
     text = _exactly(raw, size)
@@ -136,7 +138,7 @@ def _small(raw: BufferedReader, size: int) -> bytes:
 
 
 def _records(text: bytes) -> dict[bytes, bytes]:
-    """The records of a pax header: ``LENGTH KEY=VALUE`` and an end of line, each."""
+    """Return the records of a pax header, each ``LENGTH KEY=VALUE`` and an end of line."""
     told, at = dict[bytes, bytes](), 0
     while at < len(text) and text[at : at + 1] != b"\0":
         length, space, _ = text[at : at + 20].partition(b" ")
@@ -175,5 +177,5 @@ def _up_to(raw: BufferedReader, size: int) -> bytes:
 def _next(raw: BufferedReader, size: int) -> bytes:
     try:
         return raw.read1(size)
-    except EOFError:  # of what is compressed the end is missing
+    except EOFError:  # the end of a compressed file is missing
         raise Damaged(CUT_OFF) from None
