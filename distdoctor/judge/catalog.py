@@ -82,7 +82,7 @@ _T = TypeVar("_T", str, bool)
 
 
 class BadCheck(Exception):
-    """A check file that is not what a check file should be; the text names the file and says why."""
+    """Invalid check file; the text names the file and the reason."""
 
 
 @dataclass(frozen=True)
@@ -98,41 +98,41 @@ class Check:
     follows: tuple[str, ...] = ()
     follows_anywhere: tuple[str, ...] = ()
     matters: str = ""
-    """Why a warning of this check is one."""
+    """Reason why a warning of this check matters."""
     prevents: str = ""
-    """The milestone that a job with this failure does not reach; empty: it reaches them all."""
+    """Milestone that a job with this failure does not reach; empty if it reaches them all."""
     symptom_of: str = ""
-    """The milestone without which it is seen in any case; empty: it is a failure of its own."""
+    """Milestone without which the failure is seen in any case; empty if it is a failure of its own."""
     incomplete: bool = False
     looks_at: tuple[str, ...] = ()
-    """What it needs to have seen."""
+    """Parts of the facts that it needs."""
     helped_by: tuple[str, ...] = ()
-    """What it takes for evidence where it was seen."""
+    """Parts of the facts that it uses as evidence if they are there."""
     log: tuple[Line, ...] = ()
-    """How a log shows it."""
+    """Log lines that show it."""
     restart: str = "no"
-    """Whether starting again as it was can help."""
+    """Whether a plain restart can help: ``no``, ``yes`` or ``other-nodes``."""
     next: tuple[str, str] = ("", "")
-    """What to get next where a log shows only a symptom of it, and the command for that."""
+    """Next evidence to get if a log shows only a symptom of it, and the command for that."""
     variables: tuple[str, ...] = ()
-    """The variables that it declares beside those of the allow-list."""
+    """Variables that it reads in addition to those of the allow-list."""
     judge_job: Callable[[Cluster], Iterable[Finding]] | None = None
-    """What it finds in a job that runs now; None where that does not show it."""
+    """Function that judges a job that runs now; None if such a job does not show the failure."""
 
     @property
     def of_logs_alone(self) -> bool:
-        """Return whether only logs, or a job that runs, show it: there is nothing to judge in what ``check`` sees."""
+        """Return whether only logs, or a job that runs, show it, so that ``check`` has nothing to judge."""
         return self.judge is _nothing
 
     @property
     def stage(self) -> str:
-        """The stage it belongs to: the first part of its id."""
+        """Return the stage that it belongs to: the first part of its id."""
         return self.id.partition("/")[0]
 
 
 @cache
 def built_in_folder() -> Path:
-    """Return where the checks that come with distdoctor are: in the installed package, else beside it in a checkout."""
+    """Return the folder of distdoctor's own checks: in the installed package, else next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "checks", package.parent / "checks"):
         if folder.is_dir():
@@ -141,7 +141,7 @@ def built_in_folder() -> Path:
 
 
 def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
-    """Every check of the built-in folder and the ``extra`` ones, in ladder order, then by id.
+    """Load all built-in checks and those of the ``extra`` folders, in the order of stages, then by id.
 
     A check of an extra folder replaces the built-in one with its id. Raises BadCheck.
     """
@@ -153,7 +153,7 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
             raise BadCheck(f"{folder} is not a folder of checks")
         for path in sorted(folder.glob("*/*.py")):
             if not path.name.startswith("_"):
-                # Ours end: only a machine that starves this process is slow to load them, and that is no bad check.
+                # Built-in files get no time limit: they end, and are slow only on a machine that starves this process.
                 check = load_file(path, None if folder is own else SECONDS)
                 if folder is not own:
                     check = _of_a_site(check, checks.get(check.id))
@@ -168,7 +168,7 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
 
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:
-    """A site's check, run with care. One that replaces another and does not say what it prevents, prevents the same."""
+    """Return a site's check, sandboxed. A replacement without PREVENTS takes that of the check that it replaces."""
     judge = check.judge if check.of_logs_alone else Judge(check.judge, check.variables)
     judge_job = Judge(check.judge_job, check.variables) if check.judge_job else None
     check = replace(check, judge=judge, judge_job=judge_job)
@@ -178,9 +178,9 @@ def _of_a_site(check: Check, replaced: Check | None) -> Check:
 
 
 def load_file(path: Path, seconds: float | None = SECONDS) -> Check:
-    """The check in one file. Raises BadCheck where the file is not a whole check, or takes longer than ``seconds``.
+    """Load the check in one file.
 
-    With None it may take as long as it does.
+    Raises BadCheck if the file is not a whole check, or takes longer than ``seconds`` (None: no limit).
     """
     stage = path.parent.name
     if stage not in (*STAGES, *LOG_STAGES):
@@ -196,11 +196,11 @@ def load_file(path: Path, seconds: float | None = SECONDS) -> Check:
 
 
 class _Wrong(Exception):
-    """What a check file lacks, or has wrong."""
+    """Missing or wrong declaration in a check file."""
 
 
 def _run(path: Path, seconds: float | None) -> ModuleType:
-    """The module in the file. Raises _Wrong."""
+    """Execute the file and return its module. Raises _Wrong."""
     name = f"distdoctor_checks.{abs(hash(str(path)))}.{path.parent.name}.{path.stem}"
     module = ModuleType(name)
     module.__file__ = str(path)
@@ -214,11 +214,10 @@ def _run(path: Path, seconds: float | None) -> ModuleType:
 
 
 def _code(path: Path, name: str) -> CodeType:
-    """Return what the file compiles to.
+    """Return the compiled code of the file.
 
-    Of our own it is kept as bytecode, as Python keeps it of a package: start-up is light.
-
-    A site's folder may be read-only or shared, and gets no such file; and python -OO would leave out the page.
+    For built-in files it is cached as bytecode, as Python does for a package, for a fast start. A site's folder may be
+    read-only or shared, and gets no such file; and python -OO would leave out the page.
     """
     if sys.flags.optimize < 2 and path.parent.parent == built_in_folder():
         code = SourceFileLoader(name, str(path)).get_code(name)
@@ -229,7 +228,7 @@ def _code(path: Path, name: str) -> CodeType:
 
 
 def _declared(module: ModuleType, path: Path) -> Check:
-    """The check that a module declares. Raises _Wrong."""
+    """Return the check that a module declares. Raises _Wrong."""
     stage, severity, log = path.parent.name, getattr(module, "SEVERITY", None), getattr(module, "LOG", ())
     if problem := problem_of_log(log):
         raise _Wrong(problem)
@@ -293,7 +292,7 @@ def _of_type(module: ModuleType, name: str, default: _T) -> _T:
 
 
 def _variables(module: ModuleType) -> tuple[str, ...]:
-    """The declared names that the allow-list does not have. Raises _Wrong."""
+    """Return the declared variables that are not on the allow-list. Raises _Wrong."""
     names = getattr(module, "VARIABLES", ())
     if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) and NAME.fullmatch(n) for n in names):
         raise _Wrong(f'VARIABLES {names!r} is no list of names of variables: write VARIABLES = ("SITE_QUEUE",)')
@@ -310,7 +309,7 @@ def _milestone(module: ModuleType, name: str) -> str:
 
 
 def _nothing(cluster: Cluster) -> Iterable[Finding]:
-    """Return what a check judges of a cluster that only logs show."""
+    """Return no findings, for a check that only logs show."""
     return ()
 
 
@@ -319,15 +318,15 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return list(pairwise(lines))
 
 
-# What a check declares of logs: its wordings, whether they are what they should be, and whether they are safe.
+# Validation of the wordings that a check declares in ``LOG``.
 
 
 SHORTEST = 4
-"""Characters of a literal of LOG; shorter ones stand everywhere."""
+"""Fewest characters of a literal of LOG; shorter ones occur everywhere."""
 
 
 def problem_of_log(log: object) -> str:
-    """Return what is wrong with a check's ``LOG``, empty where nothing is."""
+    """Return the error in a check's ``LOG``, empty if there is none."""
     if not isinstance(log, (tuple, list)) or not all(isinstance(line, Line) for line in log):
         return "LOG holds Lines"
     return next(filter(None, map(_problem_of_literals, log)), "")
@@ -345,8 +344,8 @@ def _problem_of_literals(line: Line) -> str:
 
 
 def problem_of_lines(log: tuple[Line, ...]) -> str:
-    """Return what is wrong with the fields of a site's own Lines: a misspelled word, or an expression that could
-    take for ever; empty where nothing is."""
+    """Return the error in the fields of a site's own Lines: a misspelled word, or an expression that could take
+    forever; empty if there is none."""
     return next(filter(None, map(_problem_of_line, log)), "")
 
 
@@ -362,7 +361,7 @@ def _problem_of_line(line: Line) -> str:
     return f"above names {missing[0]!r}, which is no group of {line.pattern!r}" if missing else ""
 
 
-# Which expressions of a check are safe on hostile input: none that can take more than quadratic time.
+# Safety of a check's expressions on hostile input: none may take more than quadratic time.
 
 
 try:
@@ -372,12 +371,12 @@ except ImportError:
     parser, constants = import_module("sre_parse"), import_module("sre_constants")
 
 MANY = 64
-"""A repetition of so much or less is not counted as one."""
+"""Repetitions up to this many count as bounded."""
 
 
 def hazard(pattern: str) -> str:
-    """Return what is wrong with ``pattern``, empty where nothing is: an expression that does not compile, or a long
-    repetition within a long repetition."""
+    """Return the error in ``pattern``, empty if there is none: it does not compile, or has a long repetition within a
+    long repetition."""
     try:
         re.compile(pattern)
         tree = parser.parse(pattern)
@@ -404,18 +403,18 @@ def _nested(tree: Any, depth: int) -> bool:
     return False
 
 
-# The words by which a check says what it needs to have seen (``LOOKS_AT``).
+# Words by which a check declares the facts that it needs (``LOOKS_AT``):
 #
-# * A part of a node's facts by its path, as ``host.limits`` or ``network.master``: seen where nothing on it is None.
-# * ``meeting``: that the node joined the store, or that its waiting for that is over.
-# * ``ranks.STAGE``: that every rank of the node went through the stage; ``ranks.devices``: that it sees one;
-#   ``ranks.work``: that its work was measured.
-# * ``everyone``: the facts of the whole job, for what compares its nodes.
+# * A part of a node's facts by its path, such as ``host.limits`` or ``network.master``: seen if nothing on it is None.
+# * ``meeting``: the node joined the store, or its wait for that is over.
+# * ``ranks.STAGE``: every rank of the node went through the stage; ``ranks.devices``: it sees a device;
+#   ``ranks.work``: its work was measured.
+# * ``everyone``: the facts of the whole job, for a check that compares its nodes.
 
 
 EVERYONE, MEETING, RANKS, DEVICES, WORK = "everyone", "meeting", "ranks", "devices", "work"
 CLOCK = "mesh.clock_offset"
-"""Measured against node 0, which has none."""
+"""Clock offset, measured against node 0, which has none."""
 _SEEN_BY = {
     ENVIRONMENT: ("plan",),
     HOST: ("host",),
@@ -427,8 +426,7 @@ _SEEN_BY = {
 
 
 def required_parts(stage: str) -> tuple[str, ...]:
-    """Return what a check of that stage needs to have seen where it does not say: of most, that every rank went
-    through it."""
+    """Return the default LOOKS_AT of a stage: in most stages, that every rank went through it."""
     return _SEEN_BY.get(BY_NAME[stage], (f"{RANKS}.{stage}",))
 
 
@@ -453,15 +451,15 @@ def _fields(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind) if is_dataclass(kind) else {}
 
 
-# Names in a check file that are probably misspelled, and would be ignored in silence. Pure.
+# Misspelled names in a check file, which Python would ignore.
 
 
 SIMILAR = 0.8
-"""difflib's ratio from which a name counts as another one misspelled."""
+"""Ratio of difflib from which a name counts as a misspelling of another."""
 
 
 def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
-    """Return what is wrong with a name that the file's top level gives and nothing in the file uses; empty: nothing is.
+    """Return the error about a name at the file's top level that nothing uses; empty if there is none.
 
     A name that the file uses is a constant or a helper of its own, whatever it looks like.
     """
@@ -478,7 +476,7 @@ def problem_of_names(source: bytes, declarations: Sequence[str]) -> str:
 
 
 def problem_of_references(named: Mapping[str, Sequence[str]], ids: Collection[str]) -> str:
-    """Return which pattern of ids that a declaration holds means no check and no milestone; empty: each means one.
+    """Return the error about a declared pattern of ids that matches no check and no milestone; empty if there is none.
 
     ``named``: the patterns by the name of their declaration.
     """

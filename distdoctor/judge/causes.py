@@ -1,9 +1,9 @@
-"""Causes: which finding follows from which. Pure; knows no check by its name.
+"""Causes: links from each finding to its root cause. Pure; knows no check by its name.
 
-A check says which milestone its failure prevents (``PREVENTS``). What one sees is a symptom (``SYMPTOM_OF``) where an
-earlier milestone was missed already: such a finding follows from what prevents that milestone or one before it, on any
-node, or on its own where each node reaches the milestone by itself. Beside that a check may name exceptions
-(``FOLLOWS``, ``FOLLOWS_ANYWHERE``): patterns of ids, or a milestone for all that prevents just that one.
+A check names the milestone that its failure prevents (``PREVENTS``) and the one without which it is a symptom
+(``SYMPTOM_OF``): a finding follows from whatever prevents that milestone or an earlier one, on any node, or on its own
+node if each node reaches the milestone by itself. In addition a check may name exceptions (``FOLLOWS``,
+``FOLLOWS_ANYWHERE``): patterns of ids, or a milestone for everything that prevents it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_LINKS = {stage.name for stage in LADDER if stage.links}
 
 
 def linked(findings: Sequence[Finding], checks: Mapping[str, Check]) -> list[Finding]:
-    """The findings, each with the root that it follows from, by what the ``checks`` declare; in the same order."""
+    """Return the findings in the same order, each with its root cause by the declarations of ``checks``."""
     direct: dict[str, str] = {}
     for finding in findings:
         cause = _cause(finding, findings, checks)
@@ -32,21 +32,22 @@ def linked(findings: Sequence[Finding], checks: Mapping[str, Check]) -> list[Fin
         while root in direct and root not in seen:
             seen.add(root)
             root = direct[root]
-        # Checks that name each other as their cause: each of them stays a root.
+        # Checks that name each other as their cause both stay root causes.
         found.append(replace(finding, because_of=None if root == finding.id else root))
     return found
 
 
 def touched(finding: Finding) -> set[str]:
-    """The nodes that a finding blames, and those at both ends of its links."""
+    """Return the nodes that a finding blames, and those at both ends of its links."""
     return {*finding.nodes, *(node for link in finding.links for node in link)}
 
 
 def is_symptom(check: Check, cause: Check) -> bool:
-    """Return whether what ``check`` sees is seen wherever ``cause`` did its harm.
+    """Return whether the failure of ``check`` is seen wherever ``cause`` occurred.
 
-    Of two of which this would hold both ways, as of two symptoms of one milestone, neither is the other's; and what was
-    only not seen, as a node that never came, is no reason why something fails among those who did come."""
+    If this holds in both directions, as for two symptoms of one milestone, neither causes the other. A missing
+    observation, such as a node that did not join, explains no failure of the nodes that did join.
+    """
     return check.id != cause.id and not cause.incomplete and _behind(check, cause) and not _behind(cause, check)
 
 
@@ -55,7 +56,7 @@ def _behind(check: Check, cause: Check) -> bool:
 
 
 def matches_cause(cause: Check, pattern: str) -> bool:
-    """Return whether ``pattern``, an id pattern or a milestone, means ``cause``."""
+    """Return whether ``pattern``, an id pattern or a milestone, matches ``cause``."""
     return cause.prevents == pattern if pattern in MILESTONES else fnmatchcase(cause.id, pattern)
 
 
@@ -64,7 +65,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
     possible = [other for other in findings if _possible(other, finding, checks)]
     if finding.of_its_own:
         possible = [other for other in possible if nodes & {*other.nodes}]
-    # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
+    # Findings on the same nodes come first: of two failures of one kind, the node's own is the cause.
     near = [other for other in possible if nodes & touched(other)]
     own = (finding.because_of,) if finding.because_of else ()
     declared = (*check.follows, *check.follows_anywhere)
@@ -86,7 +87,8 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
 
 
 def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
-    """Return what makes the job fail cannot come from what would not; and no two are each other's cause."""
+    """Return whether ``other`` can cause ``finding``: a harmless finding causes no failure, and no two cause each
+    other."""
     named = other.because_of and matches_cause(checks[finding.check], other.because_of)
     if other.id == finding.id or named or _two_ways(other, finding, checks):
         return False
@@ -94,10 +96,11 @@ def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> 
 
 
 def _two_ways(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool:
-    """Return whether these are two failures of links with neither a node to blame nor a link in common: what one
-    host keeps out is no reason why another keeps out others. Where it cannot be told whose fault one is, that holds
-    for links that were tried between nodes which have met: who never came may be one of those that are blamed, by
-    another name."""
+    """Return whether these are two independent failures of links: no common node to blame, no common link.
+
+    One host's firewall does not explain another's. If the faulty end is unknown, this holds for links between nodes
+    that joined: a node that did not join may be one of the blamed ones under another name.
+    """
     met = {checks[finding.check].stage for finding in (one, other)} <= _OF_LINKS
     if not met and (one.blame != "all" or other.blame != "all"):
         return False
@@ -113,15 +116,18 @@ def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[s
 
 
 def _not_its_own(finding: Finding, check: Check, other: Finding) -> bool:
-    """Return whether what ``other`` blames may be why: not where ``finding`` is sure that it is its own nodes' way,
-    which they miss whatever the node at the other end does."""
+    """Return whether ``other`` may explain ``finding``: not if ``finding`` is sure that the fault is on its own nodes'
+    side, whatever the node at the other end does."""
     sure = check.prevents in EACH_FOR_ITSELF and finding.blame == "all" and finding.nodes and other.nodes
     return not sure or bool({*finding.nodes} & {*other.nodes})
 
 
 def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Check]) -> list[Finding]:
-    """Those of which ``check`` is a symptom, the likeliest first. Of what keeps a node from meeting the others that is
-    its own way, then what comes first; after that what comes last, for who got so far has the rest behind it."""
+    """Return the findings of which ``check`` is a symptom, the likeliest first.
+
+    Findings that keep a node from joining come in order of milestones; the others in reverse order, since a node that
+    got so far has passed the earlier ones.
+    """
 
     def order(other: Finding) -> tuple[bool, int]:
         prevents = checks[other.check].prevents
@@ -133,8 +139,8 @@ def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Ch
 
 
 def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Return whether ``other`` says why those are absent whom further findings of the same check tell of, and them
-    alone: of the nodes of this one it says nothing."""
+    """Return whether ``other`` explains only absences that other findings of the same check report, and nothing about
+    the nodes of this one."""
     if not finding.incomplete or not other.nodes or set(other.nodes) & set(finding.nodes):
         return False
     told = {node for one in findings if one.check == finding.check and one.id != finding.id for node in one.nodes}
@@ -142,8 +148,8 @@ def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) ->
 
 
 def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
-    """Return whether what another node misses is felt here, too: not what each node reaches by itself, by its own
-    way."""
+    """Return whether a failure on another node affects these nodes, too: not if each node reaches the milestone by
+    itself."""
     cause, check = checks[other.check], checks[finding.check]
     if not cause.prevents or not check.symptom_of or not joint(cause.prevents, check.symptom_of):
         return False

@@ -1,4 +1,5 @@
-"""Judging: from facts to findings, root causes first. Pure: the same facts always give the same findings."""
+"""Engine: runs the checks on the facts and orders the findings, root causes first. Pure: the same facts always give the
+same findings."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from distdoctor.model.report import ONE_HOST, Verdict
 from distdoctor.model.stages import BY_NAME, position
 
 OF_CALLS = ("launch",)
-"""The stages whose checks are about the hosts that a run from one place was sent to."""
+"""Stages whose checks are about the hosts of a remote run (``--hosts``)."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the checks said."""
+    """Findings of all checks."""
 
     verdict: Verdict
     findings: tuple[Finding, ...]
@@ -31,17 +32,18 @@ class Judgement:
     broken: tuple[str, ...] = ()
     """Checks that raised, each as ``id: error``: a crash of a check is a result, not a traceback."""
     checks: tuple[Check, ...] = ()
-    """Those that were run."""
+    """Checks that ran."""
     uncollected: tuple[tuple[str, str], ...] = ()
-    """(check, why) of those of a site that wanted variables which were not collected: nothing found says nothing."""
+    """(check, reason) for checks of a site that read variables which were not collected: no finding of theirs proves
+    nothing."""
 
     @property
     def roots(self) -> tuple[Finding, ...]:
-        """The findings that follow from no other."""
+        """Return the findings that follow from no other."""
         return tuple(f for f in self.findings if f.because_of is None)
 
     def worst(self) -> Severity | None:
-        """The gravest severity among the findings, None without any."""
+        """Return the gravest severity among the findings, None without any."""
         return max((f.severity for f in self.findings if f.severity), key=SEVERITIES.index, default=None)
 
 
@@ -65,7 +67,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
         if isinstance(judge_it, Judge) and judge_it.uncollected:
             uncollected.append((check.id, judge_it.uncollected))
-    told = {finding.check for finding in found if finding.severity == "fail"}  # a warning tells of another thing
+    told = {finding.check for finding in found if finding.severity == "fail"}  # a warning is about something else
     said = nccl_warnings.warning_findings(cluster, known.values())
     found += [_completed(finding, check, cluster) for check, finding in said if check.id not in told]
     patterns = tuple(ignore)
@@ -79,19 +81,19 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
 
 def judge_calls(calls: Iterable[HostCall], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Judgement:
-    """The same where no host told any facts: what became of the command that was sent to each."""
+    """Run the checks on a remote run that brought no facts: only the result of each host's command is known."""
     return judge(Cluster((), (), tuple(calls)), [check for check in checks if check.stage in OF_CALLS], ignore)
 
 
 def is_on_job(cluster: Cluster) -> bool:
-    """Return whether the facts are about a job that runs now, and not about what ``check`` tried."""
+    """Return whether the facts are about a job that runs now, rather than about what ``check`` tried."""
     return any(node.facts.jobs for node in cluster.nodes)
 
 
 def _judges(cluster: Cluster, checks: Sequence[Check]) -> list[tuple[Check, Callable[[Cluster], Iterable[Finding]]]]:
-    """The checks that can say something of such facts, and by which of their functions."""
+    """Return the checks that apply to such facts, each with the function to call."""
     if is_on_job(cluster):
-        # INCOMPLETE is about a node that ``check`` never saw: of a job that waits, the wait itself is seen.
+        # INCOMPLETE is about a node that ``check`` never saw; in a waiting job the wait itself is seen.
         of_job = [(replace(check, incomplete=False), check.judge_job) for check in checks if check.judge_job]
         of_calls = [(check, check.judge) for check in checks if check.stage in OF_CALLS and cluster.calls]
         return [*of_calls, *of_job]
@@ -103,13 +105,14 @@ def _judges(cluster: Cluster, checks: Sequence[Check]) -> list[tuple[Check, Call
 
 
 def only_probed(cluster: Cluster, stage: str) -> bool:
-    """Return whether ``stage`` tries a backend that the job does not use: what fails there cannot make the job fail."""
+    """Return whether ``stage`` tests a backend that the job does not use, so that its failure cannot make the job
+    fail."""
     return stage in BY_NAME and BY_NAME[stage].even_unplanned and not cluster.gloo_planned
 
 
 def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
     severity, matters = finding.severity or check.severity, finding.matters
-    # A backend that the job does not use is probed all the same, but cannot make the job fail.
+    # A backend that the job does not use is tested, but cannot make the job fail.
     if only_probed(cluster, check.stage):
         severity, matters = capped(severity, "warn"), matters or NO_GLOO
     if severity == "warn":
@@ -138,7 +141,7 @@ def _numbered(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def in_order(findings: Sequence[Finding]) -> list[Finding]:
-    """Roots, gravest and lowest on the ladder first, then all that follows from them, in the order of their roots."""
+    """Return the root causes, gravest and earliest stage first, then their consequences in the order of their roots."""
 
     def rank(finding: Finding) -> tuple[int, int, str]:
         severity = SEVERITIES.index(finding.severity or "info")
@@ -171,13 +174,13 @@ def _verdict(findings: Sequence[Finding], broken: bool) -> Verdict:
     return "warn" if any(f.severity == "warn" for f in findings) else "pass"
 
 
-# Notes on hosts that run several nodes: over 127.0.0.1 that works, so it is no failure. Pure.
+# Notes on hosts that run several nodes: over 127.0.0.1 that works, so it is no failure.
 
 
 def one_host_note(cluster: Cluster) -> Iterator[str]:
-    """A note where one host runs all nodes, or one host runs more of them than the others do.
+    """Yield a note if one host runs all nodes, or more of them than the other hosts do.
 
-    Containers with a network of their own are hosts of their own.
+    Containers with a network of their own count as hosts.
     """
     of_host: dict[tuple[str, str, str], list[Node]] = {}
     for node in cluster.nodes:
@@ -199,5 +202,5 @@ def one_host_note(cluster: Cluster) -> Iterator[str]:
 
 
 def _unnumbered(nodes: list[Node]) -> list[Node]:
-    """Those to which nobody gave a node rank: one of them may be left over from another run."""
+    """Return the nodes without a node rank: one of them may be left over from another run."""
     return [node for node in nodes if node.plan.started == "node" and node.plan.node_rank is None]

@@ -1,4 +1,5 @@
-"""Fixes that only root can carry out where the job's user is not root, and those that nobody can, as in a container."""
+"""Adjustment of fixes to the node: root, containers, missing programs, variables set in NCCL's files, and SLURM's
+exclusion of nodes."""
 
 from __future__ import annotations
 
@@ -54,13 +55,17 @@ WITHHELD = (
         "have it so in the image",
     ),
 )
-"""What may be withheld, the commands that need it, why they fail, and what is done instead."""
+"""Capabilities that a container may lack, the commands that need them, the reason why these fail, and the
+alternative."""
 _PACKAGES = {"ip": "iproute2"}
 
 
 def feasible(fix: Fix, cluster: Cluster) -> Fix:
-    """The fix as it can be carried out where it is to be: one whose commands nobody may run on its nodes describes
-    them instead, and its text says where root is needed because who ran the check there is another user."""
+    """Return the fix as it can be carried out on its nodes.
+
+    Commands that nobody may run there are described instead, and the text names root if a command needs it and another
+    user ran the check.
+    """
     nodes = [node for node in cluster.nodes if node.name in fix.nodes] if fix.nodes else cluster.nodes
     if not fix.commands or not nodes:
         return fix
@@ -68,7 +73,7 @@ def feasible(fix: Fix, cluster: Cluster) -> Fix:
 
 
 def with_root(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
-    """The fix, whose text says so where one of its commands needs root and who ran the check there was another user."""
+    """Return the fix, with a note if one of its commands needs root and another user ran the check there."""
     if ROOT in fix.text or not any(map(NEEDS_ROOT.search, fix.commands)):
         return fix
     if not any(node.identity.user not in ("", ROOT) for node in nodes):
@@ -90,7 +95,7 @@ def _described(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
 
 
 def _without_sysctl(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
-    """The fix where a program that it runs is not installed: what sysctl sets can be written by the shell."""
+    """Return the fix without programs that are not installed: the shell can write what sysctl sets."""
     missing = {name for node in nodes if node.host.account for name in node.host.account.missing_programs}
     if "sysctl" in missing:
         fix = replace(fix, commands=tuple(map(_written, fix.commands)))
@@ -100,7 +105,7 @@ def _without_sysctl(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
 
 
 def _written(command: str) -> str:
-    """``sysctl -w a.b=1 c.d='1 2'`` as the shell writes it; a command that is no such one as it is."""
+    """Return ``sysctl -w a.b=1 c.d='1 2'`` as a shell redirection; any other command unchanged."""
     if not command.startswith("sysctl -w "):
         return command
     settings = (one.partition("=") for one in shlex.split(command)[2:])
@@ -114,11 +119,11 @@ def _withheld(node: Node) -> tuple[str, ...]:
     return node.host.account.withheld if node.host.account else ()
 
 
-# Fixes that unset a variable, where NCCL reads it from a file: nothing in the environment takes it away.
+# Fixes that unset a variable which NCCL reads from a file: unsetting it in the environment has no effect.
 
 
 def with_files(fix: Fix, cluster: Cluster) -> Iterator[Fix]:
-    """The fix; for nodes on which a file sets what it unsets, one of its own, which removes the line from the file."""
+    """Yield the fix, and one that removes the line from the file for nodes on which a file sets the variable."""
     named = [node for node in cluster.nodes if node.name in fix.nodes]
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for node in named:
@@ -138,25 +143,26 @@ def with_files(fix: Fix, cluster: Cluster) -> Iterator[Fix]:
 
 
 def set_in_files(fix: Fix, node: Node) -> tuple[tuple[str, str], ...]:
-    """The variables that it unsets and that a file sets there, and which file."""
+    """Return the variables that the fix unsets and a file on that node sets, each with the file."""
     unset = (name for name, value in fix.env.items() if value is None)
     return tuple((name, file) for name in unset if (file := node.where_set(name)))
 
 
-# How a job of SLURM goes on without a node that is to blame: the flag that leaves it out, the line that drains it.
-#
-# sbatch(1), salloc(1), srun(1): ``--exclude``; scontrol(1): ``update NodeName= State=DRAIN Reason=``, for operators.
+# Options for SLURM to run the job without a faulty node. sbatch(1), salloc(1), srun(1): ``--exclude``; scontrol(1):
+# ``update NodeName= State=DRAIN Reason=``, for operators.
 
 
 NODE_NAME = SLURM_NODE
-"""What SLURM calls the node, in each task of a step; its host name may be another."""
+"""SLURM's name of the node, in each task of a step; its hostname may be another."""
 OF_THE_LAUNCH = ("launch", "environment")
-"""Stages whose findings are about how the job is started: on other nodes it would be started the same."""
+"""Stages whose findings are about how the job is started, which is the same on other nodes."""
 
 
 def with_exclusion(finding: Finding, cluster: Cluster) -> Finding:
-    """The finding with the lines as its last option, where other nodes are a remedy: under SLURM, where it is sure that
-    a failure is that of a few nodes, and nothing that the user sets would mend it."""
+    """Return the finding with SLURM's exclusion as its last option, if other nodes can help.
+
+    That is, under SLURM, if the finding is sure that a few nodes fail, and no setting of the user's fixes it.
+    """
     if finding.severity != "fail" or finding.because_of is not None or finding.incomplete or finding.blame != "all":
         return finding
     if finding.check.partition("/")[0] in OF_THE_LAUNCH or not 0 < 2 * len(finding.nodes) <= _size(cluster):
@@ -184,7 +190,7 @@ def _size(cluster: Cluster) -> int:
 
 
 def _slurm_name(name: str, cluster: Cluster) -> str:
-    """SLURM's name of a node; empty where this is not SLURM, or it is not known."""
+    """Return SLURM's name of a node; empty if this is not SLURM, or it is unknown."""
     roster = cluster.plan.roster
     for node in cluster.nodes:
         if node.name == name:

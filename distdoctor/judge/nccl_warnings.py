@@ -1,6 +1,6 @@
-"""Causes that NCCL itself names, in the warnings of the check's own group: the wordings by which logs show them.
+"""Causes that NCCL names in the warnings of the check's own group, by the wordings for logs.
 
-Only of ranks whose group failed: of one that was made, a warning says nothing. Pure.
+Only ranks whose group failed count: after a successful init, a warning means nothing. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LINES = 4
 
 
 def warning_findings(cluster: Cluster, checks: Iterable[Check]) -> Iterator[tuple[Check, Finding]]:
-    """One for each check that such a line shows as the cause."""
+    """Yield a finding for each check whose cause such a line shows."""
     said = [
         (node, rank, text)
         for node in cluster.nodes
@@ -60,7 +60,7 @@ def _failed(rank: RankFacts) -> bool:
 
 
 def _is(line: Line, text: str) -> bool:
-    """Return whether ``text`` is this wording."""
+    """Return whether ``text`` matches this wording."""
     if not any(literal in text for literal in line.literals) or not re.search(line.pattern, text):
         return False
     return not (line.unless and re.search(line.unless, text))

@@ -1,4 +1,5 @@
-"""Assembling: from the cluster and what the checks said of it to the report. Pure."""
+"""Report: the cluster and the checks' findings, with stages, coverage, the matrix of links and details of GPUs.
+Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from distdoctor.model.stages import COLLECTIVE as LAST
 
 _STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
 WARNINGS_SHOWN = 4
-"""Of one node's NCCL."""
+"""Most warnings of one node's NCCL."""
 _WORST_FIRST = ("error", "failed", "ok", "skipped")
 
 
@@ -32,18 +33,18 @@ def assemble(
     extra_missing: Iterable[str] = (),
     until: str | None = None,
 ) -> Report:
-    """The report on ``cluster``.
+    """Return the report on ``cluster``.
 
-    ``started_at`` is a time in ISO 8601, ``seconds`` how long the run took. ``extra_missing`` names nodes that never
-    came, beside those of the findings that say so. ``until`` is the last stage that was to be climbed: stages up to it
-    are listed also where none was reached (None: those that any node recorded).
+    ``started_at`` is a time in ISO 8601, ``seconds`` the duration of the run. ``extra_missing`` names nodes that did
+    not join, in addition to those in the findings. ``until`` is the last stage to run: stages up to it are listed even
+    if no node reached them (None: those that any node recorded).
     """
     top = max((position(s.stage) for one in _all_slices(cluster) for s in one.stages if s.stage in STAGES), default=-1)
     wanted = STAGES[: max(top, position(until) if until else -1) + 1]
     stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
     unexplained = tuple(_unexplained(stages, judgement.findings))
     here = {node.name for node in cluster.nodes}
-    # What says of nodes that are here that something could not be told says why it could not.
+    # A finding about unknown facts of nodes that joined gives the reason.
     told = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
     crashed = tuple(
         f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
@@ -68,7 +69,7 @@ def assemble(
 
 
 def plan_summary(cluster: Cluster) -> dict[str, Any]:
-    """The reference node's plan as plain values for the report."""
+    """Return the reference node's plan as plain values."""
     plan = cluster.plan
     gpus = any(rank.gpu and rank.gpu.visible for rank in cluster.reference.facts.ranks)
     return {
@@ -123,7 +124,7 @@ def _missing(cluster: Cluster, findings: Sequence[Finding], extra: Iterable[str]
 
 
 def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Sequence[Finding]) -> Iterator[ReportStage]:
-    """Each of the ``wanted`` stages with exactly one status."""
+    """Yield each of the ``wanted`` stages with exactly one status."""
     recorded = _recorded(cluster, node)
     stopped: str | None = None
     for stage in wanted:
@@ -134,7 +135,7 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
         status = "skip" if facts.blocked_by else _raised(cluster, node, stage, own, findings)
         reason, blocked_by = facts.reason, facts.blocked_by if status == "skip" else None
         if own in ("pass", "skip") and status in ("warn", "fail"):
-            # It ran through or was not reached, and what it says of that is no reason.
+            # It ran through or was not reached, and its text is no reason.
             reason = ", ".join(f.id for f in _of_stage(node, stage, findings) if f.severity in ("warn", "fail"))
         if status == "pass":
             reason = _without_the_missing(cluster) if BY_NAME[stage].opened else ""
@@ -146,8 +147,7 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
 
 
 def _without_the_missing(cluster: Cluster) -> str:
-    """Return who alone took part in the stages that node 0 opens; empty where all were there, or where that is not
-    known."""
+    """Return the nodes that took part in the stages that node 0 opens; empty if all did, or if unknown."""
     meeting = cluster.meeting
     if meeting is None or not 0 < len(meeting.arrived) < meeting.expected:
         return ""
@@ -161,8 +161,7 @@ def _all_slices(cluster: Cluster) -> tuple[NodeFacts, ...]:
 
 
 def _recorded(cluster: Cluster, node: Node) -> dict[str, StageFacts]:
-    """Return how each stage ended on ``node``; of a node started once per rank, how it ended for the worst of its
-    ranks."""
+    """Return the result of each stage on ``node``; of a node started once per rank, the worst of its ranks."""
     found: dict[str, StageFacts] = {}
     for one in (s for s in _all_slices(cluster) if s.key in node.keys):
         for facts in one.stages:
@@ -179,8 +178,11 @@ def _not_recorded(stage: str, stopped: str | None) -> StageFacts:
 
 
 def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Sequence[Finding]) -> str:
-    """``status`` with what the findings of that stage say of that node: a failure that a finding calls harmless to
-    the planned job is a warning, and a stage that ran through is not passed where a check found something."""
+    """Return ``status``, adjusted to the stage's findings on that node.
+
+    A failure that a finding calls harmless for the planned job is a warning, and a finished stage with a finding has
+    not passed.
+    """
     touching = [f.severity for f in (*_of_stage(node, stage, findings), *_of_links(cluster, node, stage, findings))]
     worst = max((s for s in touching if s), key=SEVERITIES.index, default=None)
     if status == "error":
@@ -197,7 +199,8 @@ def _of_stage(node: Node, stage: str, findings: Sequence[Finding]) -> list[Findi
 
 
 def _of_links(cluster: Cluster, node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
-    """With the mesh: those of other stages (a route, an interface) that say why a link from that node does not work."""
+    """Return the mesh's findings with those of other stages (a route, an interface) that explain a link from that
+    node."""
     if not BY_NAME[stage].links or node.facts.mesh is None:
         return []
     targets = {cluster.by_key[link.to].name for link in node.facts.mesh.bad if link.to in cluster.by_key}
@@ -209,7 +212,7 @@ def _touched(finding: Finding) -> set[str]:
 
 
 def _unexplained(stages: Sequence[ReportStage], findings: Sequence[Finding]) -> Iterator[str]:
-    """A note for each stage that failed while no check has a word on why: it must not pass in silence."""
+    """Yield a note for each failed stage without a finding, so that it does not go unnoticed."""
     if any(at_least(finding.severity, "fail") for finding in findings):
         return
     for stage in stages:
@@ -270,7 +273,7 @@ def _node_details(node: Node) -> dict[str, Any]:
 
 
 def _nccl(node: Node) -> dict[str, Any] | None:
-    """Return what the NCCL of the node's ranks said of itself, in the check's own group; None where it said nothing."""
+    """Return the settings that NCCL of the node's ranks logged in the check's own group; None if there are none."""
     logs = [rank.nccl for rank in node.facts.ranks if rank.nccl is not None]
     channels = Counter[str]()
     for log in logs:
@@ -286,11 +289,10 @@ def _nccl(node: Node) -> dict[str, Any] | None:
     return {name: value for name, value in said.items() if value} or None
 
 
-# Coverage: of each check, whether it found something, looked and found nothing, or could not look, and why. Pure.
+# Coverage: whether each check found something, looked and found nothing, or could not look, and why.
 #
-# A check declares what it needs to have seen, ``LOOKS_AT``, in the words of :mod:`distdoctor.judge.catalog`; without
-# that
-# it is what its own stage sees. Nothing found counts only where all of it was seen on every node of the job.
+# A check declares the facts that it needs in ``LOOKS_AT`` (words in :mod:`distdoctor.judge.catalog`), by default those
+# of its own stage. No finding counts only if all of it was seen on every node of the job.
 
 
 _STAGE_OF = {"host": HOST, "network": NETWORK, "meeting": STORE, "mesh": MESH, "identity": STORE}
@@ -300,7 +302,7 @@ _RANKS_STAGE = {DEVICES: GPU, WORK: LAST}
 def coverage(
     cluster: Cluster, judgement: Judgement, nodes: Sequence[ReportNode], stages: Sequence[ReportStage]
 ) -> Iterator[ReportCheck]:
-    """Each check that was run, in their order; ``nodes`` and ``stages`` as the report tells them."""
+    """Yield each check that ran, in order, with its coverage; ``nodes`` and ``stages`` as in the report."""
     found = {finding.check for finding in judgement.findings}
     ignored = {finding.check for finding in judgement.ignored}
     broken = {told.partition(":")[0] for told in judgement.broken}
@@ -318,7 +320,7 @@ def coverage(
 
 
 def _absent(cluster: Cluster, judgement: Judgement, nodes: Sequence[ReportNode]) -> str:
-    """Why nothing can be said of the whole job: who was not seen at all."""
+    """Return the reason why the whole job cannot be judged: the nodes that were not seen."""
     names = [node.name for node in nodes if not node.arrived]
     if names:
         return f"{names[0]} was not seen" if len(names) == 1 else f"{len(names)} nodes were not seen"
@@ -331,7 +333,7 @@ def _absent(cluster: Cluster, judgement: Judgement, nodes: Sequence[ReportNode])
 
 
 def _unseen(cluster: Cluster, check: Check, told: Mapping[tuple[str, str], ReportStage]) -> Iterator[str]:
-    """Why what the check looks at was not seen on every node."""
+    """Yield the reasons why the check's facts were not seen on every node."""
     for part in check.looks_at:
         if part == EVERYONE:
             yield from _incomplete(cluster)
@@ -346,7 +348,7 @@ def _unseen(cluster: Cluster, check: Check, told: Mapping[tuple[str, str], Repor
 
 
 def _stage_of(part: str) -> str:
-    """The stage in which a part of the facts is seen."""
+    """Return the stage that collects a part of the facts."""
     first, _, second = part.partition(".")
     if first == RANKS:
         return _RANKS_STAGE[second].name if second in _RANKS_STAGE else second
@@ -376,7 +378,7 @@ def _rank_seen(rank: RankFacts, what: str) -> bool:
 
 
 def _incomplete(cluster: Cluster) -> Iterator[str]:
-    """Return where the facts are of a part of the job only, as up to a stage that each node climbs by itself."""
+    """Yield reasons if the facts are of a part of the job only, such as up to a stage that each node runs by itself."""
     by_rank = cluster.plan.started == "rank"
     here = len(cluster.slices) if by_rank else len(cluster.nodes)
     planned = (cluster.plan.world_size if by_rank else cluster.plan.nnodes) or 1
@@ -393,18 +395,18 @@ def _why(entry: ReportStage | None, stage: str, cluster: Cluster, node: Node) ->
     return f"nothing of it was seen in {stage}{where}"
 
 
-# The figures of all links as one matrix, from the row that each node told.
+# Measurements of all links as one matrix, from each node's row.
 
 
 FIGURES = ("rtt", "rates", "lost")
 
 
 def link_matrix(cluster: Cluster) -> dict[str, Any] | None:
-    """Return who connects, down, to whom, across, each entry a node or neighbours (``names``): seconds of a round
-    trip, bytes per second, share of segments sent again; ``bad`` has how many links do not work. None where no
-    figures are.
+    """Return the matrix of links (rows connect to columns), each entry a node or several neighbours (``names``).
 
-    Of several nodes in an entry it is the worst. A row that is not of the run's own size is left out.
+    Values are seconds of a round trip, bytes per second, and the share of retransmitted segments; ``bad`` counts the
+    failed links. An entry of several nodes has the worst value. Rows that are not of the run's own size are left out.
+    None if there are no measurements.
     """
     rows = [(node, node.mesh.row) for node in cluster.nodes if node.mesh.row is not None]
     sizes = Counter(row.nodes for _, row in rows)
@@ -445,7 +447,7 @@ def _bad(rows: list[tuple[Node, LinkRow]], entries: int) -> list[list[int]]:
     return found if any(any(line) for line in found) else []
 
 
-# What was seen of a node's GPUs, and by whom, for the details of the report. Pure.
+# GPUs of a node, and the sources of these facts, for the report's details.
 
 
 SOURCES = {"nvml": "NVML", "nvidia-smi": "nvidia-smi", "amd-smi": "amd-smi", "rocm-smi": "rocm-smi"}
@@ -453,7 +455,7 @@ ALONE = "torch alone"
 
 
 def gpu_details(facts: NodeFacts) -> dict[str, Any] | None:
-    """Return who was asked of them, which rank takes which, and which reach each other; None where no rank sees one."""
+    """Return the sources, the GPU of each rank, and which GPUs reach each other; None if no rank sees one."""
     seen = {rank.rank if rank.rank is not None else rank.local_rank: rank for rank in facts.ranks if rank.gpu}
     devices = {device.index: device.name for rank in seen.values() if rank.gpu for device in rank.gpu.visible}
     if not devices:
@@ -478,7 +480,7 @@ def gpu_details(facts: NodeFacts) -> dict[str, Any] | None:
 
 
 def _copies(peers: PeerCopies) -> str:
-    """``54 of 56 pairs reach each other's memory, not 3 to 4; 54 copies tried, 0 wrong``."""
+    """Return ``54 of 56 pairs reach each other's memory, not 3 to 4; 54 copies tried, 0 wrong``."""
     pairs = peers.devices * (peers.devices - 1)
     apart = ", ".join(f"{one} to {other}" for one, other in peers.refused)
     reach = f"{peers.able} of {pairs} pairs reach each other's memory{f', not {apart}' if apart else ''}"

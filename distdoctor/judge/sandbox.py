@@ -1,4 +1,4 @@
-"""Code that is not ours, a site's own checks, run so that it can neither end, nor hang, nor garble the run."""
+"""Sandbox for a site's own checks: they can neither end, nor hang, nor garble the run."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding
 
 SECONDS = 5.0
-"""How long a file of a site's may take to load, and its check to judge. Ours take milliseconds."""
+"""Most seconds for a site's file to load, and for its check to judge. Built-in ones take milliseconds."""
 AGAIN_SECONDS = 0.1
 
 
 class Failed(Exception):
-    """What ran did not end well; the text says how."""
+    """Error of the sandboxed code; the text gives the reason."""
 
 
 class _Late(BaseException):
-    """Raised in what takes too long: again and again, in case it is caught there."""
+    """Exception raised in code that exceeds its time: repeatedly, in case the code catches it."""
 
 
 @contextlib.contextmanager
 def time_limited(seconds: float | None = SECONDS) -> Iterator[None]:
-    """Run the body for at most ``seconds`` (None: to its end). Raises Failed where it takes longer, or raises whatever
-    it raises.
+    """Run the body for at most ``seconds`` (None: without a limit).
 
-    What it prints goes to stderr: stdout belongs to the report.
+    Raises Failed if it takes longer, or raises anything. Its output goes to stderr: stdout belongs to the report.
     """
     try:
         with streams.reserved(), _alarm(seconds):
@@ -46,17 +45,17 @@ def time_limited(seconds: float | None = SECONDS) -> Iterator[None]:
 
 
 class Judge:
-    """A site's ``judge``: what it yields is checked, and where it once took too long it is not run again."""
+    """Wrapper of a site's ``judge``: its findings are validated, and it is not called again after it took too long."""
 
     def __init__(self, judge: Callable[[Cluster], Iterable[Finding]], variables: Sequence[str] = ()) -> None:
-        """``variables``: those that the check declares."""
+        """Wrap ``judge``; ``variables`` are those that the check declares."""
         self._judge, self._variables = judge, variables
         self.uncollected = ""
-        """Which variables the last run wanted and were not collected, and where; empty: none."""
+        """Variables that the last run read and that were not collected, with their nodes; empty if none."""
         self._failed: Failed | None = None
 
     def __call__(self, cluster: Cluster) -> list[Finding]:
-        """The findings. Raises Failed."""
+        """Return the findings. Raises Failed."""
         if self._failed is not None:
             raise self._failed
         watch = Watch(cluster, self._variables)

@@ -1,4 +1,4 @@
-"""Judging saved facts: what ``distdoctor diagnose FILE...`` does. Never imports torch."""
+"""Judgement of saved facts and of logs (``distdoctor diagnose FILE...``). Never imports torch."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from distdoctor.model.report import Report, Verdict
 from distdoctor.model.stages import NETWORK, STAGES, STORE, position
 
 SAME_RUN = 3600.0
-"""Facts whose starts are further apart than this many seconds are probably not of one run."""
+"""Seconds between the starts of facts from which they are probably not of one run."""
 SHOWN = 8
-"""How many of them a note names."""
+"""Most hosts that a note names."""
 
 
 def diagnose(
     facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = (), calls: Sequence[HostCall] = ()
 ) -> Report:
-    """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts.
+    """Return the report on saved facts of one run on one or more nodes. Raises ValueError without any facts.
 
-    ``calls``: what became of the command on each host, where the run was started from one place.
+    ``calls``: the result of the command on each host of a remote run (``--hosts``).
     """
     started = time.monotonic()
     earlier = _of_earlier_runs(facts)
@@ -45,7 +45,7 @@ def diagnose(
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
     absent, ranks_absent = _absent_nodes(cluster, judgement), _absent_ranks(cluster, judgement)
-    if calls:  # each of them is told of by name, and why
+    if calls:  # a note names each of them with the reason
         absent, ranks_absent = [], []
     missing = absent or [f"rank {rank}" for rank in ranks_absent]
     unfinished = [*_unfinished(facts), *([_not_here(missing)] if missing else [])]
@@ -57,12 +57,12 @@ def diagnose(
         notes=[*notes, *unfinished],
         extra_missing=absent,
     )
-    # What was not looked at cannot be called healthy.
+    # Facts that are missing cannot be called healthy.
     return replace(report, verdict="incomplete") if unfinished and report.verdict in ("pass", "warn") else report
 
 
 def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
-    """A note for each process whose run ended before its last stage: interrupted, or killed."""
+    """Return a note for each process whose run ended before its last stage: interrupted, or killed."""
     reached = max(
         (position(s.stage) for one in facts for s in one.stages if s.stage in STAGES), default=len(STAGES) - 1
     )
@@ -80,9 +80,9 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
 
 
 def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
-    """The nodes of the job whose facts are not here, but for those of whom a finding says that they never came.
+    """Return the nodes of the job whose facts are missing, except those that a finding reports as not joined.
 
-    By their host names where node 0's roll call has them, else by the node ranks that nobody here has.
+    They are named by the hostnames in node 0's roll call, else by the missing node ranks.
     """
     reference = cluster.reference
     if reference.plan.started == "rank":
@@ -106,7 +106,7 @@ def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
 
 
 def _absent_ranks(cluster: Cluster, judgement: Judgement) -> list[int]:
-    """The ranks of a job started once per rank whose facts are not here, but for those that never came."""
+    """Return the missing ranks of a job started once per rank, except those that did not join."""
     plan = cluster.plan
     if plan.started != "rank" or any(one.plan.rank is None for one in cluster.slices):
         return []
@@ -120,7 +120,7 @@ def _never_came(judgement: Judgement) -> list[Finding]:
 
 
 def _is_node0(node: Node) -> bool:
-    """By its rank, or as the owner of MASTER_ADDR."""
+    """Return whether it is node 0, by its rank or as the owner of MASTER_ADDR."""
     if node.node_rank is not None:
         return node.node_rank == 0
     return bool(node.facts.network and node.facts.network.master_is_own)
@@ -132,7 +132,7 @@ def _not_here(names: Sequence[str]) -> str:
 
 
 def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:
-    """Those, by key, whose host was checked again after their run had ended: a folder keeps the files of both."""
+    """Return, by key, the facts of earlier runs on hosts that were checked again: a folder keeps the files of both."""
     hosts: dict[tuple[str, str, str], list[NodeFacts]] = {}
     for one in facts:
         if one.plan.started == "node" and one.started_at:
@@ -147,11 +147,14 @@ def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:
     return found
 
 
-# One judgement of the facts and the logs of one job: what was found in the facts explains what the logs show.
+# Joint judgement of the facts and logs of one job: findings in the facts explain the logs.
 
 
 def together(facts: Report, logs: Report, checks: Sequence[Check]) -> Report:
-    """The report on both. A failure that both show is one; what a check of ``checks`` says of causes links them all."""
+    """Return the report on both.
+
+    A failure in both is one finding; the declarations of ``checks`` link all findings to their causes.
+    """
     by_id = {check.id: check for check in checks}
     ids = {finding.check for finding in facts.findings}
     added = [finding for finding in logs.findings if finding.check not in ids]
@@ -180,6 +183,6 @@ def _verdict(facts: Report, logs: Report, failing: bool) -> Verdict:
 
 
 def _with_lines(finding: Finding, of_logs: Sequence[Finding]) -> Finding:
-    """A finding in the facts, with the lines by which the logs show the same."""
+    """Return a finding in the facts with the log lines that show the same."""
     lines = (line for one in of_logs if one.check == finding.check for line in one.evidence)
     return replace(finding, evidence=(*finding.evidence, *lines))

@@ -1,4 +1,4 @@
-"""Variables that a site's check wants and that were not collected: nothing found then does not mean nothing wrong."""
+"""Variables that a site's check reads and that were not collected, so that no finding does not mean no failure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ITERATED = (
 
 
 class Watch:
-    """A cluster that notes which variables are looked up in it that no node's facts can have.
+    """Cluster that records lookups of variables which no node's facts can have.
 
-    A check that iterates over variables may look for a name that was not collected. Only one that declares VARIABLES
+    A check that iterates over variables may look for one that was not collected. Only a check that declares VARIABLES
     is taken to know which names can be there.
     """
 
@@ -41,7 +41,7 @@ class Watch:
         )
 
     def told(self) -> str:
-        """Return what was not collected, where, and what to do about it; empty where all was."""
+        """Return the variables that were not collected, their nodes and the fix; empty if all were."""
         texts = [self._told(name, [*nodes]) for name, nodes in self._missing.items()]
         return "; ".join([*texts, ITERATED] if self._iterated and not self._declared else texts)
 
@@ -73,7 +73,7 @@ class Watch:
 
 
 class _Watched(dict[str, str]):
-    """Variables that report which absent names are looked up, and (as None) that somebody iterates over them."""
+    """Variables that report lookups of absent names, and (as None) any iteration over them."""
 
     def __init__(self, values: dict[str, str], note: Callable[[str | None], None]) -> None:
         super().__init__(values)
@@ -88,7 +88,7 @@ class _Watched(dict[str, str]):
         raise KeyError(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value, as of a dict."""
+        """Return the value, like a dict."""
         self._look_up(name)
         return super().get(name, default)
 
@@ -109,22 +109,22 @@ class _Watched(dict[str, str]):
         return super().__ror__(other)
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
-        """The names, as of a dict."""
+        """Return the names, like a dict."""
         self._iterate()
         return super().keys()
 
     def values(self) -> ValuesView[str]:  # type: ignore[override]
-        """The values, as of a dict."""
+        """Return the values, like a dict."""
         self._iterate()
         return super().values()
 
     def items(self) -> ItemsView[str, str]:  # type: ignore[override]
-        """Names and values, as of a dict."""
+        """Return names and values, like a dict."""
         self._iterate()
         return super().items()
 
     def copy(self) -> dict[str, str]:
-        """The same variables in a plain dict."""
+        """Return the same variables in a plain dict."""
         self._iterate()
         return super().copy()
 
@@ -133,6 +133,6 @@ class _Watched(dict[str, str]):
             self._note(name)
 
     def _iterate(self) -> None:
-        """Note it where the check itself does it: what check_api iterates over are names that are always collected."""
+        """Report an iteration by the check itself: check_api iterates only over names that are always collected."""
         if not sys._getframe(2).f_globals.get("__name__", "").startswith("distdoctor."):
             self._note(None)

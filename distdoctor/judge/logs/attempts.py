@@ -1,4 +1,5 @@
-"""Of a job that was tried several times, the last try: what ended an earlier one did not end it. Pure."""
+"""Separation of logs by job and attempt: numbered files, requeued jobs, torchrun's folders; only the last attempt
+counts. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.text import in_a_year
 
 _ATTEMPT = re.compile(r"(?P<run>.*?)(?:^|/)attempt_(?P<number>\d{1,6})/\d{1,6}/[^/]+$", re.S)
-"""The folders of torchrun's --log-dir: one for each run of a node's launcher, in it one for each start of its ranks."""
+"""Folders of torchrun's --log-dir: one per run of a node's launcher, and in it one per start of its ranks."""
 _NUMBERED = re.compile(
     r"(?P<run>.*?(?:^|[/._-]))(?:try|attempt|retry|restart)[._-]?(?P<number>\d{1,4})(?:[/._-].*)?$", re.S | re.I
 )
-"""Folders or files that a script around the job has numbered by its tries."""
+"""Folders or files that a script around the job numbered by its attempts."""
 _OF_NEMO = re.compile(r"(?P<run>.*?)(?:(?:^|(?<=/))run_(?P<number>\d{1,5})/)?nemo_(?:error_)?log[^/]{0,80}\.txt", re.S)
-"""A job that NeMo resumes moves what the tries before it wrote into folders run_0, run_1, ... beside its own logs
-(check_resume() in nemo/utils/exp_manager.py)."""
+"""Folders run_0, run_1, ... into which a job that NeMo resumes moves the logs of earlier attempts (check_resume() in
+nemo/utils/exp_manager.py)."""
 LAST = 1_000_000
-"""The number of what was not moved: no job is resumed as often."""
+"""Number for logs that were not moved: no job is resumed as often."""
 
 
 def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
-    """``logs`` without what earlier tries left, and that."""
+    """Split ``logs`` into the last attempt and the matches of earlier ones."""
     attempts = {source.name: _attempt(source.name) for source in logs.sources}
     last: dict[str, int] = {}
     for run, number in filter(None, attempts.values()):
@@ -65,21 +66,21 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
 
 
 _PREVIOUS = re.compile(r"(?P<log>.*?)[._-]prev(?:ious)?(?=\.|$)")
-"""What somebody calls what a container wrote before it was started again (kubectl logs --previous)."""
+"""Name for the output of a container before its restart (kubectl logs --previous)."""
 
 
 def _before_restarts(sources: Iterable[LogSource]) -> set[str]:
-    """The logs of containers that were started again, and have then ended well."""
+    """Return the logs of containers that were restarted and then ended well."""
     well = {source.name for source in sources if source.done}
     return {one.name for one in sources if _PREVIOUS.search(one.name) and _PREVIOUS.sub(r"\g<log>", one.name) in well}
 
 
 _ROW = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)(?:[.+]\w{1,20})? ")
-"""How the rows of a job and of its steps begin in sacct's tables."""
+"""Beginning of a row for a job or a step in sacct's tables."""
 
 
 def _queued_again(matches: Iterable[Match]) -> dict[tuple[str, str], int]:
-    """Return where the last row of a job stands in each table: with --duplicates it has one for each time that it
+    """Return the line of the last row per job in each table: with --duplicates it has one for each time that the job
     was queued."""
     last: dict[tuple[str, str], int] = {}
     for match in matches:
@@ -89,7 +90,7 @@ def _queued_again(matches: Iterable[Match]) -> dict[tuple[str, str], int]:
 
 
 def _job_of_row(match: Match) -> str:
-    """Of which job it is a row; empty where it is none."""
+    """Return the job of a row, empty for any other line."""
     row = _ROW.match(match.text)
     return row["job"] if row is not None else ""
 
@@ -103,8 +104,7 @@ _MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed o
 
 
 def stale(logs: LogFacts) -> list[str]:
-    """Return what may be wrong with the last try of ranks that one launcher has started again, and that did not
-    meet."""
+    """Return a note about ranks that one launcher restarted and that did not meet in the last attempt."""
     tried = {source.name: _attempt(source.name) for source in logs.sources}
     again = {source.name for source in logs.sources if source.restarted or (tried[source.name] or ("", 0))[1]}
     return [STALE] if any(match.source in again and _MESH.search(match.text) for match in logs.matches) else []
@@ -116,15 +116,16 @@ def _attempt(name: str) -> tuple[str, int] | None:
 
 
 def _of_several(own: Iterable[Match], of_file: str | None) -> bool:
-    """Return whether launchers of several nodes, which end one after another, speak in one log.
+    """Return whether launchers of several nodes, which end one after another, write one log.
 
-    ``of_file``: the host by the name of the log, which its lines may call otherwise."""
+    ``of_file``: the host by the name of the log, for which its lines may use another name.
+    """
     whose = [(match.who.host if match.who.host != of_file else None, match.who.task) for match in own]
     return any(len({*every} - {None}) > 1 for every in zip(*whose, strict=True))
 
 
 def _last_of(own: Iterable[Match], count: str) -> int:
-    """The number of the last try of one log that shows a failure of its own."""
+    """Return the number of the last attempt of one log that shows a failure of its own."""
     return max(
         (_number(match, count) for match in own if match.shows == "cause" or match.exception or _ended(match)),
         default=0,
@@ -132,7 +133,7 @@ def _last_of(own: Iterable[Match], count: str) -> int:
 
 
 def _ended(match: Match) -> bool:
-    """Return whether it shows that a try came to its end, whatever did that."""
+    """Return whether it shows that an attempt ended, for whatever reason."""
     end = match.ended
     summary = end is not None and end.launcher == "torchrun" and end.reason == "failed"
     return summary or "row" in match.values or "by_hand" in match.values
@@ -142,7 +143,7 @@ def _number(match: Match, count: str) -> int:
     return int(match.values.get(count, 0))
 
 
-# Logs of several jobs in one folder: what one of them shows is no reason for what another shows. Pure.
+# Logs of several jobs in one folder: one job's failure explains nothing in another.
 
 
 _NAMES = (
@@ -151,22 +152,21 @@ _NAMES = (
     re.compile(r"(?:^|/)[^/]{1,200}\.[oe](\d{1,12}(?:[.-]\d{1,6}(?=$|\.(?:gz|zst|xz|bz2)$))?)(?:\.[\w.-]{1,60})?$"),
 )
 _SAID = re.compile(r"\bStepId=(\d{1,12})|\*\*\* (?:JOB|STEP) (\d{1,12})\b")
-"""How SLURM's daemons name a job in its output."""
+"""Job number in the messages of SLURM's daemons."""
 _BEGAN = re.compile(
     r"(?<!\d)(?P<year>20\d\d)(?P<dash>[-_.]?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)"
     r"[/_T.-]{1,2}(?P<hour>[0-2]\d)(?P<colon>[-_.:h]?)(?P<minute>[0-5]\d)(?:(?P=colon)|m)(?P<second>[0-5]\d)(?!\d)"
 )
-"""A folder that says when what is in it began: Hydra's outputs/2026-01-02/03-04-05/, W&B's run-20260102_030405-ab12/,
-Ray's session_2026-01-02_03-04-05_678_9/, and what scripts make of date(1)."""
+"""Folder with the time of its start: Hydra's outputs/2026-01-02/03-04-05/, W&B's run-20260102_030405-ab12/, Ray's
+session_2026-01-02_03-04-05_678_9/, and scripts that use date(1)."""
 _OF_SWEEP = re.compile(r"(?:^|/)multirun/(?:[^/]{1,80}/){1,3}?(?P<number>\d{1,4})/")
-"""Hydra's folder of one of the runs that it was told to do one after another."""
+"""Folder of Hydra for one run of a sweep."""
 APART = 120
-"""Seconds between the beginnings of runs at least: each rank of one job may make a folder of its own."""
+"""Least seconds between the starts of two jobs: each rank of one job may make its own folder."""
 
 
 def by_job(logs: LogFacts) -> dict[str, LogFacts]:
-    """The logs of each job by its number, or by when it began; of all jobs together ({"": ...}) where they are not told
-    apart."""
+    """Return the logs of each job by its number or start time; all together ({"": ...}) if they cannot be separated."""
     if any(source.kind == "flight-recorder" for source in logs.sources):
         return {"": logs}
     own: dict[str, list[Match]] = {}
@@ -196,7 +196,7 @@ def by_job(logs: LogFacts) -> dict[str, LogFacts]:
 
 
 def _job(source: LogSource, own: Sequence[Match]) -> str:
-    """Of which job this file is, by its name, or by the only one that is named in it; empty where neither says."""
+    """Return the job of a file by its name, or by the only job named in it; empty if unknown."""
     for pattern in _NAMES:
         if (found := pattern.search(source.part_of or source.name)) is not None:
             return found[1]
@@ -205,7 +205,7 @@ def _job(source: LogSource, own: Sequence[Match]) -> str:
 
 
 def _runs(names: Iterable[str]) -> dict[str, str]:
-    """Of each file the run whose folder it is in, by when that began; empty where no folder says when."""
+    """Return the run of each file by the start time in its folder's name; empty if there is none."""
     began = {name: _began(name) for name in names}
     first: dict[float, str] = {}
     last, run = float("-inf"), ""
@@ -221,8 +221,7 @@ def _runs(names: Iterable[str]) -> dict[str, str]:
 
 
 def _began(name: str) -> tuple[float, str] | None:
-    """Return when what is in the innermost folder began that says so, in seconds by the clock of whoever made it;
-    and its name."""
+    """Return start time and name of the innermost folder with a time, in seconds by the clock of whoever made it."""
     folders = name[: name.rfind("/") + 1]
     found = [*_BEGAN.finditer(folders)]
     if not found:
@@ -241,41 +240,42 @@ def _in_order(number: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,18}", number))
 
 
-# Which of torchrun's folders in one --log-dir are of one job: it makes one at each start, on each node. Pure.
+# Folders of one job in torchrun's --log-dir: torchrun makes one at each start, on each node.
 
 
 _FOLDER = re.compile(r"(?P<dir>.*/|)(?P<run>[^/]{1,200}_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,6}/[^/]+", re.S)
-"""--log-dir, and in it what mkdtemp() made of the job's id (torch/distributed/elastic/multiprocessing/api.py)."""
+"""--log-dir, and in it the folder that mkdtemp() made from the job's id
+(torch/distributed/elastic/multiprocessing/api.py)."""
 
 YEAR = 365 * 24 * 3600.0
-"""Seconds: times further apart are not both told with their year; one without a year is of the third of all."""
+"""Seconds: times further apart do not both have a year."""
 
 
 @dataclass
 class _Launch:
-    """One such folder."""
+    """Folder of one start."""
 
     place: str
     name: str
     files: list[str] = field(default_factory=list)
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
-    """The first and the last times that its files tell."""
+    """First and last times in its files."""
     written: list[float] = field(default_factory=list)
-    """When they were last written to."""
+    """Modification times of its files."""
     failed: bool = False
-    """Whether one of them shows a failure."""
+    """True if one of its files shows a failure."""
     ranks: set[int] = field(default_factory=set)
-    """Of which lines tell that they are from."""
+    """Ranks that its lines name."""
 
     @property
     def began(self) -> float | None:
-        """The first time of all; of those with a year, where some have one."""
+        """Return the first time, of those with a year if there are any."""
         return min(_dated(self.begins), default=None)
 
     @property
     def ended(self) -> float | None:
-        """The last one."""
+        """Return the last time."""
         return max(_dated(self.ends), default=None)
 
 
@@ -284,8 +284,10 @@ def _dated(times: Sequence[float]) -> Sequence[float]:
 
 
 def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -> dict[str, str]:
-    """Of each file in a folder of torchrun's the run of which it is; of none, where all may be of one run. ``own``: the
-    known lines of each file."""
+    """Return the run of each file in a folder of torchrun's; empty if all may belong to one run.
+
+    ``own``: the known lines of each file.
+    """
     found: dict[tuple[str, str], _Launch] = {}
     for source in sources:
         if (told := _FOLDER.fullmatch(source.name)) is None:
@@ -315,9 +317,11 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
 
 
 def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """Of each log in no folder of a run, as what a launcher itself has told, the run in whose time all of it was
-    written, by its first and last time (``told``): after the ranks of the one before had ended, and before those of the
-    next began. Empty where the times of the runs are not known."""
+    """Return the run of each log outside these folders, as the launcher's own output.
+
+    A log belongs to the run in whose time it was written (``told``: first and last time): after the previous run's
+    ranks had ended, and before the next run's began. Empty if the times of the runs are unknown.
+    """
     if any(None in (one.began, one.ended) for run in runs.values() for one in run):
         return {}
     times = [(name, *_times(run)) for name, run in runs.items()]
@@ -333,12 +337,12 @@ def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[f
 
 
 def _times(run: Sequence[_Launch]) -> tuple[float, float]:
-    """Return when the first rank of a run spoke and when the last, in whatever year."""
+    """Return the first and last time of a run, in whatever year."""
     return min(in_a_year(one.began or 0.0) for one in run), max(in_a_year(one.ended or 0.0) for one in run)
 
 
 def _launch_runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
-    """Those of one run each, in the order of their beginnings: no rank is in two folders of one."""
+    """Return the folders grouped by run in the order of their starts: no rank is in two folders of one run."""
     if all(one.ranks & other.ranks for one, other in combinations(every, 2)):
         return [[one] for one in every]
     if all(one.began is None and len(one.written) == len(one.files) for one in every):
@@ -356,8 +360,10 @@ def _launch_runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
 
 
 def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
-    """The same where nothing tells a time but when the files were last written to: who has no failure to tell of so
-    long after others had failed is of another run."""
+    """Return the folders grouped by run if only modification times are known.
+
+    A folder without a failure that was written long after others had failed belongs to another run.
+    """
     runs: list[list[_Launch]] = []
     for one in sorted(every, key=lambda one: max(one.written)):
         before = runs[-1] if runs else []
@@ -370,12 +376,12 @@ def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
 
 
 def _is_over(run: Iterable[_Launch], one: _Launch) -> bool:
-    """Return whether all ranks of ``run`` had written their last word before those of ``one`` wrote the first."""
+    """Return whether all ranks of ``run`` wrote their last line before those of ``one`` wrote the first."""
     ends = [other.ended for other in run]
     return one.began is not None and all(end is not None and 0 < one.began - end < YEAR for end in ends)
 
 
 def _may_be_two(run: Iterable[_Launch], one: _Launch) -> bool:
-    """Return whether a node that joined a run later would not tell other ranks."""
+    """Return whether a node that joined a run later would log the same ranks."""
     ranks = {rank for other in run for rank in other.ranks}
     return not ranks or not one.ranks or bool(ranks & one.ranks)

@@ -1,4 +1,5 @@
-"""What the kernel told long before a job failed, or began: its log goes back to the start of the host. Pure."""
+"""Order of failures by the clock: old kernel messages, clocks of other zones, reboots, and processes of other jobs.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +13,18 @@ from distdoctor.model.facts.logs import LogSource, Match
 from distdoctor.model.text import in_a_year
 
 LONG = 24 * 3600
-"""Seconds: more than two clocks of any zones differ, and than a job lives on that lost a GPU or a process."""
+"""Seconds: more than the clocks of two zones differ, and than a job survives the loss of a GPU or a process."""
 _DATED = re.compile(r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\]")
-"""As ``dmesg -T`` writes a time."""
+"""Time in the format of ``dmesg -T``."""
 _REAL = calendar.timegm((1973, 1, 1, 0, 0, 0))
-"""Times before it are of a year that the log does not tell."""
+"""Times before it have no year in the log."""
 
 
 def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
-    """The lines of kernel logs that are older than anything that a log of the job tells (where it tells nothing: than
-    its beginning) by more than LONG; none where either has no date."""
+    """Return the kernel's lines that are older by more than LONG than anything in the job's logs.
+
+    If the job's logs have no known line, their start counts. Nothing is returned if either has no date.
+    """
     kernel = {source.name for source in sources if source.kind == "kernel"}
     told = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
     began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
@@ -33,15 +36,17 @@ def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list
 
 
 MARGIN = 3600
-"""Seconds: ranks may wait so long for one that was killed, and of their logs only the end may be left."""
+"""Seconds that ranks may wait for a killed one, of whose logs only the end may be left."""
 CLOCKS = 120
-"""Seconds that two clocks of one zone differ at most."""
+"""Most seconds between two clocks of one zone."""
 BEFORE = "it was before the job's logs begin, if they and the kernel's log are of one time zone"
 
 
 def before_the_job(matches: Collection[Match], sources: Collection[LogSource], margin: float = MARGIN) -> list[Match]:
-    """The lines of kernel logs about the end of a process at a time at which no log of the job had begun, by more than
-    ``margin``; none where these have no date, nor where the job names the number of such a process."""
+    """Return the kernel's lines about an ended process from before any log of the job began, by more than ``margin``.
+
+    Nothing is returned if they have no date, or if the job names the pid of such a process.
+    """
     began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
     kernel = {source.name for source in sources if source.kind == "kernel"}
     own = pids_in_tables(match for match in matches if match.source not in kernel)
@@ -55,8 +60,7 @@ def before_the_job(matches: Collection[Match], sources: Collection[LogSource], m
 
 
 def written_at(match: Match) -> float | None:
-    """Return when it was written, in seconds since the epoch by that host's clock and zone; None where that is not
-    known."""
+    """Return the time of a line in seconds since the epoch by its host's clock and zone, None if unknown."""
     dated = _DATED.search(match.text)
     if dated is None:
         return match.who.time if _is_real(match.who.time) else None
@@ -70,8 +74,8 @@ def _is_real(time: float | None) -> bool:
     return time is not None and time >= _REAL
 
 
-# Which of several failures came first by the clock, where each log has one: a traceback has no times of its own, what
-# stands above it in the log has. Pure.
+# First of several failures by the clock, if each log has one: a traceback has no time of its own, but the lines above
+# it do.
 
 
 TOGETHER = 600
@@ -79,14 +83,16 @@ TOGETHER = 600
 
 
 HOUR, SAME = 3600, 60
-"""Seconds: clocks of two zones are so far apart, or a multiple of it; logs of one job begin so near each other."""
+"""Seconds: clocks of two zones differ by a multiple of HOUR; logs of one job begin within SAME."""
 ZONES = 26
-"""Hours that two zones are apart at the most."""
+"""Most hours between two zones."""
 
 
 def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match:
-    """The first by the clock of those that all have a time. Where logs begin whole hours apart, and what they tell is
-    as far apart, each is written by the clock of another zone."""
+    """Return the earliest match by the clock; all have a time.
+
+    If logs begin whole hours apart and their matches do, too, each is taken to use the clock of another zone.
+    """
     begins = {match.source: time for match in matches if (time := began.get(match.source)) is not None}
     zones = {source: _hours(time - min(begins.values())) for source, time in begins.items()}
     there = [(match.who.time or 0.0) - zones.get(match.source, 0) for match in matches]
@@ -96,19 +102,21 @@ def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Mat
 
 
 def is_of_other_zone(time: float | None, other: float | None) -> bool:
-    """Return whether two such times may be one, told by the clocks of two zones."""
+    """Return whether two times may be equal, read from the clocks of two zones."""
     return time is not None and other is not None and _hours(time - other) != 0
 
 
 def _hours(apart: float) -> int:
-    """``apart`` as whole hours, in seconds; 0 where it is not that."""
+    """Return ``apart`` as whole hours, in seconds; 0 if it is no multiple of an hour."""
     hours = round(apart / HOUR)
     return hours * HOUR if hours <= ZONES and abs(apart - hours * HOUR) <= SAME else 0
 
 
 def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
-    """The one that came before those of all other logs by more than clocks differ, as far as the lines above them tell;
-    None where this is not known. ``began``: the first time of each log."""
+    """Return the match that came before those of all other logs by more than clocks differ, None if unknown.
+
+    Times come from the lines above a match. ``began``: the first time of each log.
+    """
     times = [(time, match) for match in matches if (time := _about(match)) is not None]
     begins = [began.get(match.source) for match in matches]
     known = [time for time in begins if time is not None]
@@ -124,12 +132,11 @@ def _about(match: Match) -> float | None:
     return match.who.time if match.who.time is not None or not said else float(said)
 
 
-# A host that was started again, by its kernel's log: whether a job still ran there, the clock says. Pure.
+# Reboots in the kernel's log: the clock shows whether a job still ran on the host.
 
 
 DOWN = 3600
-"""Seconds from the last that a job's log tells of a host to its next start, at the most; who was down for longer may
-have been so for another reason."""
+"""Most seconds from the last line of a job's log on a host to its next boot; a longer gap may have another reason."""
 TOLD = "The host was started again while the job ran"
 FIX = (
     "See in what the host told before that start why it went down (journalctl -b -1 -e, its console, the event log of "
@@ -138,13 +145,15 @@ FIX = (
 
 
 def starts(matches: Iterable[Match]) -> list[Match]:
-    """The lines that a kernel writes when its host is started."""
+    """Return the kernel's lines about a boot."""
     return [match for match in matches if "booted" in match.values]
 
 
 def that_ended_it(told: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
-    """Of such lines those of a host on which a log of the job stops in mid-work shortly before, without a failure of
-    its own among ``matches``: as the cause that this is."""
+    """Return the boots that ended the job, as its cause.
+
+    A log of the job on that host stops in mid-work shortly before, without a failure of its own among ``matches``.
+    """
     failed = {match.source for match in matches if match.shows in ("cause", "end") or match.exception}
     kernels = {source.name for source in sources if source.kind == "kernel"}
     logs = [source for source in sources if source.kind == "log" and source.lines]
@@ -159,7 +168,7 @@ def that_ended_it(told: Collection[Match], sources: Sequence[LogSource], matches
 
 
 def _stops(source: LogSource, start: Match) -> bool:
-    """Return whether it was begun before ``start`` and stops shortly before it, before the end of the job."""
+    """Return whether the log began before ``start`` and stops shortly before it, before the end of the job."""
     at = started_at(start)
     if at is None or source.began is None or source.ended is None or source.done:
         return False
@@ -168,38 +177,39 @@ def _stops(source: LogSource, start: Match) -> bool:
 
 
 def started_at(match: Match) -> float | None:
-    """When, in whatever year; None where that is not told."""
+    """Return the boot time, in whatever year; None if unknown."""
     time = written_at(match)
     said = match.values.get("when", "")
     return in_a_year(time) if time is not None else float(said) if said else None
 
 
 def _is_host(name: str | None, other: str | None) -> bool:
-    """Return whether two names, of which one may be the whole one, are of one host."""
+    """Return whether two hostnames, one of which may be fully qualified, are of one host."""
     return bool(name and other) and str(name).partition(".")[0] == str(other).partition(".")[0]
 
 
-# Of whom the kernel's log tells: of a process of the job, or of somebody else's on that machine. Pure.
+# Owner of a process in the kernel's log: this job, or somebody else on that machine.
 
 
 _NUMBER = re.compile(r"\b(?:pid|PID)(?:: ?|=| )(\d{1,9})\b")
-"""As torchrun's tables and messages give the number of a process that ended."""
+"""Process number in torchrun's tables and messages about an ended process."""
 _JOB = re.compile(
     r"(?i)(?<!ju)py|pt_|torch|train|ray|vllm|sglang|nccl|deepspeed|accelerate|megatron|nemo|slurm|worker|rank|gpu"
 )
-"""In the name of a process that may be one of a job: Python, or what a program calls itself (the kernel keeps 15
-characters)."""
+"""Process name that may belong to a job: Python, or a title set by the program (the kernel keeps 15 characters)."""
 
 
 def pids_in_tables(matches: Iterable[Match]) -> set[str]:
-    """The numbers of processes that these lines name, as torchrun's tables do of those that ended."""
+    """Return the process numbers in these lines, such as torchrun's tables of ended processes."""
     return {number for match in matches for number in _NUMBER.findall(match.text)}
 
 
 def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
-    """The lines of kernels' logs about processes that are none of the job's: neither is their number one of those that
-    the job's own logs tell, nor their name one that a job's process has. Where the job tells no numbers, none: the
-    log was given for a reason. A number alone proves nothing, since a container has others than the kernel.
+    """Return the kernel's lines about processes of other jobs.
+
+    Neither their number is one that the job's logs name, nor their name one that a job's process has. If the job names
+    no numbers, nothing is returned: the log was given for a reason. A number alone proves nothing, since a container
+    has its own numbers.
     """
     kernels = {source.name for source in sources if source.kind == "kernel"}
     own = pids_in_tables(match for match in matches if match.source not in kernels)
@@ -210,11 +220,11 @@ def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[
     about = {(match.source, match.check) for match in told if match not in others}
     only = {(match.source, match.check) for match in others} - about
     rest = [match for match in matches if (match.source, match.check) in only and match not in others]
-    return [*others, *rest]  # the rest goes with them: "java invoked oom-killer"
+    return [*others, *rest]  # the rest of the report goes with them: "java invoked oom-killer"
 
 
 def is_strange(match: Match) -> bool:
-    """Return whether the kernel tells how a process ended that has no name of a job's: it may have been none, and
-    what a rank says of itself counts more."""
+    """Return whether the kernel reports the end of a process whose name is not a job's: a rank's own message counts
+    more."""
     ended = match.check.startswith("process/") and "program" in match.values
     return ended and not _JOB.search(match.values["program"])

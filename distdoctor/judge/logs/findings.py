@@ -1,4 +1,4 @@
-"""From what logs show to findings, candidates and a verdict. Pure."""
+"""Findings, candidates, notes and verdict from the facts of logs. Pure."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
 
 LINES = 4
-"""Lines of evidence of one finding."""
+"""Most lines of evidence in one finding."""
 CANDIDATES = 5
 MAX_FINDINGS = 4096
-"""Ranks of one finding."""
+"""Most ranks of one finding."""
 NAMED = 8
-"""Ranks that a sentence names."""
+"""Most ranks in a sentence."""
 WORST: tuple[Verdict, ...] = ("fail", "incomplete", "warn", "pass")
 
 
 @dataclass(frozen=True)
 class LogJudgement:
-    """What the logs say."""
+    """Judgement of the logs."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
     ignored: tuple[Finding, ...] = ()
-    """What was set aside, as it was asked for."""
+    """Findings set aside because the user ignores their checks."""
     reading: Reading = field(default_factory=Reading)
-    """All lines that are known, by what they prove."""
+    """All known lines, sorted by what they prove."""
 
 
 def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
-    """The root cause where a line proves one, what followed from it, else what it may be; of each job where the logs
-    are those of several.
+    """Return the root cause that a line proves, with its consequences, else the candidates; per job if there are
+    several.
 
-    What the lines of checks show whose ids are in ``ignore`` (ids or patterns) is set aside and listed apart.
+    Lines of checks in ``ignore`` (ids or patterns) are set aside and listed apart.
     """
     known, patterns = {check.id: check for check in checks}, tuple(ignore)
     aside = {one for one in known if any(fnmatchcase(one, pattern) for pattern in patterns)}
@@ -55,7 +55,7 @@ def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = 
 
 
 def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> LogJudgement:
-    """Return what the logs of one job show, but for the checks of ``aside``."""
+    """Judge the logs of one job without the checks of ``aside``."""
     left, out = (
         replace(logs, matches=tuple(match for match in logs.matches if (match.check in aside) is ignored))
         for ignored in (False, True)
@@ -64,7 +64,7 @@ def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> Log
 
 
 def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
-    """Return what is said of each job, as one."""
+    """Merge the judgements of several jobs."""
     parts, findings, known = list(judged.values()), list[Finding](), set[str]()
     for number, part in judged.items():
         ids = {one.id: one.id if one.id not in known else f"{one.id}@{number}" for one in part.findings}
@@ -95,7 +95,7 @@ def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
 
 
 def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
-    """Return what these lines would have been found to be, each by itself."""
+    """Return a finding for each of these lines by itself."""
     reading = read(logs, known)
     first: dict[str, Match] = {}
     for match in (*([reading.root] if reading.root is not None else []), *reading.others):
@@ -116,8 +116,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     if reading.failures and (others or ended_well(logs, reading.symptoms)):
         notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.failures[:LINES]] + notes
     elif reading.symptoms:
-        # What ranks say together says more than what one of them does.
-        # What a launcher then did says the least.
+        # Comparisons of ranks count more than a single rank's message; a launcher's reaction counts least.
         symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
         candidates = _candidates(symptoms, known)
         notes = [*stale(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
@@ -128,7 +127,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
 
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
-    """Return what ended the try before the last one, where there was one."""
+    """Return a note on the end of the previous attempt, if there was one."""
     reading = read(replace(logs, sources=()), known)
     one = reading.root or next(iter(reading.symptoms), None)
     how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
@@ -173,13 +172,15 @@ def _alike(other: Match, match: Match) -> bool:
 
 
 def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
-    told = {rank for one in group for rank in one.ranks}  # whom it names; who says so is another
+    told = {rank for one in group for rank in one.ranks}  # the rank that it names; its writer is another one
     return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:MAX_FINDINGS]
 
 
 def _hosts(group: Sequence[Match]) -> tuple[str, ...]:
-    """Of each rank the host that is told first: a container has the name that its log has, and one of its own. What
-    torchrun says of a local rank before its table tells the rank of it is of the same process."""
+    """Return the first-named host of each rank: a container has the name in its log, and one of its own.
+
+    torchrun's lines about a local rank before its table belong to the process whose rank the table names.
+    """
     of_rank: dict[object, str] = {}
     ranked = {(one.source, one.who.local_rank) for one in group if one.who.rank is not None and one.who.host}
     for one in group:
@@ -190,7 +191,7 @@ def _hosts(group: Sequence[Match]) -> tuple[str, ...]:
 
 
 def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
-    """Of those of which no line tells which ranks they are."""
+    """Return the local ranks whose global rank no line names."""
     unknown = [one.who.local_rank for one in group if one.who.rank is None and not one.ranks]
     return tuple(sorted({number for number in unknown if number is not None}))[:MAX_FINDINGS]
 
@@ -219,12 +220,13 @@ def _summary(match: Match) -> str:
 
 
 def _unexplained(match: Match) -> bool:
-    """Return whether it tells how a process ended, and that other things end one so, too."""
+    """Return whether it reports the end of a process without a cause: other failures end one the same way."""
     return match.shows == "end" and bool(match.why)
 
 
 def _fix(match: Match, check: Check) -> Fix:
-    """The line's own, else the page's; where it does not show that it was this, first how to see whether it was."""
+    """Return the fix of the line, else of the page; if the line does not prove the cause, its confirmation comes
+    first."""
     fix = match.values.get("fix") or first_fix(check)
     if not _unexplained(match):
         return Fix(fix)
@@ -234,30 +236,30 @@ def _fix(match: Match, check: Check) -> Fix:
 
 
 def first_fix(check: Check) -> str:
-    """The first paragraph of the page's Fix."""
+    """Return the first paragraph of the page's Fix."""
     found = re.search(r"(?ms)^Fix\n-{3,}\n(.+?)(?:\n\s*\n|\Z)", check.page)
     return " ".join(found[1].split()) if found else ""
 
 
 def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> list[Finding]:
-    """Return what follows from the root: other causes after it, how processes ended, and what their peers then said."""
+    """Return the consequences of the root: later causes, ends of processes, and the reactions of their peers."""
     found: dict[str, Finding] = {}
     for match in (*reading.others, *reading.symptoms):
         check_id = match.check
         if reading.root is not None and _is_part_of(match, reading.root, known):
             continue
         if match.shows == "hint" and reading.root is not None and match.source != reading.root.source:
-            continue  # what another log has shows nothing of this
+            continue  # other logs show nothing of this
         if match.exception and "caught" in match.values:
-            continue  # what a program goes on after, follows from nothing
+            continue  # a program goes on after it, so it follows from nothing
         if check_id != root.check and check_id not in found and check_id in known:
             found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
     return [*found.values()]
 
 
 def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
-    """Return whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it
-    ends."""
+    """Return whether the match is part of ``root`` rather than a consequence: the same line, or the head of its
+    traceback."""
     if match.source != root.source or match.shows not in ("symptom", "hint"):
         return False
     return match.line == root.line or (_says_little(match, known) and match.line < root.line)
@@ -267,12 +269,12 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
-    """Return what orders symptoms, those first that say most."""
+    """Return the sort key of symptoms, the most specific first."""
     return not match.compared, "by_launcher" in match.values, _says_little(match, known)
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
-    """Return whether it only says that a program failed somehow: its check is the one of all exceptions."""
+    """Return whether it only shows that a program failed: its check is the one for all exceptions."""
     return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
@@ -281,7 +283,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Can
     for match in symptoms:
         known_one = first.setdefault(match.check, match)
         if match.ranks and not known_one.ranks:
-            first[match.check] = match  # who it is says more than that somebody is
+            first[match.check] = match  # a named rank says more than an unnamed one
     return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
 
 
@@ -300,31 +302,35 @@ def _candidate(check: Check, match: Match) -> Candidate:
     return Candidate(check.id, why, against, following, command)
 
 
-# What the notes say of logs: how those without a failure end, which say nothing, what was not read. Pure.
+# Notes on logs: how logs without a failure end, silent or missing logs, files that were not read.
 
 
 MAX_NAMED = 3
-"""Files of a kind that the notes name."""
+"""Most files of a kind that a note names."""
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
-"""Where a file's name says by a number whose it is."""
+"""Number in a file's name that identifies its rank or host."""
 CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
 DONE = "below it stands no more than that the job is done; whether that was survived is not told"
 PART = "it ended a thread, or a process of its own, of a rank that ended well"
 SERIES = 3
-"""Files that differ by such a number at least, before one that is not there is missed."""
+"""Fewest files that differ by such a number before a missing one is reported."""
 
 
 def no_failure_note(
     logs: LogFacts, past: Collection[Match] = (), caught: Collection[Match] = ()
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job.
-    ``past``: what proves nothing of it; ``caught``: of that what is not known to be survived."""
+    """Return the verdict if no line shows a failure, and notes on logs that do not end with the end of the job.
+
+    ``past``: lines that prove nothing; ``caught``: those of them that are not known to be survived.
+    """
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     names = {source.name for source in read_ones}
     over = {match.order for match in past}
     told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
-    jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
-    last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
+    jobs = [
+        source for source in read_ones if source.kind != "kernel" or source.name in told
+    ]  # a kernel's log never ends
+    last = [source for source in jobs or read_ones if source.part_of not in names]  # of a rotated log
     raised = [match for match in caught if "caught" in match.values]
     apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
     doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
@@ -336,10 +342,10 @@ def no_failure_note(
     said += [(one, DONE) for one in doubtful[:1]]
     ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in said), *ended]
     verdict: Verdict = "warn" if ended else "pass"
-    # Where the other stream of its process stops in mid-work, what was caught there may have ended it.
+    # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
     unknown = any(process(one.source) not in over_with for one in raised)
-    # What could not be read may be where the failure is.
+    # The failure may be in a file that could not be read.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
         ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
@@ -349,20 +355,22 @@ def no_failure_note(
 
 
 def aside_note(logs: LogFacts) -> set[str]:
-    """Return what was told beside the job's own logs: by a kernel, and by tools that were asked."""
+    """Return notes on lines outside the job's own logs: from a kernel, and from diagnostic tools."""
     return {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
 
 
 def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
-    """The few logs that end in the midst of the work, or with the end of the job, without a word of what others tell:
-    who wrote them may have ended first, or been ended from outside. What was ``survived`` is no such word."""
+    """Return a note on the few logs that end in mid-work, or with the end of the job, without the others' failure.
+
+    Their writers may have ended first, or been killed from outside. ``survived`` lines do not count as a failure.
+    """
     over = {match.order for match in survived}
     failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
     told = {process(match.source) for match in failed if match.order not in over}
     went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
     mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in told]
     quiet = [source for source in mute if source.progress or source.done]
-    # Where only one rank prints steps, the others say nothing until they fail.
+    # Where only one rank prints steps, the others are silent until they fail.
     ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
     named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
     if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(told):
@@ -373,8 +381,8 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
 
 
 def absent_note(logs: LogFacts) -> list[str]:
-    """Return whose logs are not there, or empty, by the numbers of the others: who left none may be the one that
-    failed."""
+    """Return a note on missing or empty logs, by the numbers of the others: a rank without a log may be the failed
+    one."""
     series: dict[tuple[str, str], dict[int, str]] = {}
     for source in logs.sources:
         told = [*_NUMBERED.finditer(source.name)]
@@ -397,7 +405,7 @@ def absent_note(logs: LogFacts) -> list[str]:
 
 
 def _named(like: str, number: int, width: Collection[int]) -> str:
-    """A name as ``like``, with another number; as long as all are, where they are equally long."""
+    """Return a name like ``like`` with another number, padded if all have the same width."""
     told = _NUMBERED.match(like)
     if told is None:
         return str(number)
@@ -406,7 +414,7 @@ def _named(like: str, number: int, width: Collection[int]) -> str:
 
 
 def unread_note(logs: LogFacts) -> list[str]:
-    """Return what was not read, and why."""
+    """Return notes on what was not read, with the reason."""
     told = {note.partition(": ")[0] for note in logs.notes}
     binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
     return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
@@ -429,12 +437,12 @@ def _first_of(notes: Sequence[str]) -> list[str]:
 
 
 def note_line(match: Match) -> int:
-    """Return where it stands in its file, which may have its newest line first."""
+    """Return the line number in the file, which may have its newest line first."""
     return int(match.values.get("at", match.line))
 
 
 def inconclusive_note(symptoms: Sequence[Match], aside: Collection[str]) -> str:
-    """The first of ``symptoms``, and that it does not say why; ``aside``: what was told beside the job's own logs."""
+    """Return a note with the first of ``symptoms``; ``aside``: lines outside the job's own logs."""
     match = next((match for match in symptoms if not match.compared), symptoms[0])
     where = f"{match.source}:{note_line(match)}"
     if all(one.source in aside for one in symptoms):
@@ -442,7 +450,7 @@ def inconclusive_note(symptoms: Sequence[Match], aside: Collection[str]) -> str:
     return f"this shows that the job failed ({where}), not why: {match.text[:200]}"
 
 
-# What somebody asks of logs: some ranks, a time from which on. Pure.
+# Filters of logs: ranks, and a start time.
 
 
 _RANKS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
@@ -453,7 +461,7 @@ MOST_RANKS = 100_000
 
 
 def ranks_of(text: str) -> frozenset[int]:
-    """The ranks of ``3`` or ``0,8-15``. Raises ValueError."""
+    """Return the ranks of ``3`` or ``0,8-15``. Raises ValueError."""
     found: set[int] = set()
     for part in text.split(","):
         match = _RANKS.fullmatch(part.strip())
@@ -464,14 +472,16 @@ def ranks_of(text: str) -> frozenset[int]:
 
 
 def span_of(text: str) -> int | None:
-    """Seconds of ``90s``, ``30m``, ``2h`` or ``1d``; None for what is no span."""
+    """Return the seconds of ``90s``, ``30m``, ``2h`` or ``1d``; None for anything else."""
     match = _SPAN.fullmatch(text.strip())
     return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def time_of(text: str) -> float:
-    """The time of ``2026-01-31 12:00``, also with seconds, with a T, without the hour, or without the year, as the logs
-    write it; without a year it is of 1972, which stands for any. Raises ValueError."""
+    """Return the time of ``2026-01-31 12:00``, also with seconds, with a T, without the hour, or without the year.
+
+    Without a year, as in some logs, it is in 1972, which stands for any. Raises ValueError.
+    """
     plain = text.strip().replace("T", " ").removesuffix("Z")
     for form in _FORMS:
         try:
@@ -485,7 +495,7 @@ def time_of(text: str) -> float:
 
 
 def of_ranks(logs: LogFacts, ranks: Collection[int]) -> LogFacts:
-    """Return what these ranks said, or is said of them. Where only local ranks are known, they are meant."""
+    """Return the log facts by or about these ranks; if only local ranks are known, those."""
     matches = tuple(match for match in logs.matches if _is_of(match, ranks))
     sources = tuple(source for source in logs.sources if not _is_others(source.who, ranks))
     return replace(logs, matches=matches, sources=sources)
@@ -508,25 +518,29 @@ def _number(who: Who) -> int | None:
     return who.rank if who.rank is not None else who.local_rank
 
 
-# What was told beside the logs of a job that ended well: by kernels and tools, which know other jobs, too. Pure.
+# Lines outside the logs of a job that ended well: kernels and tools report other jobs, too.
 
 
 _STEP = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)\.\w{1,20} ")
-"""How the row of a step of a job begins in sacct's tables."""
+"""Beginning of a row for a step in sacct's tables."""
 
 
 def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
-    """Return whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a
-    tool told beside them is then of no failure of this job, but for the state in which the scheduler has it."""
+    """Return whether all logs of the job end with its end, and none of them has a ``symptom``.
+
+    Lines from a kernel or a tool then show no failure of this job, except for the scheduler's state of it.
+    """
     told = aside_note(logs)
     others = all(match.source in told and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
     return others and _all_end(logs)
 
 
 def concerns_other_jobs(logs: LogFacts, failures: Collection[Match]) -> bool:
-    """Return whether all ``failures`` are ends of processes in a kernel's log, or of pods in a list of them, and all
-    ranks have told of the end of the job: they would have missed one that was killed. Where no log is a rank's, a
-    script may have said so whatever became of them."""
+    """Return whether all ``failures`` are of other jobs' processes or pods, and all ranks reported the end of the job.
+
+    The ranks would have missed a killed one. If no log is a rank's, a script may have reported the end whatever
+    happened.
+    """
     kernels = {source.name for source in logs.sources if source.kind == "kernel"}
     those = all(
         "pod" in match.values or (match.source in kernels and match.check.startswith("process/")) for match in failures
@@ -545,8 +559,8 @@ def _own(logs: LogFacts) -> Iterable[LogSource]:
 
 
 def _is_of_step(match: Match, logs: LogFacts) -> bool:
-    """Return whether it is the row of a step that was cancelled, as one that watches is when the work is done, of a
-    job that the same table has as completed."""
+    """Return whether it is the row of a cancelled step (such as a monitor) of a job that the same table has as
+    completed."""
     step = _STEP.match(match.text) if match.values.get("of_table") == "CANCELLED" else None
     return step is not None and any(
         one.source == match.source and one.values.get("well") == step["job"] and " COMPLETED " in one.text
@@ -554,11 +568,11 @@ def _is_of_step(match: Match, logs: LogFacts) -> bool:
     )
 
 
-# A file that could not be written, beside a list of disks of which one is full. Pure.
+# Full disk as the cause of a file that could not be written.
 
 
 def with_full_disk(reading: Reading, logs: LogFacts) -> Reading:
-    """``reading`` with the full disk as what kept the file from being written, where nothing else is the root."""
+    """Return ``reading`` with the full disk as the root of the failed write, if there is no other root."""
     root = reading.root
     full = [
         match for match in logs.matches if "full" in match.values and root is not None and match.check == root.check
@@ -571,16 +585,16 @@ def with_full_disk(reading: Reading, logs: LogFacts) -> Reading:
     return replace(reading, root=shown, others=(*full, *reading.others), symptoms=rest)
 
 
-# What a kernel told minutes before the root of the logs, and is the cause of it. Pure.
+# Cause of the root in a kernel's log, some minutes before it.
 
 
 MINUTES = 600
-"""Seconds: an adapter gives a peer up within these (NCCL_IB_TIMEOUT up to 22, NCCL_IB_RETRY_CNT 7: 17 s for each of 8
-tries), and two clocks differ by less."""
+"""Seconds within which an adapter gives up a peer (NCCL_IB_TIMEOUT up to 22, NCCL_IB_RETRY_CNT 7: 17 s for each of 8
+tries); two clocks differ by less."""
 
 
 def with_cause(reading: Reading, logs: LogFacts) -> Reading:
-    """``reading``, where a kernel told of the cause of its root shortly before it: with that as the root."""
+    """Return ``reading`` with a kernel's message as its root, if it is the cause and came shortly before."""
     root = reading.root
     at = written_at(root) if root is not None else None
     if root is None or at is None:

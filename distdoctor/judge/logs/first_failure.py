@@ -1,4 +1,5 @@
-"""Which line of the logs is the root: cause before consequence, the first failing rank first. Pure."""
+"""First failure in the logs: cause before consequence, the first failing rank first, and ranks that launchers killed.
+Pure."""
 
 from __future__ import annotations
 
@@ -37,40 +38,39 @@ from distdoctor.model.facts.logs import LogFacts, Match, Who
 
 BECAUSE = "it was raised because of what stands above it"
 SIGABRT = 6
-"""It ends a rank that waits in vain for another, with NCCL."""
+"""Signal that ends a rank after it waited in vain for another, with NCCL."""
 NEAR = 600
 """Lines within which exceptions belong to one death."""
 TIDIES = re.compile(
     r" in (?:destroy_process_group|__exit__|__del__|_?(?:shut_?down|close|clean_?up|tear_?down|finali[sz]e|finish)\w*)$"
     r"|/torch/distributed/(?:distributed_c10d|c10d_logger)\.py:"
 )
-"""The frame of an error that was raised while a program that had failed put its things away, or met the others once
-more: it says nothing of why."""
+"""Frame of an error in the clean-up or a last meeting after a program had failed, which is not the cause."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The lines, sorted by what they prove."""
+    """Known lines, sorted by what they prove."""
 
     root: Match | None = None
     others: tuple[Match, ...] = ()
-    """Further causes, and how processes ended: what the root entailed."""
+    """Further causes, and ends of processes: consequences of the root."""
     symptoms: tuple[Match, ...] = ()
     noise: tuple[Match, ...] = ()
-    """What was survived, or proves nothing."""
+    """Lines that were survived, or prove nothing."""
     caught: tuple[Match, ...] = ()
-    """Of these what a program has caught; that it went on after it is not told."""
+    """Errors among them that a program caught; whether it went on is not shown."""
 
     @property
     def failures(self) -> tuple[Match, ...]:
-        """All that tells of a failure, the root first."""
+        """Return all lines about a failure, the root first."""
         return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
 
 
 def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
-    """The root among the lines of ``logs``, where one of them proves what it was.
+    """Find the root among the lines of ``logs``, if one of them proves it.
 
-    ``checks`` say what follows from what; without them the order alone does.
+    ``checks`` define what follows from what; without them only the order counts.
     """
     matches = sorted(logs.matches, key=lambda match: match.order)
     by_source: dict[str, list[Match]] = {}
@@ -113,7 +113,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     left = _uncaught(_without_survived(raised, rows), symptoms)
     root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
     root = root or _end(ends, symptoms)
-    if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
+    if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
     others = (*others, *because)
@@ -129,7 +129,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:
-    """Without noise, and without the rests of accounts in logs in which more than these is known."""
+    """Return the matches without noise, and without truncated tracebacks in logs that have other matches."""
     told = {match.source for match in matches if "alone" not in match.values}
     return [
         match
@@ -139,7 +139,7 @@ def _without_rests(matches: Sequence[Match]) -> list[Match]:
 
 
 def _ended_by(head: Match, others: Iterable[Match]) -> bool:
-    """Return whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
+    """Return whether the traceback with the head ``head`` ends with one of ``others``, which names the error."""
     return any(
         other.source == head.source
         and "head" not in other.values
@@ -151,8 +151,11 @@ def _ended_by(head: Match, others: Iterable[Match]) -> bool:
 
 
 def _first_rows(told: Iterable[Match]) -> list[Match]:
-    """The rows of torchrun's tables that say who failed first. An exit code of an exception's says so only where nobody
-    else failed: of those that torchrun sees at once, it takes the lowest rank for the first."""
+    """Return the rows of torchrun's tables for the rank that failed first.
+
+    The exit code of an exception counts only if no other rank failed: torchrun calls the lowest rank the first among
+    those that it sees at once.
+    """
     rows = [match for match in told if match.values.get("row")]
     first = [match for match in rows if match.values.get("first")]
     sole = {match.source for match in first} - {match.source for match in rows if match not in first}
@@ -160,8 +163,7 @@ def _first_rows(told: Iterable[Match]) -> list[Match]:
 
 
 def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
-    """Return whether ``match`` only says that others wait for a rank of which another line says how it failed
-    itself."""
+    """Return whether ``match`` only shows ranks that wait for one whose own failure another line shows."""
     named = {int(number) for number in re.findall(r"\d{1,6}", match.values.get("missing", ""))}
     return bool(named) and any(other.who.rank in named and not other.values.get("missing") for other in others)
 
@@ -169,8 +171,8 @@ def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
 def _first(
     causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, Check], began: Mapping[str, float | None]
 ) -> Match | None:
-    """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first; where two
-    logs do not say which was first, by the milestones of a job that they prevent."""
+    """Return the first cause: by the clock if all have one, else by torchrun's first failed rank, else by the
+    milestones that the causes prevent."""
     if not causes:
         return None
     named = {match.who.rank for match in rows} - {None}
@@ -184,14 +186,14 @@ def _first(
 
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
-    """Return whether ``match`` is what is seen wherever ``other``, of another log, did its harm."""
+    """Return whether ``match`` is a consequence of ``other`` in another log."""
     if match.source == other.source or not {match.check, other.check} <= checks.keys():
         return False
     return is_symptom(checks[match.check], checks[other.check])
 
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
-    """Of exceptions that no check knows: the last of those that the first rank to fail raised."""
+    """Return the last unknown exception of the rank that failed first."""
     traced = [match for match in raised if match.values.get("traced")] or [*raised]
     if not traced:
         return None
@@ -213,8 +215,8 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
 
 
 def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]:
-    """``raised`` without what its process has caught, by what ended that later on: the end of another process. All,
-    where nothing else is left."""
+    """Return ``raised`` without exceptions that their process caught before it ended another way; all if none is
+    left."""
     ended: dict[tuple[object, ...], int] = {}
     for one in symptoms:
         if not one.chained and "head" not in one.values and RAISED.match(one.text):
@@ -224,7 +226,8 @@ def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]
 
 
 def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Match]:
-    """``raised`` without what the first rank to fail had caught, where a signal ended it; others caught the same."""
+    """Return ``raised`` without exceptions that the first failed rank caught before a signal ended it, as did the
+    others."""
     ended = [row.who for row in rows]
     if any(row.shows != "end" or (row.ended and row.ended.signal == SIGABRT) for row in rows):
         return [*raised]
@@ -241,20 +244,20 @@ def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Ma
 
 
 def _is_of(who: Who, row: Who) -> bool:
-    """Return whether what ``who`` says is of the process of which a row of torchrun's table tells."""
+    """Return whether ``who`` is the process of a row of torchrun's table."""
     told = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
     return told and (who.host is None or who.host == row.host)
 
 
 def _processes(match: Match) -> list[tuple[object, ...]]:
-    """Return how the process may be told in its log that said so, where it is told."""
+    """Return the names of the process in its log, if it has any."""
     who = match.who
     told = (("rank", who.rank), ("local rank", who.local_rank))
     return [(match.source, who.host, *one) for one in told if one[1] is not None]
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
-    """``root`` with the rank and the host of the process that failed first, where nothing else tells whose it is."""
+    """Return ``root`` with rank and host of the process that failed first, if its own are unknown."""
     whose = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
     if len(whose) != 1 or root.who.rank not in (None, *(rank for rank, _, _ in whose)) or root.ranks:
         return root
@@ -263,8 +266,10 @@ def _of_row(root: Match, rows: Sequence[Match]) -> Match:
 
 
 def _on_host(root: Match, told: Iterable[Match], by_name: str | None) -> Match:
-    """``root`` with the host on which torchrun's tables in the same log have its rank, where at most the name of its
-    file (``by_name``) says another."""
+    """Return ``root`` with the host that torchrun's tables in the same log give for its rank.
+
+    A host that only the file's name gives (``by_name``) is replaced.
+    """
     rows = [row.who for row in told if row.source == root.source and row.values.get("row")]
     hosts = {who.host for who in rows if who.rank is not None and who.rank == root.who.rank} - {None}
     if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
@@ -277,20 +282,19 @@ def _speaker(match: Match) -> tuple[object, ...]:
 
 
 def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
-    """Return how the first process ended, where nothing says why: what torchrun names, before who was ended from
+    """Return the end of the first process, if nothing shows why: the one that torchrun names, before those ended from
     outside."""
     if not ends:
         return None
     told = {end.check for end in ends}
     before = [match for match in symptoms if match.check not in told]
     if all("outside" in end.values and _after(end, before) for end in ends):
-        return None  # who was ended from outside after something had failed was ended because of it
+        return None  # a process ended from outside after a failure was ended because of it
     return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
 
 
 def _after(end: Match, symptoms: Sequence[Match]) -> bool:
-    """Return whether one of the symptoms came before ``end``: by the clock where both files have one, else it may
-    have."""
+    """Return whether one of the symptoms came before ``end``: by the clock if both files have one, else possibly."""
     if any(match.source == end.source and match.order < end.order for match in symptoms):
         return True
     for source in {match.source for match in symptoms} - {end.source}:
@@ -300,21 +304,21 @@ def _after(end: Match, symptoms: Sequence[Match]) -> bool:
     return False
 
 
-# Whom a launcher itself has killed: torchrun a rank that does not end within half a minute of its SIGTERM, the
-# monitor of ft_launcher one that sends no heartbeat in time. Pure.
+# Ranks that a launcher killed: torchrun after 30 s without reaction to SIGTERM, the monitor of ft_launcher after a
+# missing heartbeat.
 
 
 PATIENCE = 29
-"""Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
+"""Seconds, less one as the times of the rows are truncated, after which torchrun sends SIGKILL to the rest of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
 SIGKILL = 9
 OF_JOB = ("shell", "systemd")
-"""They report the end of the launcher; a monitor ends ranks."""
+"""Sources that report the end of the launcher; a monitor ends ranks."""
 
 
 def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
-    """The rows of torchrun's tables of ranks that were killed so long after the first failure of the same table that it
-    was torchrun that did so."""
+    """Return the rows of torchrun's tables for ranks that torchrun killed, by the time after the table's first
+    failure."""
     rows = [(match, time) for match in matches if (time := _time(match)) is not None]
     first: dict[tuple[str, str | None], float] = {}
     for match, time in rows:
@@ -326,8 +330,7 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
 
 
 def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
-    """Return how processes were told to have ended by SIGKILL in a log in which, above that, a monitor says that it
-    was no longer content with a rank, and below which it had not been said of any."""
+    """Return the SIGKILL reports below a monitor's complaint about a rank, if there was none above it."""
     killed: dict[str, list[Match]] = {}
     monitors: dict[str, int] = {}
     for match in matches:
@@ -349,7 +352,7 @@ def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
 
 
 def _time(match: Match) -> float | None:
-    """Return when torchrun saw the end of the process of a row."""
+    """Return the time at which torchrun saw the process of a row end."""
     try:
         return float(calendar.timegm(strptime(match.values.get("row_time", ""), "%Y-%m-%d_%H:%M:%S")))
     except ValueError:

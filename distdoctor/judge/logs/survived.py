@@ -1,4 +1,4 @@
-"""What stands in a log and ended nobody: the exceptions and the like behind which the work went on. Pure."""
+"""Lines that ended no process: caught exceptions, logged errors, and failures after which the work went on. Pure."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from distdoctor.model.facts.logs import LogSource, Match
 
 FAR = 1000
-"""A log that goes on for so many lines after the last thing that failed has survived it."""
+"""Lines after the last failure from which a log is taken to have survived it."""
 
 RAISED = re.compile(
     r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory)\b"
 )
-"""How the own line of an exception begins."""
+"""Beginning of an exception's own line."""
 _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\b")
-"""How a line begins that a program's logger wrote: the program goes on, for the time being."""
+"""Beginning of a logger's line: the program goes on, at least for now."""
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
-"""How one begins that does not take itself for a failure."""
+"""Beginning of a logger's line below the level of an error."""
 LAST_WORDS = 30
-"""Lines that a log has at the most behind what its program wrote of its own end."""
+"""Most lines of a log behind its program's own report of its end."""
 ACCOUNT = 150
-"""Lines of a traceback, and of what it is written with, at the most."""
+"""Most lines of a traceback and of the text around it."""
 
 
 def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
-    """Return what stands in a log that goes on with its work after the last of it, and ends with it."""
+    """Return the matches in a log that goes on with its work after the last of them, and ends with it."""
     found: list[Match] = []
     every = [*sources]
     for place, source in enumerate(every):
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         if source.kind == "kernel":
             continue
-        found += [match for match in own if "restarted" in match.values]  # a container that did well when tried again
+        found += [match for match in own if "restarted" in match.values]  # a container that did well after a restart
         found += (went_on := [*_went_on(source, own), *_executed(source, own)])
         own = [match for match in own if match not in went_on]
         last = max((last_line(match) for match in own), default=0)
         if any(match.values.get("final") for match in own) and source.finished <= last:
             continue
-        # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
+        # A launcher that reports a failure has ended the job; the script around it may print "finished" all the same.
         ended = any(_ends(match) for match in own)
         if source.died and not source.finished > last:
-            continue  # what stands below it was written before
-        # Who has died does not say that the job is done: the script around it does.
+            continue  # the text below was written before
+        # A dead process does not report the end of the job: the script around it does.
         dead = any(_is_death(match, source) for match in own)
         alive = source.progress > last or (source.finished > last and not ended and not dead)
         alive = alive or source.lines - last > FAR
         alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))
-        # What is said while all ranks leave is no failure of what they were there for.
+        # Errors while all ranks leave are no failure of their work.
         left = source.done and not ended and not dead and all(match.shows == "symptom" for match in own)
         if own and (alive or left):
             found += own
@@ -56,7 +56,7 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
 
 
 def _is_death(match: Match, source: LogSource) -> bool:
-    """Return whether ``match`` shows the end of a process that had not said that the job is done."""
+    """Return whether ``match`` shows the end of a process that had not reported the end of the job."""
     if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
     told = (
@@ -66,15 +66,15 @@ def _is_death(match: Match, source: LogSource) -> bool:
 
 
 def _is_last(match: Match, source: LogSource) -> bool:
-    """Return whether no steps stand below ``match``, and above it nothing that says that the job is done; which
-    another may have said than a rank that raised it."""
+    """Return whether no steps are below ``match``, and no end of the job above it, which another process than the
+    failed rank may have reported."""
     others = "whole" in match.values and match.who.rank is not None and match.shows == "cause"
     return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
 
 
 def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
-    """Of ``matches``, which are survived, the causes below the last steps of which only the word of somebody tells so
-    that the job is done."""
+    """Return the causes among the survived ``matches`` below whose last steps only a report claims the end of the
+    job."""
     of = {source.name: source for source in sources}
     return [
         match
@@ -86,10 +86,12 @@ def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match
 
 
 def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
-    """The exceptions behind which who raised them has made steps before something else failed; and those behind which
-    others did so, where that is another exception or a cause: what one process keeps back until it ends, as its steps,
-    may come behind what ended another, and then behind that what follows from it. Torch writes the rank before what
-    nobody caught: steps without one do not show that it was survived."""
+    """Return the exceptions after which their process, or others, made steps before another failure.
+
+    Steps of others count only for another exception or a cause: output that a process buffers until it ends may come
+    behind another's death, and then behind its consequences. torch writes the rank before an uncaught exception: steps
+    without a rank do not show that it was survived.
+    """
     raised = [match for match in own if match.exception or "head" in match.values or RAISED.match(match.text)]
     raised += [match for match in own if match.shows == "cause" and match not in raised and _RECORD.match(match.text)]
     launched = any(_ends(match) for match in own)
@@ -100,7 +102,7 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
         ranked = whose[:2] != (None, None)
         mine = (line for who, line in source.alive if ranked and who == whose and "thread" not in match.values)
         others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
-        # Launchers start Python so that nothing is kept back: so many steps are those of a job that goes on.
+        # Launchers start Python unbuffered: so many steps are those of a job that goes on.
         many = (line for _, line in source.worked if launched and not ranked)
         after = (line for _, line in source.alive if _WARNED.match(match.text))
         if last_line(match) < max((*mine, *others, *many, *after), default=0) and "uncaught" not in match.values:
@@ -109,8 +111,10 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
 
 
 def _executed(source: LogSource, own: Sequence[Match]) -> list[Match]:
-    """The exceptions of texts that a program executes, as what a model has written, where the log goes on below the
-    last of them and nothing else in it failed, with what announces them; or where something else in it shows why."""
+    """Return the exceptions, with their heads, in code that a program executes (such as a model's output).
+
+    The log goes on below the last of them and nothing else in it failed, or something else in it shows the cause.
+    """
     raised = [match for match in own if "executed" in match.values]
     others = [match for match in own if match not in raised and "head" not in match.values]
     last = max(map(last_line, raised), default=0)
@@ -120,7 +124,7 @@ def _executed(source: LogSource, own: Sequence[Match]) -> list[Match]:
 
 
 def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
-    """Return whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
+    """Return whether a newer part of the same log shows steps of a working job, and no failure."""
     return any(
         (one.progress or one.finished or one.alive)
         and source.part_of in (one.name, one.part_of)
@@ -132,13 +136,15 @@ def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[s
 def logged(
     sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]], over: Sequence[Match]
 ) -> list[Match]:
-    """Exceptions that a program wrote into its log and went on, where nothing says that it ended. ``over``: what is
-    known to be survived."""
+    """Return exceptions that a program logged before it went on, if nothing reports its end.
+
+    ``over``: matches known to be survived.
+    """
     found: list[Match] = []
     gone = {match.order for match in over}
     every = [match for own in by_source.values() for match in own]
     raising = {match.check for match in every if match.exception}
-    # Somebody tells of a failure that is no traceback of the program's own.
+    # Somebody reports a failure that is no traceback of the program's own.
     lost = any(one.shows == "symptom" and one.check not in raising and one.order not in gone for one in every)
     for source in sources:
         own = by_source.get(source.name, [])
@@ -152,24 +158,23 @@ def logged(
             if not (_is_end(source, match) and (_is_told_dead(match, every) or (lost and _worked(source, match))))
         ]
         found += logged
-        if logged and len(logged) == len(raised):  # what announces them, too
+        if logged and len(logged) == len(raised):  # their heads, too
             found += [match for match in own if match.shows == "symptom" and match.check == logged[0].check]
     return found
 
 
 def _is_end(source: LogSource, match: Match) -> bool:
-    """Return whether below ``match`` stands only what a program says that ends."""
+    """Return whether only text of an ending program is below ``match``."""
     return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
 
 
 def _worked(source: LogSource, match: Match) -> bool:
-    """Return whether steps stand right above ``match``."""
+    """Return whether steps are right above ``match``."""
     return any(0 <= last_line(match) - line <= ACCOUNT for _, line in source.alive)
 
 
 def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
-    """Return whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by
-    itself."""
+    """Return whether torchrun's table in another log lists the rank of ``match`` as ended by itself."""
     rows = [
         one.who
         for one in every
@@ -184,17 +189,17 @@ def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
 
 
 TOLD_TO_END = (130, 143)
-"""Exit codes of what was told to end when the job was done, as a monitor of it: it has failed in nothing."""
+"""Exit codes of a process that was told to end when the job was done, such as a monitor: no failure."""
 _FATAL = re.compile(
     r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
     r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called "
     r"|.{0,80}(?:Watchdog caught|terminated with exception|entire process down)"
 )
-"""How a line begins of who starts programs and sees them end, or of a process that ends itself."""
+"""Beginning of a line by a launcher that sees programs end, or by a process that ends itself."""
 
 
 def _reports(match: Match) -> bool:
-    """Return whether who started a process reports that it gave up, failed, or was ended by SIGABRT or SIGTERM."""
+    """Return whether the parent of a process reports that it gave up, failed, or was ended by SIGABRT or SIGTERM."""
     end = match.ended
     return end is not None and (
         end.reason in ("gave up", "failed") or (not (end.reason or end.launcher) and end.signal in (6, 15))
@@ -202,7 +207,7 @@ def _reports(match: Match) -> bool:
 
 
 def _ends(match: Match) -> bool:
-    """Return whether a launcher reports that a job ended."""
+    """Return whether a launcher reports the end of a job."""
     end = match.ended
     if end is None:
         return False
@@ -211,12 +216,12 @@ def _ends(match: Match) -> bool:
 
 
 def by_scheduler(match: Match) -> bool:
-    """Return whether it is the state in which the scheduler has the job: that it failed, whatever its log says."""
+    """Return whether it is the scheduler's state of the job: it failed, whatever its log shows."""
     return "state" in match.values or "of_table" in match.values
 
 
 def cleared(matches: Sequence[Match]) -> list[Match]:
-    """Return what is no cause, where the same check knows further on, in the same log, that it went on."""
+    """Return causes that a later line of the same check in the same log revokes."""
     over = {
         (match.check, match.source): last_line(match)
         for match in matches
@@ -230,14 +235,16 @@ def cleared(matches: Sequence[Match]) -> list[Match]:
 
 
 def entailed(matches: Sequence[Match]) -> list[Match]:
-    """Exceptions that their own process raised because of a symptom, by Python's own account of it: why that came, it
-    does not say. ``matches`` in the order of their lines."""
+    """Return exceptions that their own process raised because of a symptom, by Python's traceback.
+
+    Why the symptom came, they do not show. ``matches`` in the order of their lines.
+    """
     found: list[Match] = []
     for match, of in _raised_in_turn(matches):
         if match.exception and match.chained and of is not None and _is_above(of, match):
             because = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
             found += [match] if because or of in found else []
-    # What others raise, too, where a peer ended, is what the program does at its end, whatever ends it.
+    # An error that others raise, too, after a peer ended belongs to the program's end, whatever caused that.
     alike = {(match.exception, match.values.get("message")) for match in found}
     return [
         match
@@ -247,8 +254,10 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
 
 
 def of_the_end(matches: Sequence[Match]) -> list[Match]:
-    """Return where a process used its groups once more while it ended, as in a ``finally``, when they were gone:
-    what it raised then, on top of why it ended. ``matches`` in the order of their lines."""
+    """Return exceptions of a process that used its groups in its clean-up (such as ``finally``) when they were gone.
+
+    They come on top of the cause of its end. ``matches`` in the order of their lines.
+    """
     found: list[Match] = []
     for match, of in _raised_in_turn(matches):
         over = match.chained and of is not None and of.shows == "cause" and of.check != match.check
@@ -258,7 +267,7 @@ def of_the_end(matches: Sequence[Match]) -> list[Match]:
 
 
 def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | None]]:
-    """Return what was raised, and what the same process had raised before it, None for its first."""
+    """Yield each exception with the one that the same process raised before it, None for its first."""
     before: dict[tuple[object, ...], Match] = {}
     for match in matches:
         if "head" in match.values or not (match.exception or RAISED.match(match.text)):
@@ -269,33 +278,34 @@ def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | N
 
 
 def _is_above(of: Match, match: Match) -> bool:
-    """Return whether nothing but a traceback is between them."""
+    """Return whether only a traceback is between them."""
     return 0 < match.line - (last_line(of) if last_line(of) < match.line else of.line) <= ACCOUNT
 
 
 def last_line(match: Match) -> int:
-    """The last line of its file in which the same stands."""
+    """Return the last line of the file with the same text."""
     return int(match.values.get("last_line", match.line))
 
 
-# The two streams of a process, in a file each: nothing tells in which order they were written, but together they are
-# one process. Pure.
+# Two streams of one process in separate files: their order in time is unknown, but they show one process.
 
 
 _STREAM = re.compile(
     r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$"
-    r"|(?<=\.)(?:p?[oe](?=\d{1,12}(?:[.-]\d{1,6})?$)|OU$|ER$)"  # qsub's, and what it has until a job of PBS is over
+    r"|(?<=\.)(?:p?[oe](?=\d{1,12}(?:[.-]\d{1,6})?$)|OU$|ER$)"  # qsub's names, and PBS's while the job runs
 )
 
 
 def process(name: str) -> str:
-    """A file's name without what tells its two streams apart."""
+    """Return a file's name without the part that distinguishes its two streams."""
     return _STREAM.sub("", name)
 
 
 def only_second_stream(every: Iterable[LogSource]) -> Callable[[LogSource], bool]:
-    """Tell of each of these whether it needs no end, as it tells of no work: the other stream of its process ends with
-    the end of the job, or it is no rank's, and all ranks' logs end so."""
+    """Return a function that tells whether a log needs no end of its own, as it shows no work.
+
+    Either the other stream of its process ends with the end of the job, or it is no rank's, and all ranks' logs end so.
+    """
     logs = [one for one in every if one.kind == "log" and one.lines]
     done = Counter(process(one.name) for one in logs if one.done)
     ranks = [one for one in logs if is_ranks(one)]
@@ -312,14 +322,16 @@ def only_second_stream(every: Iterable[LogSource]) -> Callable[[LogSource], bool
 
 
 def is_ranks(source: LogSource) -> bool:
-    """Return whether all of it is from one rank, by its path."""
+    """Return whether the whole log is from one rank, by its path."""
     return source.who.rank is not None or source.who.local_rank is not None
 
 
 def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterable[Match]) -> list[Match]:
-    """Return what programs have caught and told of in one of their streams, where the other one shows steps or the
-    end of the job, and nobody tells of a failure otherwise: who ends because of it is missed by others. ``over``:
-    what is known to be survived."""
+    """Return errors that programs caught and reported in one stream, while the other stream shows steps or the end of
+    the job.
+
+    Nobody else reports a failure: other ranks would miss one that ended. ``over``: matches known to be survived.
+    """
     past = {match.order for match in over}
     left = [match for match in matches if match.shows not in ("noise", "hint") and match.order not in past]
     logs = {source.name: source for source in sources if source.lines}
@@ -337,12 +349,12 @@ def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterabl
         if "caught" not in max(raised, key=last_line).values or not all(map(_is_raised, raised)):
             return []
         if not well and any(match.shows == "symptom" for match in raised):
-            return []  # it has missed another, and may have told of that itself
+            return []  # it missed another rank, and may have reported that itself
     return left
 
 
 def is_of_part(match: Match) -> bool:
-    """Return whether it ended a thread, or a process that multiprocessing started, and not the process whose it was."""
+    """Return whether it ended only a thread or a multiprocessing child, not the process itself."""
     return "thread" in match.values or "child" in match.values
 
 
