@@ -1,7 +1,8 @@
-"""Whether threads of a process beside its main one still get or send data, however slowly: a download, or an upload,
-that the rank waits for.
+"""Counterpart that a blocked process waits for: data on other threads, a TCP or pipe peer, a file lock, the end of a
+sleep.
 
-What is received on a socket does not count as read in /proc/PID/io, and where it comes slowly it costs no time.
+Threads beside the main one may get or send data slowly, such as a download that the rank waits for: received bytes do
+not count as read in /proc/PID/io, and slow ones cost no processor time.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from distdoctor.probes.host.proc import inodes, waited
 
 MOST_THREADS = 256
 _NOT_THEIRS = ("pt_", "gloo", "cuda", "nccl", "NCCL", "grpc")
-"""How the names of threads begin that torch, CUDA, NCCL and gRPC have for themselves: they wake up without any data."""
+"""Beginnings of the names of torch's, CUDA's, NCCL's and gRPC's own threads, which wake up without any data."""
 _BY_SOCKET = frozenset(["recvfrom", "recvmsg", "read", "sendto", "sendmsg", "write"])
 
 
 def context_switches(pid: int) -> dict[int, int]:
-    """Return how often each of its other threads has given up the processor to wait."""
+    """Return the number of voluntary context switches of each thread but the main one."""
     found = {}
     for name in proc.list_names(pid, "task")[:MOST_THREADS]:
         text = proc.read_text(f"{pid}/task/{name}", "status", 4096) or ""
@@ -36,7 +37,7 @@ def context_switches(pid: int) -> dict[int, int]:
 
 
 def woken_threads(pid: int, before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
-    """Return how often each of them woke up meanwhile that did, but for torch's own and the like."""
+    """Return the number of wake-ups of each thread between the two counts, without torch's own and the like."""
     names = proc.thread_names(pid)
     found = {tid: now - before.get(tid, now) for tid, now in after.items()}
     ours = {tid for tid, name in names.items() if name == proc.ALL_ALIKE or not name.startswith(_NOT_THEIRS)}
@@ -44,8 +45,8 @@ def woken_threads(pid: int, before: Mapping[int, int], after: Mapping[int, int])
 
 
 def fed_descriptors(pid: int, awake: Mapping[int, int], seconds: float) -> int:
-    """Return how many of those that woke up wait for data, or to send some, and do so: they woke more often than
-    their time limits tell."""
+    """Return how many of the woken threads wait to receive or send data and do so: they woke more often than their
+    timeouts explain."""
     count = 0
     for tid, times in awake.items():
         call = proc.blocked_call(pid, tid)
@@ -55,27 +56,25 @@ def fed_descriptors(pid: int, awake: Mapping[int, int], seconds: float) -> int:
             count += link.startswith("socket:")
         elif limit is not None:
             by_itself = 0.0 if limit < 0 else 1 + seconds * 1000 / max(1, limit)
-            # Clients wake a server: a store, or one that tells figures. This program may be one of them.
+            # Clients wake a server, such as a store or an exporter of metrics. This program may be one of them.
             count += times > by_itself and not proc.listens(pid, call)
     return count
 
 
-# Who of this host is to answer a rank, or what runs below one, that waits at a TCP connection: and whether that
-# works.
-#
-# It need not belong to the job: a program that generates, or scores, what the job learns from; a manager of
-# multiprocessing. One on another host is not seen.
+# Local process at the other end of a TCP connection that a rank, or a process below it, waits at, and whether it works.
+# It need not belong to the job: a server that generates or scores data, a manager of multiprocessing. A process on
+# another host is not seen.
 
 
 WATCHED = 0.3
-"""Seconds for which they are watched."""
+"""Seconds for which these processes are watched."""
 _SEARCHED = 2.0
-"""Seconds for which it is looked for who has the other ends."""
+"""Most seconds for finding the other ends of connections."""
 _ASK = ("rank", "loader", "child")
 
 
 def with_answerers(processes: Sequence[JobProcess], tables: SocketTables) -> list[JobProcess]:
-    """The processes, with who is to answer their main threads."""
+    """Return the processes, each with the local process that its main thread waits for."""
     wanted = {}
     for one in processes:
         if one.role in _ASK and (inode := _other_end(one, tables)):
@@ -101,8 +100,10 @@ def _name(pid: int) -> str:
 
 
 def _other_end(one: JobProcess, tables: SocketTables) -> str:
-    """The inode of the other end of the connection at which its main thread waits; empty where it is in torch, which
-    asks its store and its peers, or waits at none."""
+    """Return the inode of the other end of the connection that the main thread waits at.
+
+    Empty if it waits at none, or in torch, which waits for its store and its peers.
+    """
     main = one.main
     if main is None or not main.call or (main.frames and main.frames[0].file.startswith("torch/")):
         return ""
@@ -112,7 +113,7 @@ def _other_end(one: JobProcess, tables: SocketTables) -> str:
 
 
 def _holders_of_inodes(wanted: Collection[str]) -> dict[str, frozenset[int]]:
-    """Inode -> the processes that have it open."""
+    """Return the processes that have each inode open."""
     found: dict[str, set[int]] = {}
     end = time.monotonic() + _SEARCHED
     for pid in proc.all_pids():
@@ -124,8 +125,7 @@ def _holders_of_inodes(wanted: Collection[str]) -> dict[str, frozenset[int]]:
 
 
 def _used(groups: Collection[frozenset[int]]) -> dict[frozenset[int], float]:
-    """Return how much of a processor each of these groups of processes used, or waited for, with all that runs below
-    them."""
+    """Return the processor time that each group of processes used or waited for, including everything below them."""
     began, before = time.monotonic(), {pids: _spent(pids) for pids in groups}
     time.sleep(WATCHED)
     seconds = time.monotonic() - began
@@ -133,7 +133,7 @@ def _used(groups: Collection[frozenset[int]]) -> dict[frozenset[int], float]:
 
 
 def _spent(pids: Collection[int]) -> float:
-    """Seconds for which these, and what runs below them, had a processor or would have used one."""
+    """Return the seconds of processor time that these processes and those below them used or waited for."""
     seen = {pid: one for pid in proc.all_pids() if (one := proc.stat(pid)) is not None}
     those = set(pids)
     while True:
@@ -144,16 +144,17 @@ def _spent(pids: Collection[int]) -> float:
     return sum(seen[pid].cpu + waited(pid) for pid in those if pid in seen)
 
 
-# Who of a job has the other end of a pipe at which a rank waits: proc_pid_fd(5), proc_pid_fdinfo(5).
+# Process of the job at the other end of a pipe that a rank waits at: proc_pid_fd(5), proc_pid_fdinfo(5).
 
 
 _OTHER = {"read": (os.O_WRONLY, os.O_RDWR), "readv": (os.O_WRONLY, os.O_RDWR),
           "write": (os.O_RDONLY, os.O_RDWR), "writev": (os.O_RDONLY, os.O_RDWR)}  # fmt: skip
-"""How its other end is open, by the call in which a process waits."""
+"""Open modes of the other end, by the call in which a process waits."""
 
 
 def with_pipe_peers(processes: Sequence[JobProcess]) -> list[JobProcess]:
-    """The processes; of a rank whose main thread waits at a pipe also who else of these has its other end open."""
+    """Return the processes; a rank whose main thread waits at a pipe gets the processes that have the other end
+    open."""
     return [_with_other_ends(one, processes) if one.role == "rank" else one for one in processes]
 
 
@@ -169,8 +170,9 @@ def _with_other_ends(one: JobProcess, processes: Iterable[JobProcess]) -> JobPro
 
 
 def _pipe(main: JobThread) -> str:
-    """The pipe, or the named one, at which it waits, as the links in /proc/PID/fd say; empty where it waits at none. No
-    file is touched, which may be on a server that does not answer: the kernel tells what is a pipe by where it waits.
+    """Return the pipe, or named pipe, that the thread waits at, as a link in /proc/PID/fd; empty if none.
+
+    No file is touched, as it may be on a server that does not answer: the kernel's wait channel identifies a pipe.
     """
     if main.call not in _OTHER:
         return ""
@@ -180,7 +182,7 @@ def _pipe(main: JobThread) -> str:
 
 
 def _modes(pid: int, path: str) -> Iterator[int]:
-    """Return how a process has it open: O_RDONLY, O_WRONLY or O_RDWR, of each descriptor."""
+    """Yield the mode of each descriptor that the process has for it: O_RDONLY, O_WRONLY or O_RDWR."""
     for number in proc.list_names(pid, "fd"):
         if proc.read_link(pid, f"fd/{number}") == path:
             for line in (proc.read_text(pid, f"fdinfo/{number}", 4096) or "").splitlines():
@@ -189,23 +191,26 @@ def _modes(pid: int, path: str) -> Iterator[int]:
                     yield int(value, 8) & os.O_ACCMODE
 
 
-# Which lock on a file a process waits for, and who has it: /proc/locks (proc_locks(5)) tells of the kernel's own.
+# File lock that a process waits for, and its holder, from the kernel's list /proc/locks (proc_locks(5)).
 
 
 _CALLS = ("flock", "fcntl")
-"""Those in which a process waits for a lock; its stack tells of one who asks again and again."""
+"""Calls that wait for a lock; a process that polls for one is recognized by its stack."""
 
 
 def with_lock(one: JobProcess) -> JobProcess:
-    """The process with the lock for which its main thread waits."""
+    """Return the process with the lock for which its main thread waits."""
     main = one.main
     found = _waited_for(one.pid, main) if main is not None else None
     return one if main is None or found is None else replace(one, threads=(replace(main, lock=found), *one.threads[1:]))
 
 
 def _waited_for(pid: int, main: JobThread) -> FileLock | None:
-    """The lock. No file is touched that may be on a server which does not answer: who is inside of flock(2) is told by
-    the kernel's list, and who sleeps between two tries has just opened the file."""
+    """Return the lock that the thread waits for.
+
+    No file is touched that may be on a server which does not answer: a process inside flock(2) is on the kernel's list,
+    and one that sleeps between two tries has just opened the file.
+    """
     if main.call in _CALLS and main.reads.startswith("/"):
         return FileLock(main.reads, _holders_of_locks(lambda waiting, lock: waiting and lock.pid == pid))
     given = next((frame.given for frame in main.frames if frame.given is not None and frame.given.lock), None)
@@ -230,7 +235,7 @@ class _Lock:
 
 
 def _holders_of_locks(meant: Callable[[bool, _Lock], bool]) -> dict[int, str]:
-    """The processes that have a lock, with their names, of those that are meant, or that keep these waiting."""
+    """Return the holders, with their names, of these locks, or of those that keep these waiting."""
     held, numbers = [], set()
     for line in (proc.read_text("self", "../locks") or "").splitlines():
         words = line.split()
@@ -245,23 +250,25 @@ def _holders_of_locks(meant: Callable[[bool, _Lock], bool]) -> dict[int, str]:
     return {pid: (proc.read_text(pid, "comm", 64) or "").strip() for pid in pids}
 
 
-# How long a thread that sleeps will sleep yet: the kernel shows where in its memory the time is that it gave.
+# Rest of a thread's sleep: the kernel shows where in its memory the timeout is.
 
 
 _ABSOLUTE = 1
-"""TIMER_ABSTIME (clock_nanosleep(2)): the time is that at which it wakes up."""
+"""TIMER_ABSTIME (clock_nanosleep(2)): the time is that of the wake-up."""
 _CLOCKS = {0: time.CLOCK_REALTIME, 1: time.CLOCK_MONOTONIC}
 _PLACES = {"clock_nanosleep": 2, "nanosleep": 0, "select": 4, "pselect6": 4}
-"""Which of the arguments is the address of the time, a struct timespec; a struct timeval for select."""
+"""Index of the argument with the address of the time, a struct timespec; a struct timeval for select."""
 EVENTS = frozenset(["epoll_wait", "epoll_pwait"])
-"""An event loop sleeps there until its next task is due, or something comes; the limit is in milliseconds."""
+"""Calls in which an event loop sleeps until its next task is due, or something comes; the limit is in milliseconds."""
 _LONGEST = 4e9
-"""Seconds from which it is no time at all; those since 1970 are less."""
+"""Seconds from which a value is no time; those since 1970 are less."""
 
 
 def sleep_left(pid: int, words: Sequence[str], idle: float | None) -> float | None:
-    """Seconds that a process sleeps yet; None where that cannot be known. ``words``: of /proc/PID/syscall; ``idle``:
-    since when it sleeps, which matters only where it gave a length of time."""
+    """Return the seconds that a process has left to sleep, None if unknown.
+
+    ``words``: of /proc/PID/syscall; ``idle``: the seconds since it sleeps, used only if it gave a length of time.
+    """
     name = plain_name_of(words[0]) if words else ""
     if name in EVENTS and len(words) > 4:
         limit = int(words[4], 16) & 0xFFFFFFFF
@@ -273,7 +280,7 @@ def sleep_left(pid: int, words: Sequence[str], idle: float | None) -> float | No
         return None
     if name == "clock_nanosleep" and int(words[2], 16) & _ABSOLUTE:
         clock = _CLOCKS.get(int(words[1], 16))
-        # In a time namespace of its own (time_namespaces(7)) its clock is another one.
+        # In a time namespace of its own (time_namespaces(7)) the process has another clock.
         if clock is None or proc.read_link(pid, "ns/time") != proc.read_link("self", "ns/time"):
             return None
         return round(max(0.0, told - time.clock_gettime(clock)), 1)
@@ -281,8 +288,10 @@ def sleep_left(pid: int, words: Sequence[str], idle: float | None) -> float | No
 
 
 def _time_at(pid: int, address: int, parts: float) -> float | None:
-    """The seconds that lie at an address of a process, as two numbers; read without stopping it, with the rights that
-    tracing it needs (proc_pid_mem(5))."""
+    """Return the seconds at an address of a process, stored as two numbers.
+
+    It is read without stopping the process, with the rights for tracing it (proc_pid_mem(5)).
+    """
     try:
         file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""The worker servers of torch.distributed.debug, where a job has started them and says so in its store.
+"""Clients of a job's own servers: torch.distributed.debug's worker servers and NCCL's RAS.
 
-torch/csrc/distributed/c10d/control_plane: each rank serves HTTP, without a password; what it can tell is asked for with
-POST. Asked are ``ping`` and ``fr_trace_json`` (torch 2.8 and later), which answer whatever the main thread does.
-``dump_traceback`` does not (it takes the interpreter's lock), and what profiles or writes files is left alone.
+torch/csrc/distributed/c10d/control_plane: each rank serves HTTP, without a password, with POST requests. Requested are
+``ping`` and ``fr_trace_json`` (torch 2.8 and later), which answer whatever the main thread does. ``dump_traceback``
+does not (it takes the interpreter's lock), and handlers that profile or write files are left alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _AT_ONCE = 32
 _MOST_ASKED = 256
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CALLS = 8
-"""How many of the newest calls of a group are told."""
+"""Newest calls of a group that are reported."""
 _GROUPS = 16
 
 
 def ask_debug_servers(view: StoreView, *, timeout: float, hosts: Collection[str] = ()) -> tuple[WorkerServer, ...]:
-    """Return what the worker servers that are named in a store tell, in ``timeout`` seconds together.
+    """Return the answers of the worker servers named in a store, within ``timeout`` seconds together.
 
     Only hosts of the job are asked: those whose ranks wrote into the store, and ``hosts`` (names or addresses).
     """
@@ -59,7 +59,7 @@ async def _ask_server(rank: int, url: str, known: Mapping[str, str], hosts: set[
     host, port = match["host"].strip("[]"), int(match["port"])
     if host not in known and host not in hosts:
         raise NoAnswer("not asked: its host is none of the job's")
-    # What its own ranks listen on, before what the name means here.
+    # The addresses of its own ranks come before the local meaning of the name.
     address = known.get(host) or await _address(host, end)
     status, _ = await _post(address, port, "ping", end)
     if status != 200:
@@ -84,7 +84,7 @@ async def _address(host: str, end: float) -> str:
 
 
 async def _post(address: str, port: int, handler: str, end: float) -> tuple[int, bytes]:
-    """The status and the body that a handler answers with. Raises NoAnswer."""
+    """Return status and body of a handler's answer. Raises NoAnswer."""
     message = f"POST /handler/{handler} HTTP/1.0\r\nHost: {handler}\r\nContent-Length: 0\r\n\r\n".encode()
     data, whole = await exchange(address, port, message, end, _MAX_ANSWER_BYTES)
     head, _, body = data.partition(b"\r\n\r\n")
@@ -97,7 +97,7 @@ async def _post(address: str, port: int, handler: str, end: float) -> tuple[int,
 
 
 def recorders_of(dump: Dump) -> tuple[RecorderView, ...]:
-    """The newest calls of each group in a dump."""
+    """Return the newest calls of each group in a dump."""
     return tuple(
         RecorderView(fit(group), tuple(_call(number, steps[number]) for number in sorted(steps)[-_CALLS:]))
         for group, steps in list(dump.groups.items())[:_GROUPS]
@@ -109,16 +109,15 @@ def _call(number: int, step: Step) -> RecordedCall:
     return RecordedCall(number, fit(step.operation), fit(step.elements), step.done, fit(step.frame), age)
 
 
-# A few lines of text to a server and what it answers, bounded in time and size.
+# Exchange of a few lines of text with a server, bounded in time and size.
 
 
 class NoAnswer(Exception):
-    """Nothing, or not what was to come; the text says what."""
+    """Missing or unexpected answer; the text describes it."""
 
 
 async def exchange(address: str, port: int, message: bytes, end: float, most: int) -> tuple[bytes, bool]:
-    """Return what is answered to ``message`` until the other side closes, and whether it did so before ``end`` and
-    ``most``.
+    """Return the answer to ``message`` until the other side closes, and whether it closed before ``end`` and ``most``.
 
     ``end``: by time.monotonic(). ``most``: bytes. Raises NoAnswer.
     """
@@ -142,25 +141,25 @@ async def exchange(address: str, port: int, message: bytes, end: float, most: in
     return bytes(received), False
 
 
-# NCCL's RAS (2.24 and later): a view of all communicators from any one process that has one.
+# NCCL's RAS (2.24 and later): a view of all communicators from any process that has one.
 #
 # A text protocol (src/ras/client.cc, client_support.cc): a line for each setting, each answered with one; then
-# ``STATUS``, answered with text until the end of the connection. It changes nothing but how long this one client
-# waits. A
-# process without a communicator yet says nothing of use.
+# ``STATUS``, answered with text until the end of the connection. It changes only the timeout of this client. A process
+# without a communicator has no useful answer.
 
 
 RAS_PORT = 28028
-"""Where it listens, on localhost, unless NCCL_RAS_ADDR says otherwise."""
+"""Port of RAS on localhost, unless NCCL_RAS_ADDR sets another."""
 _MAX_RAS_BYTES = 4 * 1024 * 1024
 _PARAGRAPHS = 64
 _SECTION = re.compile(r"^(Job summary|Communicators\.\.\.[^\n]*|Errors|Warnings)\n=+\n", re.MULTILINE)
 
 
 def ask_ras(address: str = "127.0.0.1", port: int = RAS_PORT, *, timeout: float, world: int | None = None) -> RasView:
-    """Return what it says within ``timeout`` seconds, of a job of ``world`` ranks.
+    """Return RAS's answer within ``timeout`` seconds, for a job of ``world`` ranks.
 
-    Never raises for what answers there."""
+    Never raises for a bad answer.
+    """
     return asyncio.run(_ask_ras(address, port, timeout, world))
 
 
@@ -207,11 +206,10 @@ def _paragraphs(text: str) -> tuple[str, ...]:
     return tuple(fit(part, 500) for part in parts if part)[:_PARAGRAPHS]
 
 
-# What the text of NCCL's RAS tells of single ranks: how many collectives each has called, who is gone, who noticed.
+# Per-rank facts in RAS's text: collectives called, lost ranks, and ranks that noticed.
 #
-# It writes a block for each communicator, and under its warnings one for each kind of collective (NCCL 2.24 to 2.30,
-# src/ras/client_support.cc). Ranks of which the same is said are told together, and named one by one where they are
-# few.
+# It has a block per communicator, and under its warnings one per kind of collective (NCCL 2.24 to 2.30,
+# src/ras/client_support.cc). Ranks with the same counts are grouped, and named one by one if they are few.
 
 
 _COMMUNICATOR = re.compile(r"#\d{1,6}-\d{1,6} \(([0-9a-f]{1,16})\) (\w{1,16})")
@@ -226,18 +224,20 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=All)(?=to[A-Z])|(?<=to)(?=All)")
 _MAX_RAS_ENTRIES = 64
 """Kinds of collectives, and ranks, that are kept."""
 _SIZE = re.compile(r"^ *(\d{1,6}) +\d+ +\d+ +\S+ +(\d{1,7}) ", re.MULTILINE)
-"""A row of the table of communicators: the number of the group of these, and how many ranks each of it has."""
+"""Row of the table of communicators: the number of the group of these, and the number of ranks of each."""
 _REPORTED = re.compile(r"reported Remote process error\b")
 
 
 def counts_in(text: str) -> tuple[RasCount, ...]:
-    """The counts in the text under ``Warnings``. Never raises."""
+    """Return the counts in the text under ``Warnings``. Never raises."""
     return tuple(one for _, one in zip(range(_MAX_RAS_ENTRIES), _counts(text[:400_000]), strict=False))
 
 
 def missing_from(errors: str, table: str, world: int | None) -> tuple[tuple[RasRank, ...], tuple[int, ...]]:
-    """The ranks that did not answer, as far as their communicator has ``world`` ranks and so calls them as the job
-    does, and the processes to which NCCL says that another of their communicator is gone. Never raises."""
+    """Return the ranks that did not answer, and the processes that lost another of their communicator.
+
+    Ranks count if their communicator has ``world`` ranks and so numbers them as the job does. Never raises.
+    """
     sizes = {int(row[1]): int(row[2]) for row in _SIZE.finditer(table[:100_000])}
     missing, told = dict[int, RasRank](), dict[int, None]()
     whole, kind, remote = False, "", False
@@ -274,7 +274,7 @@ def _counts(text: str) -> Iterator[RasCount]:
 
 
 def _count(communicator: str, kind: str, lines: list[str]) -> RasCount:
-    named, groups = list[RasRank](), list[list[int]]()  # of a group: how many are not named, and how far they are
+    named, groups = list[RasRank](), list[list[int]]()  # a group: the number of unnamed ranks, and their counts
     for line in lines:
         if (group := _TOGETHER.match(line)) is not None:
             groups.append([int(group[1]), int(group[2] or 0)])

@@ -1,4 +1,4 @@
-"""One inspection: the job that is meant is found, looked at twice, and put down as facts. Nothing is changed by it."""
+"""Inspection of a job: finds it, looks at it twice, and returns its facts without changing it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from distdoctor.probes.host.identity import identity
 APART = 1.5
 """Seconds between the two looks."""
 TOLD_SECONDS = 1.0
-"""How long what the job tells of itself is waited for, where there is something to ask."""
+"""Most seconds to wait for the job's own servers."""
 
 
 class NoJob(Exception):
-    """There is nothing to look at, or it cannot be told what is meant; the text says what to do."""
+    """Missing or ambiguous job; the text says what to do."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be looked at, and how."""
+    """Job to look at, and options."""
 
     pid: int | None = None
-    """A process of the job, or one that has started it."""
+    """Process of the job, or one that started it."""
     run_id: str | None = None
     store: str | None = None
     """``HOST:PORT`` of the job's store."""
@@ -51,7 +51,7 @@ class Wanted:
 
 
 def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> NodeFacts:
-    """The facts of the job that is meant. ``meanwhile`` is called between the two looks. Raises NoJob."""
+    """Return the facts of the wanted job. ``meanwhile`` is called between the two looks. Raises NoJob."""
     started = time.time()
     scan = jobs.scan_processes()
     try:
@@ -74,7 +74,7 @@ def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> N
 
 
 def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> LocalJob:
-    """The one job that is meant. Raises NoJob."""
+    """Return the one wanted job. Raises NoJob."""
     if wanted.pid is not None:
         theirs = [job for job in found if wanted.pid in job.members] or [
             job for job in found if any(wanted.pid in scan.above(pid) for pid in job.members)
@@ -110,13 +110,13 @@ _HIDDEN = "/proc hides the processes of others from this user (hidepid): run thi
 
 
 def _hides() -> bool:
-    """Return whether others' processes are hidden from this user (hidepid=invisible in proc(5)): the first is always
-    there."""
+    """Return whether others' processes are hidden from this user (hidepid=invisible in proc(5)): process 1 always
+    exists."""
     return not os.path.exists("/proc/1")
 
 
 def _of_others(scan: jobs.Scan) -> list[jobs.Candidate]:
-    """Return what looks like a job and may not be read; of a process that has ended nobody may read anything."""
+    """Return processes that look like a job and are not readable; a process that has ended is readable by nobody."""
     return [one for one in scan.unreadable if one.state != "Z"]
 
 
@@ -132,7 +132,7 @@ def _no_such_process(pid: int, scan: jobs.Scan) -> str:
 
 
 def _named(job: LocalJob) -> str:
-    """Return what it is called, where that is more than its process."""
+    """Return the job's name, if it is more than a pid."""
     return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
 
 
@@ -148,9 +148,7 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
         seen = snapshot.take_two(found, scan, wanted.apart, wanted.stacks, meanwhile)
         views, found_notes = asked.result()
     if any(view.contact is not None and view.contact.outcome in ("refused", "reset") for view in views):
-        views, found_notes = view.ask_stores(
-            found, wanted.store
-        )  # it may have opened meanwhile, as in a job that starts
+        views, found_notes = view.ask_stores(found, wanted.store)  # it may have opened meanwhile, as in a starting job
     notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
     if hidden := _of_others(scan):
         pids = ", ".join(str(one.pid) for one in hidden[:8])
@@ -173,7 +171,7 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
 
 
 def _ended(found: LocalJob, scan: jobs.Scan) -> tuple[int, ...]:
-    """Those of the job's facts. Of a process that has ended only its parent, its name and its state can be read."""
+    """Return the ended processes for the job's facts: only their parent, name and state are readable."""
     alike = {(one.parent, one.name) for one in found.ranks if one.parent in scan.candidates}
     beside = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
     return tuple(
@@ -188,7 +186,7 @@ def _ended(found: LocalJob, scan: jobs.Scan) -> tuple[int, ...]:
 def _strangers(
     views: Iterable[StoreView], processes: Sequence[JobProcess], listening: Collection[tuple[str, int]]
 ) -> tuple[int, ...]:
-    """Those of the job's facts. ``listening``: where anybody does."""
+    """Return the unknown processes for the job's facts. ``listening``: ports with a listener."""
     groups = [group for view in views if (group := view.default_group) is not None]
     ours = {(s.local, s.local_port) for one in processes for s in one.sockets or () if s.state == "LISTEN"}
     at = {member.rank: (member.address, member.port) for group in groups for member in group.members if member.port}
@@ -238,12 +236,12 @@ def _order(one: JobProcess) -> tuple[int, int, int]:
 
 
 def _plan(job: JobFacts) -> Plan:
-    """Return what the job was to be, as its processes were told."""
+    """Return the job's plan, from the settings of its processes."""
     ranks = job.ranks
     local = next((one.local_world_size for one in ranks if one.local_world_size), None)
     return Plan(
         nnodes=job.nnodes,
-        nproc_per_node=max(local or 0, len(ranks)) or None,  # more than planned, where some are there twice
+        nproc_per_node=max(local or 0, len(ranks)) or None,  # more than planned, if some ranks exist twice
         node_rank=job.node_rank,
         world_size=job.world_size,
         master_addr=job.master_addr or None,
@@ -256,38 +254,38 @@ def _plan(job: JobFacts) -> Plan:
     )
 
 
-# What a job tells of itself where it has something to ask: its worker servers and NCCL's RAS. Nothing is turned on.
+# Answers of the job's own services, if it has any: its worker servers and NCCL's RAS. Nothing is turned on.
 
 
 VARIABLE = "NCCL_RAS_ADDR"
 _TRIES = 8
-"""How often it is asked again where another job answers."""
+"""Tries to reach the RAS of this job, if another job answers."""
 _NAMED = re.compile(r"[Pp]rocess (\d{1,10}) on node ")
 
 
 def ask_services(
     found: LocalJob, views: Iterable[StoreView], processes: Sequence[JobProcess], *, timeout: float, host: str
 ) -> tuple[tuple[WorkerServer, ...], RasView | None]:
-    """Return what both tell, asked where the job is: on loopback of another network namespace somebody else may
-    listen."""
+    """Return the answers of both, asked in the network namespace of the job: on another one's loopback other processes
+    may listen."""
     try:
         with namespaces.of(found.members, found.netns):
             return by_servers(views, timeout=timeout, hosts=[host]), view_by_ras(processes, timeout=timeout)
     except OSError:
-        return (), None  # it cannot be entered, which is said of the store
+        return (), None  # it cannot be entered, which the store's view reports
 
 
 def by_servers(views: Iterable[StoreView], *, timeout: float, hosts: Sequence[str] = ()) -> tuple[WorkerServer, ...]:
-    """Return what the worker servers that a store names tell; none are asked where it names none."""
+    """Return the answers of the worker servers that a store names."""
     named = next((view for view in views if view.debug_servers), None)
     return debug_server.ask_debug_servers(named, timeout=timeout, hosts=hosts) if named else ()
 
 
 def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView | None:
-    """Return what RAS tells; None where no process of the job listens for those who ask it.
+    """Return RAS's answer; None if no process of the job listens for clients.
 
-    Ranks of all jobs of a host share its port (SO_REUSEPORT), and the kernel chooses who answers: it is asked again
-    where another job did, as far as that is seen.
+    Ranks of all jobs on a host share its port (SO_REUSEPORT), and the kernel chooses the one that answers: it is asked
+    again if another job is recognized.
     """
     pids, until = {one.pid for one in processes}, time.monotonic() + timeout
     view = _by_ras(processes, timeout=timeout)
@@ -300,7 +298,7 @@ def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView |
 
 
 def _is_of_another_job(view: RasView, pids: Collection[int]) -> bool:
-    """Return whether all processes that it names are none of these."""
+    """Return whether none of the processes that it names is in ``pids``."""
     named = {int(pid) for said in (*view.errors, *view.warnings) for pid in _NAMED.findall(said)}
     return bool(named) and named.isdisjoint(pids)
 
@@ -319,21 +317,20 @@ def _by_ras(processes: Iterable[JobProcess], *, timeout: float) -> RasView | Non
     return None
 
 
-# Flight recorders that a job's ranks wrote to files on this host just now. None is asked to write one.
+# Flight-recorder files that ranks on this host wrote recently. No rank is asked to write one.
 #
-# A rank writes to a prefix and its number (c10d/FlightRecorder.cpp, ``DebugInfoWriter``): that of a variable, else
-# one of
-# the defaults of torch 2.5 to 2.13. With NCCL its watchdog does so when a collective timed out.
+# A rank writes to a prefix and its number (c10d/FlightRecorder.cpp, ``DebugInfoWriter``): the prefix of a variable,
+# else one of the defaults of torch 2.5 to 2.13. With NCCL its watchdog writes one when a collective timed out.
 
 
 MOST_BYTES = 32 << 20
 RECENT = 300.0
-"""Seconds: what was written before may be of a hang that is over."""
+"""Seconds: older files may be of an earlier hang."""
 _VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
-    """Return what the files tell, one entry for each rank that has one."""
+    """Return the content of the files, one entry for each rank that has one."""
     told = []
     for one in found.ranks:
         rank = one.variables.get(RANK.variables[0], "")
@@ -348,7 +345,7 @@ def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
 
 
 def prefixes(env: dict[str, str]) -> Iterator[str]:
-    """Return where a rank with these variables writes to, without its number."""
+    """Yield the file prefixes of a rank with these variables."""
     yield from (env[name] for name in _VARIABLES if os.path.isabs(env.get(name, "")))
     home = env.get("HOME", "")
     cache = env.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
@@ -359,10 +356,10 @@ def prefixes(env: dict[str, str]) -> Iterator[str]:
 
 
 def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
-    """Return what the file holds; None where there is none that this process has written."""
+    """Return the content of the file, None if this process wrote none."""
     url = encodable(f"file:{path}")[:300]
     try:
-        # A file in /tmp may be anybody's: no link is followed, no pipe waited for.
+        # A file in /tmp may belong to anybody: no link is followed, and no pipe is opened.
         owner = os.stat(f"/proc/{one.pid}").st_uid
         number = os.open(f"/proc/{one.pid}/root{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which job each process belongs to, and what it is there: an agent, a rank, a worker of its data loader."""
+"""Jobs on this host: which processes belong to each, and their roles (agent, rank, worker of a data loader)."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ from distdoctor.plan.torchrun import torchrun_options
 
 _OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
 _UNNAMED = "pid "
-"""How the names of jobs begin that no variable and no agent tells."""
+"""Prefix of the names of jobs that have neither a variable nor an agent with a name."""
 
 
 @dataclass
 class LocalJob:
-    """One job on this host."""
+    """Job on this host."""
 
     id: str
     netns: str
     members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
     options: AgentOptions | None = None
-    """torchrun's, where an agent of it is here."""
+    """Options of torchrun, if its agent is here."""
     ray: RayView | None = None
-    """What Ray's files say, where Ray started it."""
+    """Facts from Ray's files, if Ray started the job."""
     beside: str = ""
-    """The other jobs of this machine that were passed over, as they are called, with a process of each."""
+    """Names of the other jobs on this machine that were passed over, with a process of each."""
 
     @property
     def ranks(self) -> list[Candidate]:
-        """Those of its processes that are ranks."""
+        """Return the processes that are ranks."""
         return [one for one, role in self.members.values() if role == "rank"]
 
     def variable(self, name: str) -> str:
-        """Return what most of its ranks have for a variable; empty where none has it."""
+        """Return the value of a variable on most ranks, empty if none has it."""
         values = [value for one in self.ranks if (value := one.variables.get(name))]
         return max(values, key=values.count) if values else ""
 
     @property
     def run_id(self) -> str:
-        """Its run id: torchrun's, or empty."""
+        """Return torchrun's run id, or empty."""
         return self.variable(RUN_ID) or (self.options.rdzv_id if self.options else "")
 
     def serves(self) -> bool:
@@ -78,8 +78,10 @@ class LocalJob:
         return any(name.startswith("pt_tcpstore") for one in self.ranks for name in one.thread_names)
 
     def seen_store(self) -> tuple[str, int] | None:
-        """Return where its store is by the sockets of its ranks, where no variable says so: one of them serves it,
-        or most of them are connected, or try to be, to one and the same port."""
+        """Return the address of the store by the sockets of its ranks, for a job without variables.
+
+        One of them serves it, or most of them are connected, or try to connect, to one port.
+        """
         tables = SocketTables()
         dialled: list[tuple[str, int]] = []
         for one in self.ranks:
@@ -96,7 +98,7 @@ class LocalJob:
 
 
 def find(scan: Scan, wanted: int | None = None) -> list[LocalJob]:
-    """The jobs of which processes are here; ``wanted`` is a process that belongs to one, whatever it looks like."""
+    """Return the jobs with processes here; ``wanted`` is a process that belongs to one, whatever it looks like."""
     roles = _roles(scan, wanted)
     found: dict[tuple[str, str], LocalJob] = {}
     for pid, role in roles.items():
@@ -114,8 +116,10 @@ def find(scan: Scan, wanted: int | None = None) -> list[LocalJob]:
 
 
 def merged_by_world(jobs: Iterable[LocalJob]) -> list[LocalJob]:
-    """The jobs, where those are one whose ranks were told different ports of one master: they run one script, and only
-    together they are the ranks that are to be here, each of them once. Rank 0 is its first."""
+    """Return the jobs, merging those whose ranks got different ports of one master.
+
+    They run one script, and only together they have all ranks of this host, each once. Rank 0 is the first.
+    """
     told: list[LocalJob] = []
     alike: dict[tuple[str, ...], list[LocalJob]] = {}
     for job in jobs:
@@ -136,7 +140,7 @@ def merged_by_world(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 
 
 def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
-    """The jobs whose first ranks run the same program, each beside the others."""
+    """Return the jobs grouped by the program of their first ranks."""
     parts: list[list[LocalJob]] = []
     for job in jobs:
         mine = (those for those in parts if those[0].ranks and job.ranks)
@@ -149,8 +153,7 @@ def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
 
 
 def _are_all(ranks: Sequence[Candidate]) -> bool:
-    """Return whether these are all ranks that are to be on one host, each of them once, as they were told
-    themselves."""
+    """Return whether these are all ranks that belong on one host, each once, by their own variables."""
     for name, size in ((LOCAL_RANK, NPROC_PER_NODE), (RANK, WORLD_SIZE)):
         numbers = sorted(number_of(one.variables.get(name.variables[0])) or 0 for one in ranks)
         sizes = {number_of(one.variables.get(size.variables[0])) for one in ranks}
@@ -160,8 +163,11 @@ def _are_all(ranks: Sequence[Candidate]) -> bool:
 
 
 def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
-    """The jobs, where those are one that no variable tells apart and that are connected to each other, as all ranks are
-    to their store: each was started by itself, with its number among its arguments."""
+    """Return the jobs, merging those without variables that are connected to each other, as all ranks are to their
+    store.
+
+    Each was started by itself, with its rank among its arguments.
+    """
     told: list[LocalJob] = []
     tables = SocketTables()
     ends: dict[int, set[tuple[str, int, str, int]]] = {}
@@ -181,7 +187,7 @@ def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 
 
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
-    """Return what each candidate is; those that belong to no job are left out."""
+    """Return the role of each candidate; processes without a job are left out."""
     roles: dict[int, Role] = {}
     loose: list[Candidate] = []
     for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
@@ -197,14 +203,14 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
             roles[pid] = "rank"
         else:
             loose.append(one)
-    # Beside a rank, started by the same process: a rank that has not come so far that one sees it.
+    # Child of the same parent as a rank: a rank that is not yet recognizable.
     for one in loose:
         beside = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
         if one.torch is not None and beside and one.parent in scan.candidates and one.name != DATA_WORKER:
             roles[one.pid] = "rank"
         elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
             roles[one.pid] = "launcher"
-    # A script that starts another, which is the rank: both have its variables.
+    # A script that starts another one, which is the rank: both have its variables.
     for pid in [pid for pid, role in roles.items() if role == "rank" and not scan.candidates[pid].is_distributed]:
         if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
             roles[pid] = "launcher"
@@ -212,13 +218,16 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
 
 
 def _starts_ranks(pid: int, scan: Scan) -> bool:
-    """Return whether what looks like a rank runs below it."""
+    """Return whether a process that looks like a rank runs below it."""
     return any((_is_rank(one) or one.is_distributed) and pid in scan.above(one.pid) for one in scan.candidates.values())
 
 
 def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
-    """Return whether it has its number from a rank that started it and is not above it any more, as of a service
-    that put itself into the background: it runs another program, later, and has no group."""
+    """Return whether it inherited its rank number from a rank that is no longer its ancestor, such as a daemonized
+    service.
+
+    It runs another program, started later, and has no process group of torch.
+    """
     one, name = scan.candidates[pid], RANK.variables[0]
     if one.is_distributed or any(above in roles for above in scan.above(pid)):
         return False
@@ -232,7 +241,7 @@ def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
 
 
 def _one_program(one: Candidate, other: Candidate) -> bool:
-    """Return whether both run the same script or module, whatever they are told."""
+    """Return whether both run the same script or module, whatever their arguments."""
     mine, others = ({word for word in of.command if word.endswith(".py")} for of in (one, other))
     if mine or others:
         return not mine.isdisjoint(others)
@@ -240,8 +249,8 @@ def _one_program(one: Candidate, other: Candidate) -> bool:
 
 
 def inherited(found: LocalJob, scan: Scan) -> set[int]:
-    """The ranks whose variables are those of the one process that started them and others (torch.multiprocessing's
-    spawn in a task of SLURM): the number there is not theirs."""
+    """Return the ranks whose variables are those of their common parent (torch.multiprocessing's spawn in a SLURM
+    task): the number there is not theirs."""
     started: dict[int, list[int]] = {}
     for one in found.ranks:
         for above in scan.above(one.pid):
@@ -256,16 +265,16 @@ def _numbers(one: Candidate) -> tuple[str, ...]:
 
 
 def _is_rank(one: Candidate) -> bool:
-    """Return whether its variables make it one: they are those at its start, and a child inherits them."""
+    """Return whether its variables make it a rank: they are those at its start, and a child inherits them."""
     told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
     return told or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
 
 
 def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
-    """Return whether it is a rank though one is above it: its number is another one, or it has a group of its own.
+    """Return whether it is a rank below another rank: it has another number, or a process group of its own.
 
-    Rank 0 may start the others itself and tell them no number but that on this host (Lightning's
-    SubprocessScriptLauncher)."""
+    Rank 0 may start the others itself and give them only a local rank (Lightning's SubprocessScriptLauncher).
+    """
     for name in (RANK.variables[0], LOCAL_RANK.variables[0] if one.is_distributed else ""):
         if name and one.variables.get(name) != scan.candidates[above].variables.get(name):
             return True
@@ -277,7 +286,7 @@ def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
 
 
 def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
-    """Return what its job is called: by its agent, else by where the ranks meet, else by the process that started
+    """Return the id of its job: from its agent, else the address where ranks join, else the process that started
     them."""
     if one.ray:
         return name_of(one, scan)
@@ -300,12 +309,12 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
 
 
 def _first_above(one: Candidate, scan: Scan) -> int:
-    """The process that started this rank and those beside it."""
+    """Return the process that started this rank and its siblings."""
     return one.parent if one.parent in scan.candidates else one.pid
 
 
 def _with_children(jobs: Iterable[LocalJob], scan: Scan) -> None:
-    """With what else runs below ranks: compilers, writers, loaders that have not loaded torch."""
+    """Add the other processes below ranks: compilers, writers, loaders that have not loaded torch."""
     jobs = list(jobs)
     ranks = {one.pid: job for job in jobs for one in job.ranks}
     known = {pid for job in jobs for pid in job.members}
@@ -322,17 +331,17 @@ def _with_children(jobs: Iterable[LocalJob], scan: Scan) -> None:
 
 
 def of_namespace(jobs: Sequence[LocalJob], netns: str) -> tuple[list[LocalJob], list[LocalJob]]:
-    """Those of this network namespace, and the others: containers, or hosts of a cluster on one machine."""
+    """Return the jobs of this network namespace, and the others: containers, or hosts of a cluster on one machine."""
     return [job for job in jobs if job.netns == netns], [job for job in jobs if job.netns != netns]
 
 
-# The processes of this host that may belong to a job: what has loaded torch, and torchrun's agents.
+# Processes of this host that may belong to a job: those that loaded torch, and torchrun's agents.
 
 
 JOB_VARIABLES = (*RANK.variables, *LOCAL_RANK.variables, RUN_ID, *(one.rank for one in RANK_VARIABLES))
-"""Variables of a launcher: a Python that has one of them and has not loaded torch yet may be a rank that starts."""
+"""Variables of a launcher: a Python process with one of them, but without torch yet, may be a starting rank."""
 DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
-"""Beginnings of the names that torch.distributed's own threads have, or are given here where they have none."""
+"""Prefixes of the names of torch.distributed's own threads, including those assigned here to unnamed ones."""
 _AGENTS = ("run", "launch")
 DATA_WORKER = "pt_data_worker"
 _LIBRARY = re.compile(r"^\S+ \S*x\S* .*?(/\S.*/lib/libtorch_cpu\.so)$", re.MULTILINE)
@@ -341,33 +350,33 @@ _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One process."""
+    """Process that may belong to a job."""
 
     pid: int
     parent: int
     started: float
-    """Seconds after the start of the system."""
+    """Seconds from the start of the system to that of the process."""
     state: str
     name: str
     command: tuple[str, ...]
     variables: dict[str, str] = field(repr=False)
     readable: bool = True
     torch: str | None = None
-    """As of :class:`~distdoctor.model.facts.JobProcess`."""
+    """See :class:`~distdoctor.model.facts.JobProcess`."""
     netns: str = ""
     ray: str = ""
-    """The job of Ray that it belongs to, as driver or as an actor of Ray Train; empty for all others."""
+    """Job of Ray that it belongs to, as driver or as an actor of Ray Train; empty for all others."""
     ray_group: int = 0
-    """The process that started this worker of Ray Train and all others of its group; 0 where it is none."""
+    """Process that started this worker of Ray Train and all others of its group; 0 for any other process."""
 
     @cached_property
     def thread_names(self) -> tuple[str, ...]:
-        """Return what its threads call themselves."""
+        """Return the names of its threads."""
         return tuple(proc.thread_names(self.pid).values())
 
     @property
     def is_agent(self) -> bool:
-        """Return whether it is torchrun's agent, or what started one in its place (torch/distributed/run.py)."""
+        """Return whether it is torchrun's agent, or a launcher that takes its place (torch/distributed/run.py)."""
         return self.name == "pt_elastic" or _starts_agent(self.command)
 
     @property
@@ -377,7 +386,7 @@ class Candidate:
 
     @property
     def user(self) -> str:
-        """The user's name, or number."""
+        """Return the user's name, or number."""
         try:
             number = os.stat(f"/proc/{self.pid}").st_uid
         except OSError:
@@ -390,18 +399,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Scan:
-    """What was found."""
+    """Candidates, and the processes above them."""
 
     candidates: dict[int, Candidate]
     parents: dict[int, int]
-    """The parent of every process of this host."""
+    """Parent of every process on this host."""
     unreadable: tuple[Candidate, ...] = ()
-    """Those that look like a job and are not ours to see."""
+    """Processes that look like a job and are not readable."""
     ray: tuple[hang_ray.Session, ...] = ()
-    """Ray's sessions."""
+    """Sessions of Ray."""
 
     def above(self, pid: int) -> list[int]:
-        """The processes above ``pid``, the nearest first."""
+        """Return the processes above ``pid``, the nearest first."""
         chain: list[int] = []
         while (pid := self.parents.get(pid, 0)) > 0 and pid not in chain:
             chain.append(pid)
@@ -409,7 +418,7 @@ class Scan:
 
 
 def scan_processes() -> Scan:
-    """Every candidate of this host but this process and those above and below it."""
+    """Return every candidate of this host but this process and those above and below it."""
     stats = {pid: found for pid in proc.all_pids() if (found := proc.stat(pid)) is not None}
     parents = {pid: one.parent for pid, one in stats.items()}
     candidates: dict[int, Candidate] = {}
@@ -438,7 +447,7 @@ def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()
     if not command[0] and stat.state != "Z":
         return None  # a thread of the kernel
     variables = proc.environ(pid)
-    if variables is not None:  # these are told
+    if variables is not None:  # these are reported
         variables.update({name: without_userinfo(variables[name]) for name in ADDRESS_VARIABLES if name in variables})
     torch = None
     if variables is None or stat.state == "Z":
@@ -458,8 +467,7 @@ def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()
 
 
 def _of_ray(one: Candidate, sessions: tuple[hang_ray.Session, ...]) -> Candidate:
-    """The process with what Ray's session says of it: a worker of Ray Train gets its numbers, which are only in the
-    worker's memory."""
+    """Return the process with the facts of Ray's session: a worker of Ray Train has its rank only in memory."""
     for session in sessions:
         worker = session.workers.get(one.pid)
         job = one.variables.get("RAY_JOB_ID", "") if str(session.raylet) == one.variables.get("RAY_RAYLET_PID") else ""
@@ -484,9 +492,9 @@ def _is_python(pid: int, command: tuple[str, ...], name: str) -> bool:
 
 
 def _doctors_command(command: Sequence[str]) -> str | None:
-    """Return what a doctor was told to do, also by an agent that starts some; None where it is none.
+    """Return the subcommand of a distdoctor process, also of an agent that starts some; None for any other.
 
-    What is below it is no job, but for ``run``, which has started one.
+    Processes below it are no job, except those of ``run``.
     """
     for place, word in enumerate(command):
         by_name = place < 6 and os.path.basename(word) == "distdoctor"
@@ -510,7 +518,7 @@ def _starts_agent(command: tuple[str, ...]) -> bool:
 
 
 def _torch_of(pid: int) -> str | None:
-    """The version of the torch that the process has loaded, from the file beside its library."""
+    """Return the version of the torch that the process has loaded, from the file next to its library."""
     maps = proc.read_text(pid, "maps")
     if maps is None or "libtorch_cpu.so" not in maps:
         return None
@@ -522,18 +530,18 @@ def _torch_of(pid: int) -> str | None:
     return found[1] if found else ""
 
 
-# What torchrun was told: its options from the command line of an agent, else its variables; or what accelerate was
-# told, which runs that agent in its own process.
+# Options of torchrun: from the command line of an agent, else its variables; or those of accelerate, which runs the
+# agent in its own process.
 
 
 _JOIN_TIMEOUTS = {"c10d": ("join_timeout", 600.0), "static": ("timeout", 900.0)}
-"""The setting of --rdzv-conf that says how many seconds the agents wait for each other, and its default
-(dynamic_rendezvous.py, ``RendezvousTimeout``; launcher/api.py, ``LaunchConfig.__post_init__``)."""
+"""Key of --rdzv-conf for the seconds that the agents wait for each other, and its default (dynamic_rendezvous.py,
+``RendezvousTimeout``; launcher/api.py, ``LaunchConfig.__post_init__``)."""
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """The options that say which job it is."""
+    """Options that identify the job."""
 
     nnodes: str = "1"
     nproc_per_node: str = "1"
@@ -548,14 +556,14 @@ class AgentOptions:
 
     @property
     def nodes(self) -> tuple[int, int] | None:
-        """The least and the largest number of nodes; None where it is no number."""
+        """Return the least and the largest number of nodes, None if it is no number."""
         parts = [number_of(part) for part in self.nnodes.split(":")]
         least, most = parts[0], parts[-1]
         return (least, most) if least is not None and most is not None and len(parts) <= 2 else None
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
-        """Return where the agents meet; None where that is not said, or where the kernel picks the port."""
+        """Return the address where the agents join, None if unset or if the kernel picks the port."""
         if self.standalone:
             return None
         if self.rdzv_backend == "static":
@@ -571,8 +579,10 @@ class AgentOptions:
 
     @property
     def may_pick_port(self) -> bool:
-        """Return whether the kernel may have picked the port of its rendezvous, so that no other agent has the same:
-        with --standalone, and since torch 2.13 on one node for which no port was told (run.py: ``localhost:0``)."""
+        """Return whether the kernel may have picked the port of its rendezvous, so that no other agent has the same.
+
+        It does with --standalone, and since torch 2.13 on one node without a port (run.py: ``localhost:0``).
+        """
         if self.standalone or self.rdzv_backend != "static":
             return self.endpoint is None
         told = self.master_port or self.rdzv_endpoint
@@ -580,13 +590,12 @@ class AgentOptions:
 
     @property
     def static_node_rank(self) -> int | None:
-        """Return which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers
-        out."""
+        """Return the node rank of a static rendezvous, 0 if unset (run.py); None with c10d, which assigns the ranks."""
         return number_of(self.node_rank or "0") if self.rdzv_backend == "static" else None
 
     @property
     def join_timeout(self) -> float | None:
-        """Seconds that the agents wait for each other; None where the rendezvous is neither static nor c10d."""
+        """Return the seconds that the agents wait for each other; None unless the rendezvous is static or c10d."""
         if self.rdzv_backend not in _JOIN_TIMEOUTS:
             return None
         name, default = _JOIN_TIMEOUTS[self.rdzv_backend]
@@ -595,14 +604,19 @@ class AgentOptions:
 
     @property
     def awaited_nodes(self) -> int | None:
-        """The number of nodes that must join before the ranks start: the least of MIN:MAX with c10d, the most with the
-        static rendezvous (static_tcp_rendezvous.py: ``world_size = params.max_nodes``)."""
+        """Return the number of nodes that must join before the ranks start.
+
+        It is the minimum of MIN:MAX with c10d, the maximum with the static rendezvous (static_tcp_rendezvous.py:
+        ``world_size = params.max_nodes``).
+        """
         return None if self.nodes is None else self.nodes[self.rdzv_backend == "static"]
 
 
 def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:
-    """The options, as torchrun reads them: its own words end where the script's begin. Of another program that runs the
-    agent, as one of a framework does, nothing is known."""
+    """Return the options as torchrun reads them: its own arguments end where the script's begin.
+
+    Nothing is known about another program that runs the agent, such as a framework's.
+    """
     command = [*command]
     given = _of_torchrun(command)
     if given is None:
@@ -628,7 +642,7 @@ def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptio
 
 
 def _of_torchrun(command: Sequence[str]) -> dict[str, str] | None:
-    """Return what stands behind the name of the program; None where that is another."""
+    """Return torchrun's arguments, None for any other program."""
     for place, word in enumerate(command[:8]):
         if os.path.basename(word) == "torchrun" or word.endswith(("distributed/run.py", "distributed/launch.py")):
             return torchrun_options(command[place + 1 :])
@@ -638,7 +652,7 @@ def _of_torchrun(command: Sequence[str]) -> dict[str, str] | None:
 
 
 def _of_accelerate(command: Sequence[str], variables: Mapping[str, str]) -> dict[str, str] | None:
-    """The same of accelerate; None where it is none, or its words make no sense."""
+    """Return accelerate's arguments as torchrun's options, None for any other program or invalid arguments."""
     for place, word in enumerate(command[:8]):
         if os.path.basename(word) in OF_ACCELERATE:
             own = command[place + 1 :]
@@ -652,30 +666,30 @@ def _of_accelerate(command: Sequence[str], variables: Mapping[str, str]) -> dict
 
 
 def _places() -> dict[str, str]:
-    """Return what says where accelerate's own file is: a process tells it only to its own user, whose it is here,
-    too."""
+    """Return the variables that locate accelerate's own file: the user's own, as a process hides its variables from
+    other users."""
     return {name: os.environ[name] for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME") if name in os.environ}
 
 
-# Which jobs of this host Ray started, and what its files say of them.
+# Jobs of this host that Ray started, and the facts in its files.
 
 
 def name_of(one: Candidate, scan: Scan) -> str:
-    """Return the name of the job that a process of Ray's belongs to: of several groups of workers, its own."""
+    """Return the name of the job that a process of Ray belongs to; of several groups of workers, its own."""
     groups = {other.ray_group for other in scan.candidates.values() if other.ray == one.ray and other.ray_group}
     return f"Ray job {one.ray}" + (f", workers of pid {one.ray_group}" if len(groups) > 1 else "")
 
 
 def is_worker(one: Candidate) -> bool:
-    """Return whether a process of Ray's is a worker of Ray Train: of one on another node than the head only its title
-    and its threads say so."""
+    """Return whether a process of Ray is a worker of Ray Train: off the head node only its title and threads show
+    that."""
     return bool(one.ray_group) or one.is_distributed or "TrainWorker" in one.name
 
 
 def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView | None:
-    """Return what Ray's files say of the job of these processes; None where they are none of Ray's.
+    """Return the facts in Ray's files about the job of these processes, None if they are not Ray's.
 
-    A driver without ranks here is a job where it trains with torch, or where it is ``alone`` on this host.
+    A driver without ranks here is a job if it trains with torch, or if it is ``alone`` on this host.
     """
     mine = [one for one in members if one.ray]
     session = next((s for s in scan.ray if mine and mine[0].ray.endswith(f" of {s.name}")), None)
@@ -691,7 +705,9 @@ def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView 
 
 
 def _has_own_ranks(session: ray.Session, mine: Collection[Candidate], scan: Scan) -> bool:
-    """Return whether actors of Ray that are none of Ray Train's are ranks, as those of a trainer with its own actors:
-    they are the job, and its driver waits for them."""
+    """Return whether actors outside Ray Train are ranks, such as those of a trainer with its own actors.
+
+    They are the job, and its driver waits for them.
+    """
     others = (one for one in scan.candidates.values() if one not in mine and not one.ray)
     return any(one.is_distributed and one.variables.get("RAY_RAYLET_PID") == str(session.raylet) for one in others)

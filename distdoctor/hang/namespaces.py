@@ -1,4 +1,4 @@
-"""Another network namespace, entered by one thread for as long as it asks something there (setns(2), as root)."""
+"""Network namespaces of other processes, entered by one thread for the duration of a request (setns(2), as root)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from distdoctor.model.addresses import parse_address
 
 _CLONE_NEWNET = 0x40000000
 MOST = 64 * 1024
-"""Bytes of a hosts file that are read."""
+"""Most bytes of a hosts file that are read."""
 
 
 @contextmanager
 def inside(pid: int) -> Iterator[None]:
-    """In the network namespace of ``pid``: the sockets that this thread makes meanwhile are there. Raises OSError."""
+    """Run the body in the network namespace of ``pid``: sockets that this thread opens are there. Raises OSError."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -35,9 +35,9 @@ def inside(pid: int) -> Iterator[None]:
 
 @contextmanager
 def of(pids: Iterable[int], netns: str) -> Iterator[None]:
-    """In the network namespace of these processes, where that is another one than this one's. Raises OSError.
+    """Run the body in the network namespace of these processes, if it is another one. Raises OSError.
 
-    ``netns``: what its link in /proc says; empty where it is not known.
+    ``netns``: the target of its link in /proc; empty if unknown.
     """
     if not netns or netns == proc.read_link("thread-self", "ns/net"):
         yield
@@ -47,7 +47,7 @@ def of(pids: Iterable[int], netns: str) -> Iterator[None]:
 
 
 def address_in_namespace(pid: int, name: str) -> str:
-    """The address that the hosts file of ``pid`` has for ``name``: names of containers are known inside only."""
+    """Return the address of ``name`` in the hosts file of ``pid``: names of containers are known inside only."""
     try:
         opened = os.open(f"/proc/{pid}/root/etc/hosts", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

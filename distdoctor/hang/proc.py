@@ -1,4 +1,5 @@
-"""What /proc shows of one process, piece by piece: None or nothing where it is gone or not ours to see. See proc(5)."""
+"""Readers of /proc for one process: state, system calls, sockets and threads; None or empty if it is gone or
+unreadable. See proc(5)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from distdoctor.model.facts import Socket
 from distdoctor.probes.host.proc import endpoint, inodes
 
 MAX_FILE_BYTES = 1 << 20
-"""Bytes that are read of a file at most; maps of a process with torch have some 200 KB."""
+"""Most bytes of a file that are read; maps of a process with torch have about 200 KB."""
 _ROOTS_V2, _ROOTS_V1 = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), ("/sys/fs/cgroup/freezer",)
 _FROZEN = frozenset(["frozen 1", "FROZEN", "FREEZING"])
 """Lines of a frozen group's cgroup.events, or freezer.state."""
@@ -22,17 +23,17 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Stat:
-    """From /proc/PID/stat, or that of a thread. Times in seconds."""
+    """State from /proc/PID/stat, or that of a thread. Times in seconds."""
 
     state: str
     parent: int
     cpu: float
     started: float
-    """Seconds after the start of the system."""
+    """Seconds from the start of the system to that of the process."""
 
 
 def read_text(pid: int | str, name: str, most: int = MAX_FILE_BYTES) -> str | None:
-    """The text of /proc/PID/NAME; None where it cannot be read."""
+    """Return the text of /proc/PID/NAME, None if it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read(most).decode(errors="surrogateescape")
@@ -41,7 +42,7 @@ def read_text(pid: int | str, name: str, most: int = MAX_FILE_BYTES) -> str | No
 
 
 def read_link(pid: int | str, name: str) -> str | None:
-    """Return where the link /proc/PID/NAME leads; None where that cannot be read."""
+    """Return the target of the link /proc/PID/NAME, None if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/{name}")
     except OSError:
@@ -49,7 +50,7 @@ def read_link(pid: int | str, name: str) -> str | None:
 
 
 def list_names(pid: int | str, folder: str) -> list[str]:
-    """Return what is in a folder of /proc/PID; [] where it cannot be read."""
+    """Return the names in a folder of /proc/PID, [] if it cannot be read."""
     try:
         return os.listdir(f"/proc/{pid}/{folder}")
     except OSError:
@@ -57,7 +58,7 @@ def list_names(pid: int | str, folder: str) -> list[str]:
 
 
 def stat(pid: int | str) -> Stat | None:
-    """The state of a process; ``PID/task/TID`` for that of a thread."""
+    """Return the state of a process; ``PID/task/TID`` for that of a thread."""
     line = read_text(pid, "stat", 4096)
     fields = (line or "").rpartition(")")[2].split()  # a process may call itself anything
     if len(fields) < 20:
@@ -66,12 +67,12 @@ def stat(pid: int | str) -> Stat | None:
 
 
 def owner(pid: int) -> int | None:
-    """The user as whom a process runs (proc_pid_status(5)); None where it is gone."""
+    """Return the user as whom a process runs (proc_pid_status(5)), None if it is gone."""
     return list_numbers(pid, "status").get("Uid")
 
 
 def frozen(pid: int) -> str:
-    """The control group with which a process is frozen (cgroups(7)); empty where it is not, or it cannot be seen."""
+    """Return the control group with which a process is frozen (cgroups(7)); empty if it is not, or unknown."""
     for line in (read_text(pid, "cgroup", 65536) or "").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
         if controllers not in ("", "freezer"):
@@ -92,7 +93,7 @@ def _lines(path: str) -> list[str]:
 
 
 def environ(pid: int) -> dict[str, str] | None:
-    """The variables with which the process was started; None where they cannot be read."""
+    """Return the variables with which the process was started, None if they cannot be read."""
     whole = read_text(pid, "environ")
     if whole is None:
         return None
@@ -101,17 +102,17 @@ def environ(pid: int) -> dict[str, str] | None:
 
 
 def command(pid: int) -> list[str]:
-    """The words of its command line."""
+    """Return the words of its command line."""
     return (read_text(pid, "cmdline", 65536) or "").rstrip("\0").split("\0")
 
 
 def all_pids() -> list[int]:
-    """Every process there is."""
+    """Return the numbers of all processes."""
     return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
 
 
 def uptime() -> float:
-    """Seconds since the start of the system."""
+    """Return the seconds since the start of the system."""
     try:
         with open("/proc/uptime") as file:
             return float(file.read().split()[0])
@@ -120,8 +121,10 @@ def uptime() -> float:
 
 
 def last_run(pid: int | str) -> float | None:
-    """Return when its main thread ran last, in seconds of the scheduler's own clock (kernel/sched/debug.c); None
-    where the kernel was built without that."""
+    """Return the time when its main thread last ran, in seconds of the scheduler's own clock (kernel/sched/debug.c).
+
+    None if the kernel was built without it.
+    """
     for line in (read_text(pid, "sched", 4096) or "").splitlines():
         word, _, value = line.partition(":")
         if word.strip() == "se.exec_start":
@@ -133,13 +136,13 @@ def last_run(pid: int | str) -> float | None:
 
 
 def last_cpu(pid: int | str) -> int | None:
-    """The processor on which its main thread ran last (proc_pid_stat(5), field 39); None where it is gone."""
+    """Return the processor on which its main thread last ran (proc_pid_stat(5), field 39), None if it is gone."""
     fields = (read_text(pid, "stat", 4096) or "").rpartition(")")[2].split()
     return int(fields[36]) if len(fields) > 36 else None
 
 
 def list_numbers(pid: int | str, name: str) -> dict[str, int]:
-    """The lines ``word: number`` of a file, as of /proc/PID/io or status."""
+    """Return the lines ``word: number`` of a file, such as /proc/PID/io or status."""
     found = {}
     for line in (read_text(pid, name, 65536) or "").splitlines():
         word, _, rest = line.partition(":")
@@ -149,9 +152,8 @@ def list_numbers(pid: int | str, name: str) -> dict[str, int]:
     return found
 
 
-# The names of the few system calls in which a rank is seen to wait, by their numbers on this machine.
-#
-# Numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (arm64, riscv) of Linux.
+# Names of the few system calls in which a rank waits, by their numbers on this machine. Numbers:
+# arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (arm64, riscv) of Linux.
 
 
 FUTEX, SLEEP = "futex", "clock_nanosleep"
@@ -161,7 +163,7 @@ WITH_FILE = frozenset(
         "recvfrom", "recvmsg", "sendto", "connect", "accept", "ioctl", "fstat",
     }
 )  # fmt: skip
-"""Those whose first argument is the number of an open file."""
+"""Calls whose first argument is the number of an open file."""
 _X86 = {
     0: "read", 1: "write", 3: "close", 4: "stat", 5: "fstat", 6: "lstat", 7: "poll", 16: "ioctl", 17: "pread64",
     18: "pwrite64", 19: "readv", 20: "writev", 23: "select", 24: "sched_yield", 34: "pause", 35: "nanosleep",
@@ -183,20 +185,23 @@ _NAMES = _X86 if platform.machine() == "x86_64" else _GENERIC
 
 
 def plain_name_of(number: str) -> str:
-    """The name of the call, else its number; empty for -1, which is no call."""
+    """Return the name of the call, else its number; empty for -1, which is no call."""
     return "" if int(number) < 0 else _NAMES.get(int(number), number)
 
 
 def name_of(number: str, first: str = "") -> str:
-    """The same, by what it does. ``first``: its first argument, in hex."""
+    """Return the name of the call by its effect. ``first``: its first argument, in hex."""
     name = plain_name_of(number)
-    # To wait for no file at all is to sleep: so does Python's time.sleep() until 3.10 (Modules/timemodule.c).
+    # Waiting for no file at all is sleeping: so does Python's time.sleep() until 3.10 (Modules/timemodule.c).
     return SLEEP if name in ("select", "pselect6") and first == "0x0" else name
 
 
 def restarted(waits_in: str) -> tuple[str, bool | None]:
-    """Return which call it is that a debugger interrupted and the kernel began again (restart_syscall(2)), by where
-    it sleeps, and whether it is a futex with a time limit: only those are begun again so."""
+    """Return the call that the kernel restarted after a debugger interrupted it, and whether it is a futex with a time
+    limit.
+
+    restart_syscall(2); the call is known by its wait channel. Only a futex with a time limit is restarted so.
+    """
     if waits_in.startswith("futex"):
         return FUTEX, True
     if "nanosleep" in waits_in:
@@ -205,22 +210,19 @@ def restarted(waits_in: str) -> tuple[str, bool | None]:
 
 
 def poll_limit(words: Sequence[str]) -> float | None:
-    """Seconds after which poll(2) gives up, by the words of /proc/PID/syscall; None without a limit."""
+    """Return the seconds after which poll(2) gives up, by the words of /proc/PID/syscall; None without a limit."""
     if len(words) < 4:
         return None
     milliseconds = int(words[3], 16) & 0xFFFFFFFF  # an int: the upper half of the register may hold anything
     return milliseconds / 1000 if milliseconds < 1 << 31 else None
 
 
-# The TCP sockets of processes, in whichever network namespace they are.
-#
-# psutil asks the kernel for those of its own namespace; /proc/PID/net shows those of the process's, whole: they are
-# told
-# apart by the inodes in /proc/PID/fd.
+# TCP sockets of processes in any network namespace. psutil reads those of its own namespace; /proc/PID/net shows all of
+# the process's namespace, and the inodes in /proc/PID/fd select its own.
 
 
 MAX_SOCKETS = 4096
-"""Sockets of one process that are kept."""
+"""Most sockets of one process that are kept."""
 _BYTES = 64 << 20
 _STATES = {
     "01": "ESTABLISHED",
@@ -239,13 +241,13 @@ _STATES = {
 
 
 class SocketTables:
-    """The tables of each network namespace, read once."""
+    """Socket tables of all network namespaces, each read once."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[str, Socket]] = {}
 
     def of(self, pid: int) -> tuple[Socket, ...] | None:
-        """The TCP sockets of the process; None where they are not ours to see."""
+        """Return the TCP sockets of the process, None if they are not readable."""
         if not os.access(f"/proc/{pid}/fd", os.R_OK):
             return None
         table = self._of_namespace(pid)
@@ -253,12 +255,14 @@ class SocketTables:
         return tuple(table[inode] for inode in mine[:MAX_SOCKETS])
 
     def at(self, pid: int, inode: str) -> Socket | None:
-        """The socket with this inode, as seen by the process; None where it is none of TCP."""
+        """Return the socket with this inode, as seen by the process; None if it is none of TCP."""
         return self._of_namespace(pid).get(inode)
 
     def other_end(self, pid: int, mine: Socket) -> str:
-        """The inode of the other end of a connection, as seen by the process; empty where that is on another host, in
-        another namespace, or nobody has taken it."""
+        """Return the inode of the other end of a connection, as seen by the process.
+
+        Empty if it is on another host or in another namespace, or if nobody has accepted it.
+        """
         for inode, one in self._of_namespace(pid).items():
             if (one.local, one.local_port, one.remote, one.remote_port) == (
                 mine.remote, mine.remote_port, mine.local, mine.local_port,
@@ -267,7 +271,7 @@ class SocketTables:
         return ""
 
     def listening(self, pid: int) -> set[tuple[str, int]]:
-        """Return where anybody listens, as seen by the process."""
+        """Return the addresses with a listener, as seen by the process."""
         return {(s.local, s.local_port) for s in self._of_namespace(pid).values() if s.state == "LISTEN"}
 
     def _of_namespace(self, pid: int) -> dict[str, Socket]:
@@ -278,7 +282,7 @@ class SocketTables:
 
 
 def _table(pid: int) -> dict[str, Socket]:
-    """Inode -> socket, of the namespace in which the process is."""
+    """Return the sockets in the namespace of the process by inode."""
     found = {}
     for name in ("net/tcp", "net/tcp6"):
         for row in (read_text(pid, name, _BYTES) or "").splitlines()[1:]:
@@ -289,7 +293,7 @@ def _table(pid: int) -> dict[str, Socket]:
 
 
 def _socket(columns: list[str]) -> Socket:
-    """From ``sl local remote st tx:rx tr:when retrnsmt uid timeout inode`` (proc_net_tcp(5))."""
+    """Return a socket from ``sl local remote st tx:rx tr:when retrnsmt uid timeout inode`` (proc_net_tcp(5))."""
     local, local_port = endpoint(columns[1])
     remote, remote_port = endpoint(columns[2])
     unacknowledged = columns[4].partition(":")[0]
@@ -299,20 +303,18 @@ def _socket(columns: list[str]) -> Socket:
     return Socket(state, local, local_port, remote, remote_port, int(unacknowledged, 16), int(columns[6], 16))
 
 
-# What the threads of a process are called; those of torch and gloo also where they have no names of their own.
+# Names of the threads of a process; unnamed threads of torch and gloo get names here.
 #
-# gloo's threads and those that run its collectives got names after torch 2.9, the stores' with 2.6, and 2.4 called
-# all
-# threads of a process alike (seen in runs of 2.2.2, 2.4.1, 2.6.0, 2.9.1 and 2.13). Where they have none they are told
-# by
-# what they do: gloo's waits in epoll for at most 64 events and 10 ms (gloo/transport/tcp/loop.cc: ``Loop::run``);
-# ``ProcessGroupGloo`` begins two that run its collectives, once its group is whole; and a store serves its port in a
-# thread that waits for ever in poll, or in epoll for 1024 events (libuv's ``uv__io_poll``).
+# gloo's threads and those that run its collectives got names after torch 2.9, the stores' with 2.6, and 2.4 gave all
+# threads one name (seen in runs of 2.2.2, 2.4.1, 2.6.0, 2.9.1 and 2.13). Unnamed ones are recognized by their calls:
+# gloo's waits in epoll for at most 64 events and 10 ms (gloo/transport/tcp/loop.cc: ``Loop::run``);
+# ``ProcessGroupGloo`` starts two that run its collectives once its group is complete; a store's thread waits without
+# limit in poll, or in epoll for 1024 events (libuv's ``uv__io_poll``).
 
 
 LOOP, RUNS, STORE = "gloo_tcp_loop", "pt_gloo_runloop", "pt_tcpstore"
 ALL_ALIKE = "pt_main_thread"
-"""What torch 2.4 called every thread of a rank."""
+"""Name of every thread of a rank with torch 2.4."""
 _NAMED = ("gloo_", "pt_gloo")
 _RUN_LOOPS = 2
 _LOOP_WAITS, _UV_EVENTS, _NO_LIMIT = (64, 10), 1024, 0xFFFFFFFF
@@ -322,7 +324,7 @@ _RECEIVES = frozenset(["read", "readv", "recvfrom", "recvmsg"])
 
 
 def thread_names(pid: int) -> dict[int, str]:
-    """The name of each thread, by its number."""
+    """Return the name of each thread by its number."""
     tids = sorted(int(name) for name in list_names(pid, "task"))
     names = {tid: (read_text(pid, f"task/{tid}/comm", 64) or "").strip() for tid in tids}
     alike = [tid for tid in tids if tid != pid and names[tid] == names.get(pid)][:_MOST_THREADS]
@@ -336,13 +338,13 @@ def thread_names(pid: int) -> dict[int, str]:
 
 
 def blocked_call(pid: int, tid: int) -> tuple[str, ...]:
-    """The name of the system call in which a thread is, and its arguments in hex; empty where that is not known."""
+    """Return the system call of a thread and its arguments in hex, empty if unknown."""
     words = (read_text(pid, f"task/{tid}/syscall", 400) or "").split()
     return (plain_name_of(words[0]), *words[1:]) if len(words) > 6 and words[0].lstrip("-").isdecimal() else ()
 
 
 def limit_of(call: Sequence[str]) -> int | None:
-    """For how many milliseconds a call waits at most that waits for several files; -1: for ever; None: it does not."""
+    """Return the milliseconds that a call for several files waits at most; -1 without a limit; None for other calls."""
     place = {"poll": 3, "epoll_wait": 4, "epoll_pwait": 4}.get(call[0]) if call else None
     if place is None:
         return None
@@ -351,12 +353,12 @@ def limit_of(call: Sequence[str]) -> int | None:
 
 
 def listens(pid: int, call: Sequence[str]) -> bool:
-    """Return whether a port is among what a thread waits for in such a call: it is a server's, and clients wake it."""
+    """Return whether such a call waits at a listening port: the thread is a server's, and clients wake it."""
     return port_served(pid, call, SocketTables()) is not None
 
 
 def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | None:
-    """The TCP port at which a thread waits in such a call for somebody to connect; None where it waits at none."""
+    """Return the TCP port at which the thread waits in such a call for connections, None if there is none."""
     for number in _waited_for(pid, call):
         link = read_link(pid, f"fd/{number}") or ""
         found = tables.at(pid, link[len("socket:[") : -1]) if link.startswith("socket:[") else None
@@ -366,7 +368,8 @@ def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | No
 
 
 def connection_of_call(pid: int, call: Sequence[str], tables: SocketTables) -> Socket | None:
-    """The only TCP connection at which a thread waits in such a call, or by which it receives; None of any other."""
+    """Return the only TCP connection that a thread waits at, or receives from, in such a call; None for any other
+    call."""
     numbers = (
         [int(call[1], 16)] if call[0] in _RECEIVES else _waited_for(pid, call) if limit_of(call) is not None else ()
     )
@@ -376,8 +379,11 @@ def connection_of_call(pid: int, call: Sequence[str], tables: SocketTables) -> S
 
 
 def _calls(pid: int, tids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """The calls in which these threads are. One that runs just now is in none: gloo's does every 10 ms, longer where
-    it has to wait for a processor; so it is looked for some times."""
+    """Return the calls of these threads.
+
+    A thread that runs at this moment is in no call: gloo's does so every 10 ms, longer if it waits for a processor; so
+    each is read several times.
+    """
     found: dict[int, tuple[str, ...]] = {}
     for _ in range(_TIMES):
         found |= {tid: call for tid in tids if tid not in found and (call := blocked_call(pid, tid))}
@@ -396,7 +402,7 @@ def _may_serve(call: Sequence[str]) -> bool:
 
 
 def _running(alike: Sequence[int], loops: Sequence[int]) -> Iterator[int]:
-    """The threads that run gloo's collectives: of each of its loops the next that were begun after it."""
+    """Yield the threads that run gloo's collectives: for each of its loops, the ones that started next."""
     for loop in loops:
         after = [tid for tid in alike if tid > loop][:_RUN_LOOPS]
         if len(after) == _RUN_LOOPS and not any(one in loops for one in after):
@@ -404,7 +410,8 @@ def _running(alike: Sequence[int], loops: Sequence[int]) -> Iterator[int]:
 
 
 def _waited_for(pid: int, call: Sequence[str]) -> list[int]:
-    """The files for which it waits: the kernel tells those of epoll, those of poll lie in the memory of the process."""
+    """Return the files for which it waits: the kernel lists those of epoll, those of poll are in the process's
+    memory."""
     if call[0] == "accept":
         return [int(call[1], 16)]
     if call[0] not in ("poll", "ppoll"):

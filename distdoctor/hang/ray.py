@@ -1,8 +1,8 @@
-"""Ray's sessions on this host: which processes are drivers and workers of Ray Train, and what waits to be placed.
+"""Ray's sessions on this host: drivers and workers of Ray Train, and requests that wait for resources.
 
-Ray writes the number of a worker only into the worker's memory, so its ranks are read from what Ray Train logged when
-it started them (train/_internal/backend_executor.py; train/v2/_internal/execution/worker_group/worker_group.py). The
-status of the cluster is what the autoscaler writes every 5 s (autoscaler/_private/util.py, ``format_info_string``).
+Ray writes the rank of a worker only into the worker's memory, so ranks are read from the log of Ray Train at their
+start (train/_internal/backend_executor.py; train/v2/_internal/execution/worker_group/worker_group.py). The status of
+the cluster is what the autoscaler writes every 5 s (autoscaler/_private/util.py, ``format_info_string``).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from distdoctor.model.launch_settings import LOCAL_RANK, NODE_RANK, NPROC_PER_NO
 from distdoctor.model.text import fit
 
 TITLE = "ray::"
-"""How the titles of Ray's workers begin (``ray::RayTrainWorker``)."""
+"""Prefix of the titles of Ray's workers (``ray::RayTrainWorker``)."""
 TRAINS = ("TrainController", "TorchTrainer", "TrainTrainable", "RayTrainWorker", "_Inner.train")
 """Parts of the titles of actors of Ray Train."""
 _TAIL = 1 << 18
-"""Bytes that are read of the end of a log."""
+"""Bytes at the end of a log that are read."""
 _LATELY = 24_000
-"""Bytes at the end of the autoscaler's log with at least the last minute: it repeats what is impossible every 35 s."""
+"""Bytes at the end of the autoscaler's log that cover at least the last minute: it repeats unmet requests every 35
+s."""
 _MOST_LOGS = 2000
 _STATUS = "======== Autoscaler status:"
 _IMPOSSIBLE = "No available node types can fulfill resource request"
@@ -38,42 +39,42 @@ _STARTED = re.compile(r"Started (?:distributed worker processes|training worker 
 _WORKER = re.compile(r"ip=([\w.:]+), pid=(\d+)\) world_rank=(\d+), local_rank=(\d+), node_rank=(\d+)")
 
 _VARIABLES = tuple(setting.variables[-1] for setting in (RANK, LOCAL_RANK, NODE_RANK, WORLD_SIZE, NPROC_PER_NODE))
-"""Of a worker, as torchrun and Ray Train call them: for the node's rank GROUP_RANK."""
+"""Variables of a worker, as torchrun and Ray Train name them: GROUP_RANK for the node's rank."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker of Ray Train on this host."""
+    """Worker of Ray Train on this host."""
 
     group: int
-    """The process that started it and all others of its group."""
+    """Process that started it and all others of its group."""
     variables: dict[str, str]
     """RANK and the like, as Ray Train sets them inside the worker."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A session whose raylet runs on this host."""
+    """Session whose raylet runs on this host."""
 
     raylet: int
     folder: Path
-    """As seen from here, through the raylet's root."""
+    """Folder as seen from here, through the raylet's root."""
     inside: str
-    """The same as Ray's processes call it."""
+    """Folder as Ray's processes see it."""
     address: str = ""
-    """Where other nodes join the cluster, as ``10.0.0.1:6379``."""
+    """Address where other nodes join the cluster, such as ``10.0.0.1:6379``."""
     workers: dict[int, Worker] = field(default_factory=dict)
     groups: dict[int, dict[int, str]] = field(default_factory=dict)
-    """The process that started a group of workers -> rank -> address of its node."""
+    """Process that started a group of workers -> rank -> address of its node."""
 
     @property
     def name(self) -> str:
-        """``session_2026-11-28_04-56-47_883164_30281``."""
+        """Return the session's name, such as ``session_2026-11-28_04-56-47_883164_30281``."""
         return os.path.basename(self.inside)
 
 
 def sessions(pids: Iterable[int]) -> list[Session]:
-    """The sessions of Ray on this host."""
+    """Return the sessions of Ray on this host."""
     return [found for pid in pids if (found := _session(pid)) is not None]
 
 
@@ -90,7 +91,7 @@ def _session(pid: int) -> Session | None:
 
 
 def _read_workers(session: Session, address: str) -> None:
-    """Fill in the workers, from the logs of the actors that started them."""
+    """Add the workers from the logs of the actors that started them."""
     logs = iglob(f"{escape(str(session.folder))}/logs/worker-*.err")
     for number, path in enumerate(logs):
         pid = path.rpartition("-")[2].removesuffix(".err")
@@ -108,7 +109,7 @@ def _read_workers(session: Session, address: str) -> None:
 
 
 def _end_of(path: str) -> str:
-    """The end of a log; empty where it cannot be read."""
+    """Return the end of a log, empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -118,7 +119,7 @@ def _end_of(path: str) -> str:
 
 
 def job_of_driver(pid: int, session: Session) -> str:
-    """The number of Ray's job whose driver this process is; empty where it is none of this session.
+    """Return the number of Ray's job whose driver this process is; empty if it is none of this session.
 
     A driver keeps its log open: ``python-core-driver-01000000ffff..._4711.log``.
     """
@@ -136,7 +137,7 @@ def is_train_command(command: Collection[str]) -> bool:
 
 
 def session_view(session: Session, driver: int | None, workers: Mapping[int, str]) -> RayView:
-    """Return what the session's files say of the cluster."""
+    """Return the facts about the cluster in the session's files."""
     text = _end_of(f"{session.folder}/logs/monitor.log")
     found = RayView(fit(session.name), driver, workers=dict(workers), address=session.address)
     return found if _STATUS not in text else _with_status(found, text)

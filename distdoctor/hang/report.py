@@ -1,4 +1,5 @@
-"""The report on a job that runs, or hangs, now: what the checks found, where each rank is, what is not known here."""
+"""Report on a job that runs or hangs now: findings, the place of each rank, its state and verdict, unknowns, and
+changes between looks."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from distdoctor.model.facts import HostCall, NodeFacts, WorkerServer
 from distdoctor.model.report import Report, ReportNode, Verdict
 
 APART = 60.0
-"""Seconds between the looks at two nodes from which they may not fit each other."""
+"""Seconds between the looks at two nodes from which they may contradict each other."""
 
 
 def report_on_jobs(
@@ -33,9 +34,9 @@ def report_on_jobs(
     seconds: float,
     calls: Sequence[HostCall] = (),
 ) -> Report:
-    """The report on the jobs in the facts of one or more nodes. Raises ValueError without any facts.
+    """Return the report on the jobs in the facts of one or more nodes. Raises ValueError without any facts.
 
-    ``calls``: what became of the command on each host, where all were looked at from one place.
+    ``calls``: the result of the command on each host of a remote run (``--hosts``).
     """
     cluster = build(facts, calls)
     judgement = judge(cluster, checks, ignore)
@@ -44,7 +45,7 @@ def report_on_jobs(
     report = assemble(cluster, judgement, started_at=started_at, seconds=seconds, notes=dict.fromkeys(notes))
     if job is None:
         return report
-    # First what is wrong with the job; then, where it was not looked at.
+    # First the problems of the job, then those of looking at it.
     ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
     report = replace(report, findings=tuple(ordered))
     state, verdict, told = state_of(job, judgement)
@@ -62,7 +63,7 @@ def report_on_jobs(
 
 
 def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str]) -> Report:
-    """The report on what ``hang --save`` kept on one or more nodes: of each node what was seen last."""
+    """Return the report on the facts that ``hang --save`` kept on one or more nodes: the latest of each node."""
     began = time.monotonic()
     last: dict[tuple[str, str, str], NodeFacts] = {}
     for one in sorted((one for one in facts if one.jobs), key=lambda one: one.started_at):
@@ -88,11 +89,11 @@ def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
     return tuple(sorted(here)) or tuple(m.rank for m in (group.members if group else ()) if m.host == node)
 
 
-# -- what a table is made of -----------------------------------------------------------------------------------------
+# -- tables ---------------------------------------------------------------------------------------------------------
 
 
 def _details(job: LiveJob, state: str) -> dict[str, Any]:
-    """The job, a row for those ranks that are at the same place, the odd ones first, and one for each process."""
+    """Return the job, a row per place of ranks (the odd ones first), and one per process."""
     first = job.first
     return {
         "id": first.id,
@@ -111,9 +112,9 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
 def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
     rows: dict[tuple[str, bool | None], list[LiveRank]] = {}
     for rank in job.ranks:
-        # Who waits may poll, by itself or for others: that is no progress.
+        # A waiting process may poll, by itself or for others: that is no progress.
         moves = rank.moves_on if rank.place.kind in places.TOGETHER else rank.works
-        told = None if moves and rank.may_spin else moves  # so looks a wait for a GPU, too
+        told = None if moves and rank.may_spin else moves  # a wait for a GPU looks the same
         rows.setdefault((rank.place.said(), told), []).append(rank)
     ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in places.TOGETHER, len(row[1])))
     for (place, told), ranks in ordered:
@@ -174,12 +175,12 @@ def _stores(job: LiveJob) -> Iterator[dict[str, Any]]:
         }
 
 
-# What a job that runs, or hangs, now does, in a word; the verdict; and what is not known here, and whom to ask.
+# State of a job in a word, the verdict, and notes.
 
 
 def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
-    """In a word what the job does, the verdict, and what is to be noted."""
-    # A host that could not be looked at says nothing of the job.
+    """Return the job's state in a word, the verdict, and notes."""
+    # A host that could not be inspected is no evidence about the job.
     if any(f.severity == "fail" and f.check.partition("/")[0] not in OF_CALLS for f in judgement.findings):
         return "hangs", judgement.verdict, []
     busy = [rank for rank in job.ranks if not rank.waits and rank.works]
@@ -226,7 +227,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
 
 
 def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
-    """Return what these do where nothing comes of it, and nothing tells why."""
+    """Return what these ranks do without progress, if nothing shows the cause."""
     if all(map(job.answered, lost)):
         who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
         return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
@@ -260,21 +261,21 @@ _SPINS = (
 
 
 def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
-    """Return what is to be noted of these, which may wait for their GPUs."""
+    """Return notes on these ranks, which may wait for their GPUs."""
     gone = [f"rank {number}" for number in job.gone][:4]
     over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: where it is a collective, it never ends"
     return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
 
 
 def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]]:
-    """The same, where some work and others wait, though not for them as far as is known."""
+    """Return the same if some ranks work and others wait, though not for them as far as is known."""
     if all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
     return "moves", "pass", [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait"]
 
 
 def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
-    """The same, where these stand still for a moment, and none is seen to wait for another."""
+    """Return the same for ranks that stand still for a moment, if none is known to wait for another."""
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
     now = f", and nothing moves there for {still:.0f} s at most"
     if None not in asleep:
@@ -290,12 +291,12 @@ def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
 
 
 def _beside(busy: Sequence[LiveRank]) -> list[str]:
-    """That these work, where others do not wait for them as far as is seen."""
+    """Return notes that these ranks work, if the others are not known to wait for them."""
     return [f"{places_of(busy)}, and something moves there"] if busy else []
 
 
 def _about(busy: Sequence[LiveRank]) -> str:
-    """At how many places those were seen that only compute, where that is how one knows that they get on."""
+    """Return the number of places at which ranks that only compute were sampled, if that shows their progress."""
     paths = [rank.process.moved.paths or 0 for rank in busy if rank.process.moved and gets_about(rank.process)]
     return f" (its stack was seen on {max(paths)} different paths)" if paths else ""
 
@@ -309,7 +310,7 @@ _NO_STORE = {
 
 
 def stores_say(job: LiveJob) -> Iterator[str]:
-    """Why a store that takes connections did not tell who is there."""
+    """Yield the reasons why a store that accepts connections did not list the ranks."""
     for view in job.stores:
         if view.state in _NO_STORE:
             more = "; ".join([*view.problems, *([f"it says {view.sample!r}"] if view.sample else [])])
@@ -322,7 +323,7 @@ def stores_say(job: LiveJob) -> Iterator[str]:
 
 
 def ras_says(job: LiveJob) -> Iterator[str]:
-    """Return what NCCL's RAS told, on each host where it was asked."""
+    """Yield the answer of NCCL's RAS on each host where it was asked."""
     for node, facts in job.facts:
         view = facts.ras
         if view is None or not view.answers:
@@ -333,23 +334,26 @@ def ras_says(job: LiveJob) -> Iterator[str]:
             yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
 
 
-# What is not known here of a job that runs, or hangs: which hosts are to be asked, and what may tell more.
+# Unknown facts about a job: other hosts to inspect, and further sources.
 
 
 MOST = 4096
-"""Ranks that are told one by one."""
+"""Most ranks that are listed one by one."""
 
 
 def remote_hosts(job: LiveJob) -> Iterator[str]:
-    """The hosts of ranks that are not here, as far as the store tells."""
+    """Yield the hosts of remote ranks, as far as the store names them."""
     for number in range(min(job.world or 0, MOST)):
         if number not in job.numbers and (host := job.host_of(number)):
             yield host
 
 
 def split_meetings(job: LiveJob) -> Iterator[str]:
-    """Ranks of one node that may meet in different places: one serves the store, and others, that look for one, have no
-    connection to it. Not sure: between two tries a client sleeps, up to a minute (c10d's socket.cpp)."""
+    """Yield a note on ranks of one node that may use different stores.
+
+    One serves a store, and others that try to reach one have no connection to it. It is uncertain: between two tries a
+    client sleeps, up to a minute (c10d's socket.cpp).
+    """
     for host in job.ranks:
         ports = {s.local_port for s in host.process.sockets or () if s.state == "LISTEN"}
         if host.place.kind != HOSTING or len(ports) != 1:
@@ -365,7 +369,7 @@ def split_meetings(job: LiveJob) -> Iterator[str]:
 
 
 def from_outside(job: LiveJob) -> list[str]:
-    """Return what is not to be known from a store alone, and whom to ask."""
+    """Return notes on the facts that a store alone does not have, and the hosts to inspect."""
     store = job.store
     notes = []
     if store is not None and store.clients == 1 and not store.groups and not store.agents:
@@ -388,7 +392,7 @@ def from_outside(job: LiveJob) -> list[str]:
 
 
 def places_of(ranks: Sequence[LiveRank]) -> str:
-    """Return where these are, in a clause."""
+    """Return the places of these ranks, in a clause."""
     groups: dict[str, list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault(rank.place.said(), []).append(rank)
@@ -401,7 +405,7 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
 
 
 def ask(job: LiveJob) -> list[str]:
-    """Return what cannot be known from here, and whom to ask."""
+    """Return notes on the facts that are not available here, and the hosts to inspect."""
     ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
     elsewhere = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
     unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
@@ -419,7 +423,7 @@ def ask(job: LiveJob) -> list[str]:
         shown = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
         notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
     elif job.world and len(job.numbers) >= job.world:
-        if len(job.waiting) == len(job.ranks):  # else who does not wait is told
+        if len(job.waiting) == len(job.ranks):  # otherwise the ranks that do not wait are reported
             notes += [_together(job), *_works_of_some(job)]
     else:
         notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
@@ -427,7 +431,7 @@ def ask(job: LiveJob) -> list[str]:
 
 
 def _works_of_some(job: LiveJob) -> Iterator[str]:
-    """Ranks in one place, of which some have called there what they have not waited for, as far as variables tell."""
+    """Yield a note on ranks at one place of which some have unfinished work there, as far as variables show."""
     frames = [rank.place.frame for rank in job.ranks]
     with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
     if 0 < len(with_work) < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1:
@@ -442,14 +446,15 @@ def _works_of_some(job: LiveJob) -> Iterator[str]:
 
 
 def _together(job: LiveJob) -> str:
-    """All ranks are here, and all of them wait."""
+    """Return a note that all ranks are here, and all of them wait."""
     places = {rank.place.said() for rank in job.ranks}
     where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({places_of(job.ranks)})"
     return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"
 
 
 def ray_without_workers(job: LiveJob) -> str:
-    """Ray's driver or controller is here, and no worker of Ray Train: where these are, and how to ask Ray."""
+    """Return a note that Ray's driver or controller is here without a worker of Ray Train, and how to ask Ray for the
+    workers."""
     view = job.first.ray
     elsewhere = dict.fromkeys(view.workers.values()) if view is not None else {}
     if elsewhere:
@@ -461,14 +466,14 @@ def ray_without_workers(job: LiveJob) -> str:
     )
 
 
-# Where what a job tells of itself, and what is seen of it, do not say the same: both are told, as disagreeing.
+# Contradictions between a job's own report and its processes: both are printed.
 
 
 _STANDS = (places.STOPPED, places.ENDED)
 
 
 def disagreeing(job: LiveJob, *, hangs: bool) -> Iterator[str]:
-    """A line for each two of them that do. ``hangs``: what was found says so."""
+    """Yield a line per contradiction. ``hangs``: True if the findings report a hang."""
     for server in job.servers:
         rank = job.numbers.get(server.rank)
         if rank is not None:
@@ -488,7 +493,7 @@ def _gets_on(rank: LiveRank) -> bool:
 
 
 def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
-    """Return how its recorder and its process do not fit each other."""
+    """Yield the contradictions between a rank's flight recorder and its process."""
     calls = [call for view in server.recorders for call in view.calls]
     mine = [call for call in calls if call.operation == rank.place.call]
     if rank.waits and rank.place.kind == places.COLLECTIVE and mine and all(call.done for call in calls):
@@ -498,11 +503,11 @@ def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
         yield f"its worker server answers, its process is {rank.place.said()}"
 
 
-# What is different between two looks at one job (``hang --watch``).
+# Changes between two looks at one job (``hang --watch``).
 
 
 def changes(before: Report, after: Report) -> list[str]:
-    """Return what is different in a later look at the same job, in lines."""
+    """Return lines about the changes in a later look at the same job."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     told = []
     for rank in dict.fromkeys((*places[0], *places[1])):
@@ -518,11 +523,11 @@ def changes(before: Report, after: Report) -> list[str]:
 
 
 def got_on(before: Report, after: Report) -> list[str]:
-    """The ranks that are where they were, and got on meanwhile all the same: they wait for the others since less."""
+    """Return the ranks at the same place that made progress: they wait for the others since a shorter time."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     between = (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.started_at)).total_seconds()
     rows = (row for row in after.details.get("job", {}).get("processes") or () if row["role"] == "rank")
-    # Reading its stack may have woken it in the look before. The times are those of whole seconds.
+    # Reading its stack may have woken it in the look before. The times are in whole seconds.
     since = between - before.seconds - 1
     again = [_called(row) for row in rows if row["waited"] is not None and row["waited"] < since]
     return [name for name in again if places[0].get(name) == places[1].get(name)]

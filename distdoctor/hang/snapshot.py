@@ -1,4 +1,4 @@
-"""Looking at the processes of a job: twice, some seconds apart, and what moved between the looks."""
+"""Snapshot of a job's processes: two looks some seconds apart, the changes between them, and samples of stacks."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from distdoctor.plan.syntax import number_of
 from distdoctor.probes.host.identity import variables
 
 MOST_THREADS = 256
-"""Those of which it is told what they do: a rank may have hundreds that do nothing, of OpenMP and of libraries."""
+"""Most threads that are reported: a rank may have hundreds of idle ones, of OpenMP and of libraries."""
 _SCHEDULERS = {
     RANK.name: tuple(one.rank for one in RANK_VARIABLES),
     WORLD_SIZE.name: tuple(one.size for one in RANK_VARIABLES),
     LOCAL_RANK.name: tuple(one.local_rank for one in RANK_VARIABLES),
 }
-"""What other launchers call them."""
+"""Names of the rank variables of other launchers."""
 
 
 _POLL = ("TP_", "NCCL")
-"""How the names of threads begin that poll: those of torch.distributed.rpc (tensorpipe/transport/shm/reactor.cc; seen
-in 2.13), and of NCCL (src/proxy.cc: ``NCCL Progress``)."""
+"""Prefixes of the names of polling threads: torch.distributed.rpc's (tensorpipe/transport/shm/reactor.cc; seen in
+2.13), and NCCL's (src/proxy.cc: ``NCCL Progress``)."""
 _SERVES = EVENTS | {"poll", "ppoll", "accept"}
 """Calls in which a server waits for its clients."""
 _POLLS = ("poll", "ppoll")
-"""Calls in which a client waits for an answer where it has set a time limit (CPython's Modules/socketmodule.c)."""
+"""Calls in which a client waits for an answer with a time limit (CPython's Modules/socketmodule.c)."""
 _OUTPUT = {"0x1": "its standard output", "0x2": "its standard error"}
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is counted of one process at one time."""
+    """Counters of one process at one time."""
 
     at: float
     cpu: float = 0.0
@@ -61,11 +61,12 @@ class Look:
     exchanged: int = 0
     """Bytes that gloo's threads read and wrote."""
     others: dict[int, int] = field(default_factory=dict)
-    """Of its other threads: how often each gave up the processor."""
+    """Voluntary context switches of its other threads."""
 
 
 def take(pid: int, at: float, frames: tuple[Frame, ...] = (), main_thread: int | None = None) -> Look | None:
-    """A look at a process; None where it is gone. ``main_thread``: the one that counts as its main one, if another."""
+    """Return a look at a process, None if it is gone. ``main_thread``: the thread that counts as its main one, if
+    another."""
     thread = f"{pid}/task/{main_thread or pid}"
     whole, main = proc.stat(pid), proc.stat(thread)
     if whole is None:
@@ -87,9 +88,11 @@ def take(pid: int, at: float, frames: tuple[Frame, ...] = (), main_thread: int |
 
 
 def _of_torch(pid: int) -> tuple[float, int, int, int]:
-    """Seconds of processor time, bytes read and bytes written of those of its threads that ask again and again whether
-    something has come, though nothing has; and of a store's, which answers others that ask, this inspection too. And
-    the bytes that gloo's own threads read and wrote."""
+    """Return counters of threads whose activity is no progress: seconds of processor time, bytes read, bytes written.
+
+    These are polling threads, and a store's, which answers others (including this inspection). The fourth value is the
+    bytes that gloo's own threads read and wrote.
+    """
     spent, read, written, exchanged = 0.0, 0, 0, 0
     for tid in proc.list_names(pid, "task"):
         name = proc.read_text(pid, f"task/{tid}/comm", 64) or ""
@@ -104,8 +107,10 @@ def _of_torch(pid: int) -> tuple[float, int, int, int]:
 
 
 def idle_facts(pid: int | str) -> float | None:
-    """For how many seconds its main thread, or the thread ``PID/task/TID``, has not run; None where that is not known.
-    To be asked before anything that wakes it, as py-spy does."""
+    """Return the seconds since its main thread, or the thread ``PID/task/TID``, last ran; None if unknown.
+
+    Call it before anything that wakes the thread, as py-spy does.
+    """
     then, cpu = proc.last_run(pid), proc.last_cpu(pid)
     if then is None or cpu is None:
         return None
@@ -117,9 +122,11 @@ def idle_facts(pid: int | str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _scheduler_clock(cpu: int, _time: int) -> float | None:
-    """By how much the scheduler's clock of a processor is ahead of time.monotonic(): each has its own, without what its
-    interrupts and other guests of a virtual machine took (kernel/sched/core.c: update_rq_clock_task). None where that
-    processor may not be used, or is not to be had."""
+    """Return the seconds by which the scheduler's clock of a processor is ahead of time.monotonic().
+
+    Each processor has its own clock, without the time of interrupts and of other guests of a virtual machine
+    (kernel/sched/core.c: update_rq_clock_task). None if that processor may not be used, or is not available.
+    """
     found: list[float] = []
 
     def read() -> None:
@@ -136,7 +143,7 @@ def _scheduler_clock(cpu: int, _time: int) -> float | None:
 
 
 def movement_between(before: Look, after: Look) -> Moved:
-    """Return what changed from one look to the other."""
+    """Return the changes from one look to the other."""
     both = bool(before.frames and after.frames)
     return Moved(
         round(after.at - before.at, 3),
@@ -152,7 +159,7 @@ def movement_between(before: Look, after: Look) -> Moved:
 
 
 def process_facts(one: Candidate, role: Role, tables: SocketTables, main_thread: int | None = None) -> JobProcess:
-    """Return what /proc shows of a process now, but for its stack and what moved."""
+    """Return the facts of a process in /proc, without its stack and changes."""
     env, stat = one.variables, proc.stat(one.pid)
     readable = one.readable and (role == "child" or os.access(f"/proc/{one.pid}/environ", os.R_OK))
     return encodable(
@@ -182,11 +189,13 @@ def process_facts(one: Candidate, role: Role, tables: SocketTables, main_thread:
 
 
 def thread_facts(pid: int, tables: SocketTables, main_thread: int | None = None) -> tuple[JobThread, ...]:
-    """Its threads, the main one first, or what counts as that. Of too many those of torch.distributed are told, and
-    the first of the others."""
+    """Return its threads, the main one (or its substitute) first.
+
+    If there are too many, those of torch.distributed are kept, and the first of the others.
+    """
     names, main = proc.thread_names(pid), main_thread or pid
     first = sorted(names, key=lambda tid: (tid != main, not names[tid].startswith(DISTRIBUTED), tid))[:MOST_THREADS]
-    # In the order in which they were begun, which that of their numbers is only as long as these do not start anew.
+    # In the order of their starts, which is that of their numbers only until these wrap around.
     begun = {tid: one.started for tid in first if (one := proc.stat(f"{pid}/task/{tid}")) is not None}
     tids = sorted(first, key=lambda tid: (tid != main, begun.get(tid, 0.0), tid))
     return tuple(_thread(pid, tid, names[tid], tables, main) for tid in tids)
@@ -214,7 +223,7 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: in
     if call in _POLLS and not reads and not name.startswith(DISTRIBUTED):
         asked = proc.connection_of_call(pid, (call, *words[1:]), tables)
         reads = f"socket: to {endpoint(asked.remote, asked.remote_port)}" if asked is not None else ""
-    # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
+    # The start of a sleep is known for the main thread alone; Python's sleep shows its end.
     asleep = (
         sleep_left(pid, words, idle_facts(task) if main else None)
         if call == SLEEP or (call in EVENTS and main)
@@ -239,7 +248,7 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables, main_thread: in
 
 
 def _files(pid: int) -> tuple[str, ...]:
-    """Return where its output goes, as far as it goes to files."""
+    """Return the files that its output goes to."""
     links = (proc.read_link(pid, f"fd/{number}") for number in (1, 2))
     return tuple(dict.fromkeys(path for path in links if path and re.match(r"/(?!dev/)", path)))
 
@@ -251,35 +260,38 @@ def _number(env: dict[str, str], setting: Setting) -> int | None:
     return None
 
 
-# The processes of a job, looked at twice some seconds apart: where each of them is, and what moved meanwhile.
+# Two looks at a job's processes some seconds apart: the place of each, and its changes.
 
 
 MOST_CHILDREN = 8
-"""Processes below ranks whose stacks are read: a pool may have many, and each takes time."""
+"""Most processes below ranks whose stacks are read: a pool may have many, and each takes time."""
 SETTLES, SETTLING = 4, 0.05
-"""How often one that was about to run is looked at again, and the seconds between."""
+"""Further looks at a process that was about to run, and the seconds between."""
 RESTED = 0.02
 """Seconds of processor time below which it has hardly run between the looks."""
 STOPPED_FOR, STOP_TRIES = 0.5, 25
-"""Seconds for which one is watched that is stopped, and how often: cpulimit(1) stops a process ten times a second."""
+"""Seconds for which a stopped process is watched, and the number of looks: cpulimit(1) stops a process ten times a
+second."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What was seen of them."""
+    """Processes of a job, as seen in two looks."""
 
     processes: tuple[JobProcess, ...]
-    """Those that were there both times."""
+    """Processes that existed both times."""
     apart: float
     """Seconds between the looks."""
     tables: SocketTables
     notes: tuple[str, ...]
-    """What could not be seen, and why."""
+    """Facts that could not be read, with the reasons."""
 
 
 def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: Callable[[], object]) -> Snapshot:
-    """Two looks, ``apart`` seconds from each other; ``meanwhile`` is called between them. ``wanted``: which stacks, as
-    ``--stacks`` tells."""
+    """Look twice, ``apart`` seconds from each other; ``meanwhile`` is called between the looks.
+
+    ``wanted``: the value of ``--stacks``.
+    """
     traced, reason = _traced(found, wanted)
     idle = {pid: _idle(one) for pid, (one, _) in found.members.items()}
     first_stacks = stacks.read(traced)
@@ -289,9 +301,9 @@ def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: 
     meanwhile()
     here = [pid for pid in traced if found.members[pid][1] == "rank"]
     world = found.variable(WORLD_SIZE.variables[0])
-    # Who waits for a GPU computes, so all may do so and wait for each other.
+    # A wait for a GPU uses the processor, so all may do so and wait for each other.
     sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
-    # What was done meanwhile takes most of the time on a busy machine: some is left for the samples all the same.
+    # On a busy machine ``meanwhile`` takes most of the time: some is left for the samples.
     until = max(began + apart, time.monotonic() + min(apart, MIN_SAMPLING_SECONDS))
     paths = sample_paths(here, until, alone=sure and world == str(len(here)), mains=mains)
     time.sleep(max(0.0, began + apart - time.monotonic()))
@@ -340,8 +352,10 @@ def _settled(
     before: Mapping[int, float],
     mains: Mapping[int, int] | None = None,
 ) -> dict[int, JobProcess]:
-    """Those that were about to run and have hardly run since the first look, looked at once more: who looks every
-    second whether something has come is seen to sleep then. ``before``: the processor time of the main threads."""
+    """Return another look at processes that were about to run and have hardly run since the first look.
+
+    A process that polls every second is then asleep. ``before``: the processor time of the main threads.
+    """
     later: dict[int, JobProcess] = {}
     waking = [pid for pid, one in seen.items() if _about_to_run(one)]
     for _ in range(SETTLES if waking else 0):
@@ -356,7 +370,7 @@ def _settled(
 
 
 def _going_on(seen: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
-    """Those that were stopped and go on within a moment: something limits their share of the processor."""
+    """Return the stopped processes that continue within a moment: something limits their share of the processor."""
     stopped = {pid: one for pid, one in seen.items() if one.state == "T"}
     going: dict[int, JobProcess] = {}
     for _ in range(STOP_TRIES if stopped else 0):
@@ -369,7 +383,8 @@ def _going_on(seen: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
 
 
 def _idle(one: Candidate) -> dict[int, float | None]:
-    """For how long its main thread has not run; of a worker of Ray's each thread, of which one may count as that."""
+    """Return the seconds since the main thread last ran; for a worker of Ray, of each thread, as any may be its main
+    one."""
     tids = map(int, proc.list_names(one.pid, "task")) if may_have_training_thread(one.command) else [one.pid]
     return {tid: idle_facts(f"{one.pid}/task/{tid}") for tid in tids}
 
@@ -379,14 +394,14 @@ def _about_to_run(one: JobProcess) -> bool:
 
 
 def _traced(found: LocalJob, wanted: str) -> tuple[Sequence[int], str]:
-    """The processes whose stacks are read, and why there are none."""
+    """Return the processes whose stacks are read, and the reason if there are none."""
     pids = [pid for pid, (_, role) in found.members.items() if role != "child"]
-    # Of what runs below ranks that which runs Python, as what multiprocessing started: its command was read.
+    # Below ranks only Python processes, such as those of multiprocessing: their command was read.
     pids += [pid for pid, (one, role) in found.members.items() if role == "child" and one.command][:MOST_CHILDREN]
     if wanted == "off":
         return [], ""
     reason = stacks.why_not(pids) if pids else ""
-    # What is frozen does not stop for a debugger, which would wait for it.
+    # A frozen process does not stop for a debugger, which would wait for it.
     frozen = {one.pid for one in found.ranks if proc.frozen(one.pid)}
     return [] if reason else [pid for pid in pids if pid not in frozen], reason
 
@@ -397,7 +412,7 @@ def with_stacks(
     after: tuple[stacks.Stack, str] | None,
     paths: Collection[StackPath] = (),
 ) -> JobProcess:
-    """The process with its stacks, and how that of its main thread changed; ``paths``: where it was seen meanwhile."""
+    """Return the process with its stacks and the change of its main thread's stack; ``paths``: samples in between."""
     if after is None:
         return one
     frames, error = after
@@ -410,38 +425,42 @@ def with_stacks(
     return replace(one, threads=threads, stack_error=error)
 
 
-# Samples of the stacks of those that compute while others wait for them: whether they get about, or stay in one
-# function.
+# Samples of the stacks of processes that compute while others wait for them: progress, or a loop in one function.
 
 
 MOST_PROCESSES, MOST_SAMPLES = 4, 24
-"""So many that nearly all looks see three paths also where more than half of the time goes into one function, as in a
-model of small layers: as those paths came in 245 samples, of 10,000 looks 2 do not; with 16 samples 41, with 10 528."""
+"""Most processes and samples.
+
+24 samples show three paths in nearly every look even if more than half of the time goes into one function, as in a
+model of small layers: simulated from 245 samples, 2 of 10,000 looks do not; with 16 samples 41, with 10 528.
+"""
 BETWEEN = 0.01
 """Seconds between two samples: a model gets through some layers meanwhile."""
 MOST_OF_ALL = 2
-"""Processes that are looked at where all compute that are here."""
+"""Most processes that are sampled if all processes here compute."""
 MORE_SECONDS = 2.0
-"""How much longer it may take to have them all, on a machine that has much else to do: with fewer who gets about looks
-more often like one that does not."""
+"""Additional seconds for all samples on a busy machine: with fewer samples a process with progress looks more often
+like one without."""
 _WATCHED = 0.3
-"""Seconds for which the processor time is looked at, to know who computes."""
+"""Seconds for which the processor time is measured to find computing processes."""
 MIN_SAMPLING_SECONDS = 0.7
-"""Seconds that are left for samples however long the first look took."""
+"""Seconds for samples, however long the first look took."""
 StackPath = tuple[tuple[str, str], ...]
 
 
 def stack_path(frames: Iterable[Frame]) -> StackPath:
-    """The functions on a stack, wherever in them it is: a loop that calls nothing stays on one path."""
+    """Return the functions on a stack without lines: a loop that calls nothing stays on one path."""
     return tuple((frame.file, frame.function) for frame in frames if frame.file.endswith(".py"))
 
 
 def sample_paths(
     traced: Collection[int], end: float, alone: bool = True, mains: Mapping[int, int] | None = None
 ) -> dict[int, set[StackPath]]:
-    """The paths at which each process that computes was seen until ``end`` (time.monotonic()). ``mains``: the threads
-    that count as their main ones. None is looked at where
-    all compute, and are ``alone``: nobody waits for them."""
+    """Return the sampled paths of each computing process until ``end`` (time.monotonic()).
+
+    ``mains``: the threads that count as their main ones. None is sampled if all compute and are ``alone``: nobody waits
+    for them.
+    """
     if end - time.monotonic() < 2 * _WATCHED or (alone and len(traced) < 2):
         return {}
     main_of = {pid: (mains or {}).get(pid, pid) for pid in traced}
@@ -458,7 +477,7 @@ def sample_paths(
         left = [pid for pid in found if taken[pid] < MOST_SAMPLES and len(found[pid]) < PATHS]
         if not left:
             break
-        # Who got no processor since the last sample is where it was, which says nothing.
+        # A process that got no processor since the last sample is at the same place, which proves nothing.
         moved = {pid: cpu for pid in left if (cpu := _cpu(pid, main_of[pid])) > ran[pid] or not taken[pid]}
         for pid, (stack, _) in stacks.read(moved).items():
             if main_of[pid] in stack:
@@ -474,12 +493,11 @@ def _main(pid: int, tid: int) -> proc.Stat | None:
 
 
 def _cpu(pid: int, tid: int) -> float:
-    """Processor time of its main thread in seconds; 0.0 where it has ended."""
+    """Return the processor time of its main thread in seconds, 0.0 if it has ended."""
     found = _main(pid, tid)
     return found.cpu if found is not None else 0.0
 
 
 def _computes(before: proc.Stat | None, after: proc.Stat | None) -> bool:
-    """Return whether a main thread used the processor for some hundredths of a second, or would if others left it
-    one."""
+    """Return whether a main thread used the processor for some hundredths of a second, or waited for one."""
     return before is not None and after is not None and (after.state == "R" or after.cpu - before.cpu > 0.02)

@@ -1,8 +1,8 @@
-"""Python's stacks of other processes, by py-spy where it is installed and the kernel allows it.
+"""Python stacks of other processes, by py-spy if it is installed and the kernel allows it.
 
-py-spy stops a process that runs for as long as it reads it (some milliseconds; with native frames some 30), and changes
-nothing. One of which no thread runs is read without being stopped: that would wake it, and since when a thread has not
-run is known to the kernel alone.
+py-spy stops a running process while it reads it (some milliseconds; with native frames about 30), and changes nothing.
+A process of which no thread runs is read without being stopped: stopping would wake it and reset the kernel's count of
+its idle time.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from distdoctor.model.facts import Frame, Given
 from distdoctor.model.text import clean, encodable
 
 SECONDS = 5.0
-"""How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
+"""Most seconds for one stack; without native frames it takes milliseconds, on a busy machine more."""
 NATIVE_SECONDS = 4.0
-"""How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
+"""Most seconds for native frames in all: py-spy reads the symbols of torch's libraries for each process."""
 LOCALS_SECONDS = 4.0
-"""How long one may take with the variables of its functions, which not every py-spy can read."""
+"""Most seconds for a stack with local variables, which not every py-spy can read."""
 TRIES, BETWEEN = 3, 0.015
-"""How often, and seconds after each other, it is looked whether a process that runs stands still."""
+"""Tries, and seconds between them, to find a running process idle."""
 MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
 _FILELOCK = ("filelock/_api.py", "filelock/_core/_acquire.py")
-"""Where filelock waits for a lock: up to 3.x, and from 4.0 on."""
+"""Files of filelock that wait for a lock: up to 3.x, and from 4.0 on."""
 _AWAITED = r"<(?:\w+\.)*(Work|R?[Ll]ock|(?:File|Hash|Prefix|TCP)Store) at "
-"""What py-spy tells of a variable that may be waited for; other libraries have classes for stores, too."""
+"""Text of py-spy for a variable that can be waited for; other libraries have classes for stores, too."""
 _MOST_BYTES = 4 << 20
 Stack = dict[int, tuple[Frame, ...]]
-"""Thread id -> its frames, the innermost first."""
+"""Frames by thread id, the innermost first."""
 
 
 def program() -> str | None:
-    """py-spy's path: beside this Python, or beside this package where that was installed apart; else on PATH."""
+    """Return py-spy's path: next to this Python, or next to this package if it was installed apart; else on PATH."""
     folders = [
         Path(sys.executable).parent,
         Path(sysconfig.get_path("scripts")),
@@ -63,7 +63,7 @@ def program() -> str | None:
 
 
 def why_not(pids: Collection[int] = ()) -> str:
-    """Why there can be no stacks of these processes, and what to do about it; empty where there can."""
+    """Return the reason why these processes' stacks are unavailable, with the fix; empty if they are available."""
     if program() is None:
         return f"no Python stacks: py-spy is missing here: {sys.executable} -m pip install py-spy"
     pid = next(iter(pids), os.getpid())
@@ -72,10 +72,10 @@ def why_not(pids: Collection[int] = ()) -> str:
 
 
 def read(pids: Iterable[int], native: bool = False, given: bool = False) -> dict[int, tuple[Stack, str]]:
-    """Of each process its threads' frames, and why there are none.
+    """Return the frames of each process's threads, or the reason why there are none.
 
-    ``native``: with those of C++, too; within NATIVE_SECONDS, first of one process of those that are at the same place.
-    ``given``: with what functions of torch.distributed were given, of processes that need not be stopped for it.
+    ``native``: with C++ frames, within NATIVE_SECONDS, first for one process per place. ``given``: with the arguments
+    of torch.distributed's functions, for processes that need not be stopped.
     """
     path, wanted = program(), list(pids)
     if path is None or not wanted:
@@ -95,7 +95,7 @@ def read(pids: Iterable[int], native: bool = False, given: bool = False) -> dict
 
 
 def _keep_given(before: Stack, now: Stack) -> Stack:
-    """The stacks as they are now, with what functions were given that was seen of them before."""
+    """Return the new stacks with the arguments that were seen before."""
     given = {tid: {frame: frame.given for frame in frames if frame.given} for tid, frames in before.items()}
     return {
         tid: tuple(replace(frame, given=given.get(tid, {}).get(frame)) for frame in frames)
@@ -104,7 +104,7 @@ def _keep_given(before: Stack, now: Stack) -> Stack:
 
 
 def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
-    """The processes that have stacks: the first at each place, those at which the fewest are before the others."""
+    """Return the processes with stacks: the first at each place, places with the fewest processes first."""
     places: dict[tuple[Frame, ...], list[int]] = {}
     for pid, (stack, _) in found.items():
         if stack:
@@ -114,8 +114,11 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
 
 
 def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
-    """Python's frames of a process; it is stopped only where it runs, or else they cannot be had. Who sleeps between
-    two tries runs for a moment in each."""
+    """Return the Python frames of a process.
+
+    It is stopped only if it runs, or if its frames are otherwise unavailable. A polling process runs for a moment in
+    each try.
+    """
     for _ in range(TRIES if given else 0):
         if not _runs(pid):
             break
@@ -130,14 +133,14 @@ def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
 
 
 def _runs(pid: int) -> bool:
-    """Return whether any of its threads runs that may be in Python: torch.distributed's own never are."""
+    """Return whether a thread runs that may be in Python: torch.distributed's own never are."""
     tids = proc.list_names(pid, "task")
     running = (tid for tid in tids if (one := proc.stat(f"{pid}/task/{tid}")) is not None and one.state == "R")
     return any(not (proc.read_text(pid, f"task/{tid}/comm", 64) or "").startswith(DISTRIBUTED) for tid in running)
 
 
 def failed(found: dict[int, tuple[Stack, str]]) -> list[str]:
-    """A note of the processes of which there is no stack, and why, where another of them may have one."""
+    """Return a note on the processes without a stack, with the reason, if another one may have a stack."""
     reasons: dict[str, list[int]] = {}
     for pid, (stack, error) in sorted(found.items()):
         if error and not stack:
@@ -180,7 +183,7 @@ def _frame(frame: dict[str, Any]) -> Frame:
     own = whole.endswith(".py") and "/site-packages/" not in whole and "/dist-packages/" not in whole
     own = own and not whole.startswith("<") and "/lib/python3" not in whole
     short = str(frame.get("short_filename") or whole)
-    own = own and not short.startswith("torch/")  # wherever it lies, as where it was built
+    own = own and not short.startswith("torch/")  # in any folder, as where it was built
     given = None
     if short.endswith(_C10D):
         given = _given(frame.get("locals"))
@@ -193,9 +196,10 @@ def _frame(frame: dict[str, Any]) -> Frame:
 
 
 def _given(found: Any) -> Given | None:
-    """Return what of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and
-    ``broadcast`` in distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of
-    them is let go."""
+    """Return the peers among a function's variables; all other variables are dropped.
+
+    ``_new_process_group_helper``, ``recv`` and ``broadcast`` in distributed_c10d.py have the same names in 2.2 to 2.13.
+    """
     texts = _texts(found)
     group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
     ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
@@ -212,8 +216,10 @@ def _given(found: Any) -> Given | None:
 
 
 def _given_lock(found: Any) -> Given | None:
-    """The file of a lock of filelock's, in whichever function it is waited for (``acquire`` up to 3.20 and later one
-    that this calls: all up to 4.3 have it as ``lock_filename``). py-spy cuts what is too long: then it is not known."""
+    """Return the file of a filelock lock, None if unknown: py-spy cuts long values.
+
+    ``acquire`` up to 3.20, and later a function that it calls, hold it as ``lock_filename`` (all up to 4.3).
+    """
     texts = _texts(found)
     path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
     if path is None or path[1].endswith("..."):
@@ -222,7 +228,7 @@ def _given_lock(found: Any) -> Given | None:
 
 
 def _given_work(found: Any) -> Given | None:
-    """Return what among a function's variables can be waited for in C or C++: a ``Work``, a lock of Python's own, a
+    """Return the object among a function's variables that C or C++ can wait for: a ``Work``, a lock of Python's, a
     store."""
     named = (re.match(_AWAITED, text) for text in _texts(found).values())
     kinds = {match[1] for match in named if match}
@@ -233,16 +239,14 @@ def _given_work(found: Any) -> Given | None:
 
 
 def _texts(found: Any) -> dict[str, str]:
-    """The variables of a function as py-spy shows them, by their names."""
+    """Return the variables of a function by name, as py-spy prints them."""
     if not isinstance(found, list):
         return {}
     return {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}
 
 
-# Which permission this process lacks to read the stacks of others, and the line that grants it.
-#
-# Sources: Linux' kernel/ptrace.c (``__ptrace_may_access``), security/yama/yama_lsm.c, Documentation/admin-
-# guide/LSM/Yama.
+# Permission that this process lacks for reading the stacks of others, and the command that grants it. Sources: Linux'
+# kernel/ptrace.c (``__ptrace_may_access``), security/yama/yama_lsm.c, Documentation/admin-guide/LSM/Yama.
 
 
 CAP_SYS_PTRACE = 19
@@ -256,7 +260,7 @@ _IN_CONTAINER = (
 
 
 def missing(pid: int) -> str:
-    """Return which permission is missing to trace the process, and what grants it; empty where none is."""
+    """Return the missing permission to trace the process, with the fix; empty if none is missing."""
     owner, able = proc.owner(pid), _has_capability()
     if owner is not None and owner != os.geteuid() and not able:
         return f"process {pid} belongs to user id {owner}, this runs as {os.geteuid()}: run it as that user, or as root"
@@ -281,8 +285,7 @@ def missing(pid: int) -> str:
 
 
 def may_trace() -> bool:
-    """Return whether this process may trace another of the same user that is no child of it, tried on one of its
-    own."""
+    """Return whether this process may trace another of the same user that is not its child, tried on one of its own."""
     # Its parent ends at once: kernel.yama.ptrace_scope = 1 lets everyone trace their own children.
     command = [sys.executable, "-S", "-c", f"import os,time\nif os.fork(): os._exit(0)\n{_SLEEPS}\n"]
     try:
@@ -303,7 +306,7 @@ def may_trace() -> bool:
 
 
 def in_container() -> bool:
-    """Return whether this process runs in a container, as docker, podman and Kubernetes mark theirs."""
+    """Return whether this process runs in a container, by the marks of docker, podman and Kubernetes."""
     return any(map(os.path.exists, _CONTAINER_FILES)) or "KUBERNETES_SERVICE_HOST" in os.environ
 
 
@@ -317,7 +320,7 @@ def _yama_scope() -> int:
 
 
 def _status(name: str) -> str:
-    """Return a field of this process's status; of this thread's, where they differ."""
+    """Return a field of this process's status; of this thread's, if they differ."""
     for line in (proc.read_text("thread-self", "status") or "").splitlines():
         word, _, rest = line.partition(":")
         if word == name:
@@ -325,7 +328,7 @@ def _status(name: str) -> str:
     return ""
 
 
-# The thread in which a worker of Ray Train runs the job's own code: not its main one, which only waits for orders.
+# Thread in which a worker of Ray Train runs the job's code: not its main one, which only waits for requests.
 
 
 _WORKER = "ray/_private/workers/default_worker.py"
@@ -334,11 +337,11 @@ _RUNNERS = (
     "ray/train/_internal/session.py",
     "ray/train/v2/_internal/execution/worker_group/thread_runner.py",
 )
-"""Where such a thread begins: ``RunnerThread.run``, and ``ThreadRunner`` of Ray Train's second version."""
+"""First frame of such a thread: ``RunnerThread.run``, and ``ThreadRunner`` of Ray Train's second version."""
 
 
 def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
-    """The thread that runs the training function of the process; the main one where it has none."""
+    """Return the thread that runs the training function of the process, the main one if there is none."""
     main = stack.get(pid, ())
     if not main or not main[-1].file.endswith(_WORKER) or any(frame.own for frame in main):
         return pid
@@ -351,5 +354,5 @@ def training_thread(pid: int, stack: dict[int, tuple[Frame, ...]]) -> int:
 
 
 def may_have_training_thread(command: tuple[str, ...]) -> bool:
-    """Return whether the process is a worker of Ray's."""
+    """Return whether the process is a worker of Ray."""
     return bool(command) and command[0].startswith(TITLE)

@@ -1,4 +1,5 @@
-"""One reading of a job's store: which keys are there, which values are read, and what they make together."""
+"""Reader of a job's store: key names, values, and the view that they make together. Nothing that peers wrote is
+trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from distdoctor.store.read_only import OLD, ReadOnlyStore
 _SMALL = 4096
 _MAX_BLOB = 8 * 1024 * 1024
 _MAX_BLOBS = 32 * 1024 * 1024
-"""Bytes of all the addresses together; one has eight for each rank."""
+"""Most bytes of all the addresses together; an address has eight for each rank."""
 _FORESEEN_RANKS = 256
 _FORESEEN_NODES = 64
 _FORESEEN_GROUPS = 8
@@ -35,7 +36,7 @@ _CHUNK = 5000
 
 
 class Reading:
-    """What was read so far; ``view()`` may be asked for at any time."""
+    """Facts read so far; ``view()`` may be called at any time."""
 
     def __init__(self, found: StoreView, run_id: str) -> None:
         self.found = found
@@ -47,11 +48,11 @@ class Reading:
         self._problems: list[str] = []
 
     def problem(self, text: str) -> None:
-        """Something was not read."""
+        """Note something that was not read."""
         self._problems.append(fit(text))
 
     async def read(self, store: ReadOnlyStore) -> None:
-        """All there is to read. Raises StoreError where the store stops answering."""
+        """Read everything there is. Raises StoreError if the store stops answering."""
         old = self.found.generation == OLD
         names = await self._listed(store)
         # After the list, which breaks the connection of a server that does not know it.
@@ -77,7 +78,7 @@ class Reading:
             return None
 
     async def _foresee(self, store: ReadOnlyStore, old: bool) -> None:
-        """Ask for the keys whose names can be known."""
+        """Request the keys whose names are predictable."""
         run = self._run_id
         await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *expected_agent_keys(run, _FORESEEN_NODES)])
         group = "default_pg/0"
@@ -131,7 +132,7 @@ class Reading:
                 await self._small_values(store)
 
     async def _master(self, store: ReadOnlyStore, run: str, rounds: list[int]) -> str:
-        """``host:port`` of the newest round that has one: torch 2.6 and later write it in the first only."""
+        """Return ``host:port`` of the newest round that has one: torch 2.6 and later write it in the first only."""
         for number in rounds:
             prefix = f"{STATE}{run}.{number}/MASTER_".encode("utf-8", "surrogateescape")
             told = await store.values([prefix + b"ADDR", prefix + b"PORT"], _SMALL)
@@ -141,7 +142,7 @@ class Reading:
         return ""
 
     async def _addresses(self, store: ReadOnlyStore) -> None:
-        """What ranks wrote of themselves, the default group's first; the largest jobs' only in part."""
+        """Read the addresses that ranks wrote, the default group's first; of the largest jobs only a part."""
         budget = _MAX_BLOBS
         for group in sorted(self._keys.groups.values(), key=lambda one: (one.path.count("//"), one.path)):
             wanted = [(rank, key) for rank, key in sorted(group.addresses.items()) if key not in self._members]
@@ -160,7 +161,7 @@ class Reading:
                     self._members[key] = Member(rank, fit(hosts[key].decode("utf-8", "backslashreplace")))
 
     def view(self) -> StoreView:
-        """All that was read."""
+        """Return everything that was read."""
         keys, values = self._keys, self._values
         agents = self._agents()
         hosted_by = self.found.hosted_by or ("agent" if agents and not self._rendezvous else "")
@@ -201,7 +202,8 @@ class Reading:
         )
 
     def _agents(self) -> tuple[AgentView, ...]:
-        """Of the newest prefix under which agents share out ranks: the last round of a rendezvous, or the run's."""
+        """Return the agents of the newest prefix under which they assign ranks: the last round of a rendezvous, or the
+        run's."""
         keys, values = self._keys, self._values
         if not keys.roles:
             return ()
@@ -218,8 +220,11 @@ class Reading:
 
 
 def _shared_out(agents: Iterable[AgentView]) -> Iterator[AgentView]:
-    """With the ranks that each gets as soon as all have come: up to torch 2.3 each agent counts for itself how many
-    those before it start, and writes nothing down (torch/distributed/elastic/agent/server/api.py: ``_get_ranks``)."""
+    """Yield the agents with their ranks once all have joined.
+
+    Up to torch 2.3 each agent counts by itself the ranks of those before it, and writes nothing
+    (torch/distributed/elastic/agent/server/api.py: ``_get_ranks``).
+    """
     first: int | None = 0
     for number, one in enumerate(agents):
         first = first if one.node == number else None
@@ -232,17 +237,17 @@ def _round(prefix: str) -> int:
     return int(number) if prefix.startswith(STATE[1:]) and number.isdecimal() else -1
 
 
-# What the names of the keys in a job's store mean, as they are on the wire, from torch 2.1 to 2.13.
+# Names of the keys in a job's store on the wire, from torch 2.1 to 2.13.
 #
 # distributed_c10d.py and rendezvous.py make a PrefixStore of a PrefixStore: ``default_pg/`` > ``<group>/`` >
 # ``<device>/`` > gloo's ``<number>`` > the rank, each joined to the next with a slash. torchrun's workers had
 # ``/worker/attempt_<n>/`` in front until 2.5. static_tcp_rendezvous.py and dynamic_rendezvous.py: ``<run id>`` or
-# ``torch.rendezvous.<run id>.<round>`` before what the agents tell each other.
+# ``torch.rendezvous.<run id>.<round>`` in front of the agents' keys.
 
 
 CLIENTS = b"init/"
 MAX_NAME = 400
-"""Characters of a key that is asked for."""
+"""Most characters of a key that is requested."""
 STATE = "/torch.rendezvous."
 _GROUP = re.compile(
     r"/(?:/worker/attempt_(?P<attempt>\d{1,6})/)?(?P<path>\S{1,300}?)//(?P<device>[a-z]\w{0,20})//(?P<rest>[^/]{1,40})"
@@ -258,29 +263,29 @@ _FAILED = ("exception_dump", "remote_error")
 
 @dataclass
 class GroupKeys:
-    """The keys of one group on one kind of device."""
+    """Keys of one group on one kind of device."""
 
     path: str
     device: str
     attempt: int | None = None
     addresses: dict[int, bytes] = field(default_factory=dict)
-    """rank -> the key of its address."""
+    """Rank -> the key of its address."""
     hosts: dict[int, bytes] = field(default_factory=dict)
-    """rank -> the key of its host's name, which torch 2.1 writes first and apart."""
+    """Rank -> the key of its hostname, which torch 2.1 writes first and apart."""
     communicators: int = 0
     timed_out: bool = False
 
 
 @dataclass
 class Keys:
-    """All that is known by its name."""
+    """All keys that are recognized by name."""
 
     clients: bool = False
     groups: dict[tuple[str, str, int | None], GroupKeys] = field(default_factory=dict)
     roles: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """Prefix -> node -> the key of what the agent told of itself."""
+    """Prefix -> node -> the key of the agent's own role."""
     shares: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """Prefix -> node -> the key of the ranks that it was given."""
+    """Prefix -> node -> the key of the ranks assigned to it."""
     states: dict[str, bytes] = field(default_factory=dict)
     """Run id -> the key of the rendezvous' state."""
     masters: dict[str, set[int]] = field(default_factory=dict)
@@ -290,7 +295,7 @@ class Keys:
     leaving: list[bytes] = field(default_factory=list)
 
     def add(self, keys: Iterable[bytes]) -> None:
-        """Sort these in."""
+        """Add these keys."""
         for key in keys:
             if key == CLIENTS:
                 self.clients = True
@@ -329,14 +334,14 @@ class Keys:
 
 
 def expected_agent_keys(run_id: str, nodes: int) -> Iterator[bytes]:
-    """Return what agents of torchrun write with the static rendezvous; torch up to 2.3 leaves a slash out."""
+    """Yield the keys of torchrun's agents with the static rendezvous; torch up to 2.3 leaves a slash out."""
     for node in range(nodes):
         for what in (f"role_info/{node}", f"role_info{node}", f"assigned_ranks/{node}"):
             yield f"/{run_id}/torchelastic/{what}".encode()
 
 
 def expected_rank_keys(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
-    """Return where the ranks of a group (its path) write their addresses."""
+    """Yield the keys under which the ranks of a group (its path) write their addresses."""
     for rank in ranks:
         for device in ("cpu", "cuda"):
             for name in (f"rank_{rank}", f"{rank}") if old else (f"{rank}",):
@@ -344,23 +349,21 @@ def expected_rank_keys(group: str, attempt: int | None, ranks: Iterable[int], ol
 
 
 def expected_communicator_keys(group: str, attempt: int | None) -> tuple[bytes, ...]:
-    """Return where NCCL's first ranks write the ids of the first communicators, and its watchdog that something
-    failed."""
+    """Return the keys of NCCL's first communicator ids, and of its watchdog's failure report."""
     return tuple(f"{_before(attempt)}{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
 
 
 def _before(attempt: int | None) -> str:
-    """Return what is before the path of a group: of torchrun's workers until 2.5 the number of the attempt."""
+    """Return the prefix of a group's path: torchrun's workers until 2.5 had the number of the attempt."""
     return "/" if attempt is None else f"//worker/attempt_{attempt}/"
 
 
-# What ranks and agents write into a job's store, read as data from somebody who is not trusted.
+# Values that ranks and agents write into a job's store, parsed as untrusted data.
 #
-# gloo/transport/tcp/context.cc ``Rank::bytes`` (torch 2.2 and later): u64 length and host name; u64 136,
-# sockaddr_storage
-# of 128 bytes and an i64; then an i64 for each rank of the group. Its unused bytes are whatever was in memory: they
-# are
-# never told. Before, ``rank_<r>`` is the host name, and ``<r>`` an address of 136 bytes for each other rank.
+# gloo/transport/tcp/context.cc ``Rank::bytes`` (torch 2.2 and later): u64 length and hostname; u64 136,
+# sockaddr_storage of 128 bytes and an i64; then an i64 for each rank of the group. Its unused bytes are uninitialized
+# memory and are never printed. Before, ``rank_<r>`` is the hostname, and ``<r>`` an address of 136 bytes for each other
+# rank.
 
 
 MAX_WORLD = 1_000_000
@@ -369,10 +372,9 @@ _AF_INET, _AF_INET6 = 2, 10
 
 
 def member(rank: int, value: bytes, host: bytes = b"") -> Member:
-    """Return what ``rank`` wrote; no more than its number where this is of another kind (another backend, another
-    system).
+    """Return the value of ``rank``; only its number if the format is unknown (another backend, another system).
 
-    ``host``: its host's name, where that was written apart (torch 2.1).
+    ``host``: its hostname, if that was written apart (torch 2.1).
     """
     if len(value) >= 16:
         (length,) = struct.unpack_from("=Q", value)
@@ -381,7 +383,7 @@ def member(rank: int, value: bytes, host: bytes = b"") -> Member:
             (size,) = struct.unpack_from("=Q", value, 8 + length)
             if size == _ADDRESS:
                 ids = value[16 + length + _ADDRESS :]
-                # Pairs that are made only when they are used have no ids yet (TORCH_GLOO_LAZY_INIT, torch 2.8).
+                # Pairs that are made on first use have no ids yet (TORCH_GLOO_LAZY_INIT, torch 2.8).
                 world = len(ids) // 8 or None
                 return Member(rank, _text(value[8 : 8 + length]), *_address(value[16 + length :]), world)
     if host and value and len(value) % _ADDRESS == 0:
@@ -390,20 +392,20 @@ def member(rank: int, value: bytes, host: bytes = b"") -> Member:
 
 
 def parse_counter(value: bytes) -> int | None:
-    """A counter: decimal digits."""
+    """Return a counter: decimal digits."""
     return int(value) if value.isdigit() and len(value) <= 18 else None
 
 
 def role(value: bytes) -> int | None:
-    """Return how many ranks an agent starts, of what it told: ``{"role": ..., "rank": ..., "local_world_size":
-    ...}``."""
+    """Return the number of ranks that an agent starts: ``{"role": ..., "rank": ..., "local_world_size": ...}``."""
     told = _json(value)
     number = told.get("local_world_size") if isinstance(told, dict) else None
     return _rank_count(number)
 
 
 def share(value: bytes) -> tuple[int | None, int | None]:
-    """The first rank of an agent and the number of all ranks: ``[first, world, first of the role, its world]``."""
+    """Return the first rank of an agent and the number of all ranks: ``[first, world, first of the role, its
+    world]``."""
     told = _json(value)
     if not isinstance(told, list) or len(told) != 4:
         return None, None
@@ -411,7 +413,7 @@ def share(value: bytes) -> tuple[int | None, int | None]:
 
 
 def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
-    """Return what MASTER_ADDR and MASTER_PORT say; None where that is no address."""
+    """Return MASTER_ADDR and MASTER_PORT as an address, None if they are none."""
     number = parse_counter(port)
     text = address.decode("utf-8", "replace")
     if not number or number > 65535 or not text or len(text) > 255 or not _is_host(text):
@@ -420,7 +422,7 @@ def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
 
 
 def url(value: bytes) -> str:
-    """An address of HTTP; empty where it is none."""
+    """Return an address of HTTP, empty if it is none."""
     text = value.decode("utf-8", "replace")
     return fit(text) if text.startswith("http://") else ""
 
@@ -447,7 +449,8 @@ def _text(value: bytes) -> str:
 
 
 def _address(value: bytes) -> tuple[str, int | None]:
-    """Of a sockaddr_storage: the family as this machine has it, the port and the address as on the network."""
+    """Return host and port of a sockaddr_storage: the family in this machine's byte order, port and address in the
+    network's."""
     (family,) = struct.unpack_from("=H", value)
     (port,) = struct.unpack_from("!H", value, 2)
     if family == _AF_INET:
@@ -457,16 +460,14 @@ def _address(value: bytes) -> tuple[str, int | None]:
     return "", None
 
 
-# The state of torchrun's c10d rendezvous, as its agents keep it in the endpoint's store.
-#
-# elastic/rendezvous/c10d_rendezvous_backend.py: the value is base64 of a pickle of
-# dynamic_rendezvous._RendezvousState.
-# Times are naive UTC until torch 2.5 and aware from 2.6 on.
+# State of torchrun's c10d rendezvous in the endpoint's store. elastic/rendezvous/c10d_rendezvous_backend.py: the value
+# is base64 of a pickle of dynamic_rendezvous._RendezvousState. Times are naive UTC until torch 2.5 and aware from 2.6
+# on.
 
 
 T = TypeVar("T")
 NOTHING_YET = b"Y2FuaW1hZGFt"
-"""What the first agent puts there before there is a state."""
+"""Placeholder of the first agent before there is a state."""
 MAX_VALUE = MAX_BYTES // 3 * 4
 MAX_AGENTS = 20_000
 _TORCH = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
@@ -479,7 +480,7 @@ _DATETIME_BYTES = 10
 
 
 def decode_state(run_id: str, value: bytes, now: datetime) -> RendezvousView:
-    """Return what ``value`` says; ``problem`` says where it is no such state."""
+    """Return the state in ``value``; ``problem`` gives the reason if there is none."""
     view = RendezvousView(run_id)
     if value == NOTHING_YET:
         return view
@@ -520,7 +521,7 @@ def _view(view: RendezvousView, state: dict[str, Any], now: datetime) -> Rendezv
 
 
 def _fields(value: Any, name: str) -> dict[str, Any]:
-    """The attributes of an object of the class ``name``."""
+    """Return the attributes of an object of the class ``name``."""
     made = _of(Made, value)
     state = made.state
     if isinstance(state, list) and len(state) == 2:  # (those in __dict__, those in __slots__)
@@ -536,7 +537,7 @@ def _node(value: Any) -> tuple[str, int, int]:
 
 
 def _moment(value: Any) -> datetime:
-    """A datetime: of its ten bytes (datetime.__reduce__), in UTC whatever zone it names (torch writes no other)."""
+    """Return a datetime from its ten bytes (datetime.__reduce__), in UTC whatever its zone (torch writes no other)."""
     made = _of(Made, value)
     arguments = _of(list, made.arguments)
     packed = arguments[0] if arguments else None

@@ -1,7 +1,7 @@
-"""A job's store, looked into without changing anything in it.
+"""View of a job's store, read without changing it.
 
 A connection to a TCPStore counts for nothing: only a client that asks to wait for the others adds to ``init/``
-(TCPStore.cpp ``waitForWorkers``). What is asked here are checks, values and names of keys, in the protocol of whatever
+(TCPStore.cpp ``waitForWorkers``). Requested here are checks, values and names of keys, in the protocol of whatever
 generation answers (``distdoctor.store.identify``).
 """
 
@@ -43,12 +43,12 @@ def read_view(
     run_id: str = "none",
     hosted_by: HostedBy = "",
 ) -> StoreView:
-    """Return what the store at host:port holds, looked at for at most ``timeout`` seconds.
+    """Return the content of the store at host:port, read for at most ``timeout`` seconds.
 
-    Never raises for what a peer does.
+    Never raises for a peer's behaviour.
 
-    ``expected_world``, ``run_id``, ``hosted_by``: what is known of the job otherwise. ``hosted_by``: ``agent`` where
-    TORCHELASTIC_USE_AGENT_STORE is true in its ranks, ``rank 0`` where they were started without torchrun.
+    ``expected_world``, ``run_id``, ``hosted_by``: facts about the job from elsewhere. ``hosted_by``: ``agent`` if
+    TORCHELASTIC_USE_AGENT_STORE is true in its ranks, ``rank 0`` if they were started without torchrun.
     """
     return asyncio.run(_view(host, port, timeout, expected_world, run_id, hosted_by))
 
@@ -64,11 +64,12 @@ def read_views(
     hosts: Collection[str] = (),
     followed_by: HostedBy = "",
 ) -> tuple[StoreView, ...]:
-    """The same, and with the c10d rendezvous the store of the ranks that it names, in ``timeout`` seconds together.
+    """Return the same, and with the c10d rendezvous the store of the ranks that it names, in ``timeout`` seconds
+    together.
 
-    That one is asked only where its host is one of the job's: that of the rendezvous itself, one of its agents', or one
-    of ``hosts`` (names or addresses). ``followed_by``: who serves it, where that is known; else it is told by torch's
-    generation (an agent since 2.5, rank 0 before).
+    That store is read only if its host is one of the job's: that of the rendezvous itself, one of its agents', or one
+    of ``hosts`` (names or addresses). ``followed_by``: the process that serves it, if known; else it follows from
+    torch's generation (an agent since 2.5, rank 0 before).
     """
 
     async def both() -> tuple[StoreView, ...]:
@@ -88,7 +89,7 @@ async def _view(
     blank = StoreView(fit(host), port, expected_world=world, hosted_by=hosted_by, via=via)
     reading = Reading(blank, run_id)
     try:
-        # It ends by itself a little before: that nobody answered at all is then known as that.
+        # The reading ends a little before that by itself: "nobody answered at all" is then known.
         await asyncio.wait_for(_read(reading, host, port, started + 0.9 * timeout), timeout)
     except asyncio.TimeoutError:
         reading.problem(f"not all was read within {timeout:g} s")
@@ -135,7 +136,7 @@ async def _addresses(host: str, seconds: float) -> tuple[str, ...]:
 async def _follow(
     first: StoreView, run_id: str, hosts: Collection[str], seconds: float, world: int | None, hosted: HostedBy
 ) -> StoreView | None:
-    """The store of the ranks that the newest rendezvous in ``first`` names; of several jobs, that of this one."""
+    """Return the store of the ranks in the newest rendezvous of ``first``; with several jobs, of this one."""
     named = [one for one in first.rendezvous_of(run_id) if one.master]
     if not named:
         return None
@@ -147,7 +148,7 @@ async def _follow(
     if host not in allowed:
         return replace(blank, problems=("not asked: its host is none of the job's",))
     addresses = await _addresses(host, seconds / 2)
-    # A name may mean this very machine here, and another one to the job.
+    # A name may mean this machine here, and another one to the job.
     usable = [one for one in addresses if is_loopback(endpoint) or not is_loopback(one)]
     target = usable[0] if usable else endpoint
     hosted = hosted or ("agent" if first.generation in ("2.10+", "2.5-2.9") else "rank 0")
@@ -156,19 +157,19 @@ async def _follow(
     return replace(found, host=host, agents=first.agents, problems=problems)
 
 
-# The stores of a job that was found here: where they are, what is known of them already, and what they tell.
+# Stores of a job that runs here: addresses, known facts, and answers.
 
 
 _ARP_COMPLETE = 0x02
 """ATF_COM in include/uapi/linux/if_arp.h."""
 STORE_SECONDS = 1.4
-"""How long the stores are asked at most, meanwhile."""
+"""Most seconds for the stores, between the looks."""
 CROWDED_SECONDS = 4.0
-"""The same on a host that has more to run than it has processors: there an answer, or its reading, may have to wait."""
+"""The same on a host with more runnable processes than processors: an answer, or its reading, may have to wait."""
 
 
 MAX_WORLD = 1_000_000
-"""As many ranks as a job may be said to have before it is taken for a mistake: their keys are asked for one by one."""
+"""Largest plausible number of ranks: their keys are requested one by one."""
 
 
 class _Known(TypedDict):
@@ -178,16 +179,17 @@ class _Known(TypedDict):
 
 
 def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...], list[str]]:
-    """Return what the stores hold, and why nothing is known of them.
+    """Return the content of the stores, and the reasons if nothing is known of them.
 
-    ``given``: ``HOST:PORT`` of the one that is meant."""
+    ``given``: ``HOST:PORT`` of the wanted one.
+    """
     place = store_address(found, given)
     if place is None:
         return (), []
     if found.netns and not given and found.netns != proc.read_link("self", "ns/net"):
         return _elsewhere(found, place)
     hosts = [found.variable(MASTER_ADDR.variables[0]), platform.node()]
-    # With c10d the ranks meet at another store than their agents (rendezvous.py, ``_create_c10d_store``).
+    # With c10d the ranks use another store than their agents (rendezvous.py, ``_create_c10d_store``).
     told = found.variable(AGENT_STORE)
     followed: HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
     ask_one = partial(read_views, timeout=patience(), hosts=hosts, followed_by=followed, **_known(found))
@@ -199,13 +201,13 @@ def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...
 
 
 def patience() -> float:
-    """Seconds that the stores may take."""
+    """Return the most seconds for the stores."""
     crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
     return CROWDED_SECONDS if crowded else STORE_SECONDS
 
 
 def _known(found: LocalJob) -> _Known:
-    """Return what is known of the job, whatever its store holds."""
+    """Return the facts about the job from its processes."""
     said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
     worlds = [number for number in said if number is not None and number <= MAX_WORLD]
     by_agent = found.variable(AGENT_STORE) == "True" or found.options is not None
@@ -217,7 +219,7 @@ def _known(found: LocalJob) -> _Known:
 
 
 def _elsewhere(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
-    """The same for a job in another network namespace: asked from in there, by addresses that are known in there."""
+    """Return the same for a job in another network namespace: read from inside it, by its names and addresses."""
     pid, seen = min(found.members), found.seen_store()
     own = _by_variables(found)
     places = dict.fromkeys([place, *([own] if own else [])])
@@ -239,7 +241,7 @@ def _elsewhere(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView
 
 
 def _unreachable(view: StoreView) -> StoreView:
-    """The view, where nobody answered the kernel's question who has the address: it asks longer than we wait."""
+    """Return the view, corrected if nobody answered ARP for the address: the kernel asks longer than we wait."""
     contact = view.contact
     if contact is None or contact.outcome != "no-answer":
         return view
@@ -249,7 +251,7 @@ def _unreachable(view: StoreView) -> StoreView:
 
 
 def store_address(found: LocalJob, given: str | None = None) -> tuple[str, int] | None:
-    """Return where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
+    """Return the address where the job's ranks, or its agents, join; None if unset, or with an invalid port."""
     place = _place_of(found, given)
     return place if place is not None and 0 < place[1] <= 65535 else None
 
