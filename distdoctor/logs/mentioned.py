@@ -21,7 +21,7 @@ ROW = 700
 """Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
 TOLD = 12_000
 """Most bytes of a row's error, including its traceback."""
-_TELLS = (b"traceback : Traceback", b"  msg:")
+_ERROR_HEADS = (b"traceback : Traceback", b"  msg:")
 """Text in a row before the error from the rank's error file."""
 _HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
 """First line of a report about a process by the mpiexec of MPICH and Intel MPI; the next lines say how it ended."""
@@ -54,63 +54,82 @@ _LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 (``cmd`` in sigkill_handler() of deepspeed/launcher/launch.py, as in torch/distributed/launch.py before 1.9)."""
 
 
-def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:  # noqa: C901
-    """Return whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its
-    place in torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that
-    did so first, ``row_time``, when torchrun saw it end. ``ranks`` are those that the lines below it name."""
-    rank, local = values.get("rank", ""), values.get("local_rank", "")
-    host = values.get("host") or values.get("pod")
-    if rank or local or host:
-        who = replace(
-            who,
-            rank=int(rank) if rank.isdecimal() else who.rank,
-            local_rank=int(local) if local.isdecimal() else who.local_rank,
-            host=host or who.host,
-        )
-    marks, named = {}, _LOCAL.search(text)
-    if "xit" in text and _EXIT.search(text) and named is None:
-        row = _of_row(context, at)
-        if row is not None:
-            who = _as_row(row, who)
-            marks.update(_row_time(context, at))
-            if not _ENDED.search(text):
-                marks["row"] = "yes"
-        before = context[max(at - ROW, 0) : at]
-        if before.rfind(TABLE_ROOT) > before.rfind(TABLE_CODE):
-            marks["first"] = "yes"
-    elif "traceback : Signal " in text and (row := _of_row(context, at)) is not None:
-        who = _as_row(row, who)
-        marks.update(_row_time(context, at))
+def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+    """Return the subject of the line ``text``, which ``who`` wrote at ``at`` of ``context``, and marks of the line.
+
+    Marks from torchrun's table: ``row`` for a rank that failed itself, ``first`` for the first failed one, ``row_time``
+    for the time at which torchrun saw it end. Others: ``when`` of a boot, the ``ranks`` that the lines below name, and
+    ``restarted`` for a container that did well after a restart.
+    """
+    local = _LOCAL.search(text)
+    who, marks = _in_table(_in_values(who, values), text, local is None, context, at)
     if "booted" in values and (when := attribution.of_syslog(context, at)) is not None:
         marks["when"] = str(when)
     if text.endswith(("issing ranks:", "talled ranks:")):
         marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
-    if text.startswith("= ") and who.host is None:
-        who = within(_of_hydra(context, at), who)
-    if who.rank is None and who.local_rank is None:
-        who = replace(who, rank=_of_section(context, at))
-    if who.host is None and text.lstrip().startswith("Reason: "):
-        pods = _POD.findall(context, max(at - ACCOUNT, 0), at)
-        who = replace(who, host=pods[-1].decode() if pods else None)
-    if who.host is None and text.lstrip().startswith("reason: "):
-        pods = _POD_IN_YAML.findall(context, max(at - ACCOUNT, 0), at)
-        who = replace(who, host=pods[-1].decode() if pods else None)
-    if who.host is None and (event := _EVENT.match(text)) is not None:
-        who = replace(who, host=event["pod"])
     if text.lstrip().startswith(("Reason: ", "Exit Code: ")) and _RESTARTED.search(context, max(at - ROW, 0), at):
         marks["restarted"] = "yes"
+    who = _on_host(who, text, context, at)
     if who.rank is None and who.local_rank is None:
-        who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
-    return (within(who, _told_in_row(context, at)) if not marks else who), marks
+        who = replace(who, rank=_of_section(context, at))
+    if who.rank is None and who.local_rank is None:
+        who = replace(who, local_rank=int(local["number"]) if local else tracebacks.spawned(context, at))
+    return (who if marks else within(who, _owner_of_row_error(context, at))), marks
+
+
+def _in_values(who: Who, values: Mapping[str, str]) -> Who:
+    """Return ``who`` with the rank and host among the line's values."""
+    rank, local = values.get("rank", ""), values.get("local_rank", "")
+    return replace(
+        who,
+        rank=int(rank) if rank.isdecimal() else who.rank,
+        local_rank=int(local) if local.isdecimal() else who.local_rank,
+        host=values.get("host") or values.get("pod") or who.host,
+    )
+
+
+def _in_table(who: Who, text: str, is_row: bool, context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+    """Return ``who`` with rank and host of the row of torchrun's table in which the line stands, and the row's marks.
+
+    ``is_row``: False if the line names a local rank itself, as no row does.
+    """
+    marks: dict[str, str] = {}
+    has_code = is_row and "xit" in text and _EXIT.search(text) is not None
+    row = _of_row(context, at) if has_code or "traceback : Signal " in text else None
+    if row is not None:
+        who = _as_row(row, who)
+        marks.update(_row_time(context, at))
+    if has_code:
+        before = context[max(at - ROW, 0) : at]
+        if row is not None and not _ENDED.search(text):
+            marks["row"] = "yes"
+        if before.rfind(TABLE_ROOT) > before.rfind(TABLE_CODE):
+            marks["first"] = "yes"
+    return who, marks
+
+
+def _on_host(who: Who, text: str, context: bytes, at: int) -> Who:
+    """Return ``who`` with the host or pod that mpiexec or kubectl names for the line, if it has none."""
+    if who.host is not None:
+        return who
+    if text.startswith("= "):
+        who = within(_of_hydra(context, at), who)
+    for label, head in (("Reason: ", _POD), ("reason: ", _POD_IN_YAML)):
+        if who.host is None and text.lstrip().startswith(label):
+            pods = head.findall(context, max(at - ACCOUNT, 0), at)
+            who = replace(who, host=pods[-1].decode() if pods else None)
+    if who.host is None and (event := _EVENT.match(text)) is not None:
+        who = replace(who, host=event["pod"])
+    return who
 
 
 def _as_row(row: Who, who: Who) -> Who:
-    """Return whom a row names that ``who`` has written."""
+    """Return the process that a row names which ``who`` wrote."""
     return within(replace(row, host=None) if row.host in _OWN and who.host else row, who)
 
 
 def _of_row(context: bytes, at: int) -> Who | None:
-    """Return whose row of torchrun's table it is that goes on at ``at``."""
+    """Return the process of the row of torchrun's table that goes on at ``at``."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
     ranks, hosts = TABLE_RANK.findall(row), TABLE_HOST.findall(row)
     if not ranks:
@@ -119,19 +138,19 @@ def _of_row(context: bytes, at: int) -> Who | None:
 
 
 def _row_time(context: bytes, at: int) -> dict[str, str]:
-    """Return when the process of the row that goes on at ``at`` was seen to have ended."""
+    """Return the time at which torchrun saw the process of the row that goes on at ``at`` end."""
     times = TABLE_TIME.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
     return {"row_time": times[-1]} if times else {}
 
 
 def _of_hydra(context: bytes, at: int) -> Who:
-    """Of which process mpiexec tells at ``at``."""
-    told = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
-    return Who(int(told[-1][0]) if told[-1][0] else None, None, told[-1][1]) if told else Who()
+    """Return the process that mpiexec reports at ``at``."""
+    reports = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
+    return Who(int(reports[-1][0]) if reports[-1][0] else None, None, reports[-1][1]) if reports else Who()
 
 
 def _of_section(context: bytes, at: int) -> int | None:
-    """Of which rank Composer's launcher tells at ``at`` what it wrote."""
+    """Return the rank whose output Composer's launcher prints at ``at``."""
     low = max(at - ACCOUNT, 0)
     begin = context.rfind(_SECTION, low, at)
     if begin < 0 or context.rfind(_SECTION_END, low, at) > begin:
@@ -141,7 +160,7 @@ def _of_section(context: bytes, at: int) -> int | None:
 
 
 def _stalled(context: bytes, at: int) -> str:
-    """The ranks that lines from ``at`` on begin with, one each."""
+    """Return the ranks at the beginning of the lines from ``at`` on."""
     ranks: list[str] = []
     while at and len(ranks) < STALLED and (line := _STALLED.match(context, at)) is not None:
         ranks.append(line[1].decode())
@@ -149,10 +168,10 @@ def _stalled(context: bytes, at: int) -> str:
     return ", ".join(ranks)
 
 
-def _told_in_row(context: bytes, at: int) -> Who:
-    """Return who has left the error in its error file that a row tells at ``at``; nobody where none does."""
+def _owner_of_row_error(context: bytes, at: int) -> Who:
+    """Return the process whose error file a row of torchrun's table quotes at ``at``; nobody if none does."""
     low = max(at - TOLD, 0)
-    start = max(context.rfind(mark, low, at) for mark in _TELLS)
+    start = max(context.rfind(mark, low, at) for mark in _ERROR_HEADS)
     if start < 0 or context.find(TABLE_CODE, start, at) >= 0 or context.find(b"\n====", start, at) >= 0:
         return Who()
     return _of_row(context, start) or Who()

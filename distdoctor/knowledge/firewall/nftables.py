@@ -195,8 +195,8 @@ class NftTable:
             data = data.get("set", [])
         return data if isinstance(data, list) else [data]
 
-    def text(self, part: Any) -> str:  # noqa: C901
-        """One part of a rule as nft would print it, without counters."""
+    def text(self, part: Any) -> str:
+        """Return one part of a rule as nft would print it, without counters."""
         if not isinstance(part, dict):
             return str(part)
         kind, value = next(iter(part.items()))
@@ -208,32 +208,32 @@ class NftTable:
             return f"{value.get('protocol', '')} {value.get('field', 'payload')}".strip()
         if kind in ("meta", "ct"):
             return f"{kind} {value['key']}"
+        if kind in _ARITHMETIC:
+            return f" {kind} ".join(map(self.value, value))
+        if kind == "vmap":
+            return f"{self.text(value['key'])} vmap {self.value(value['data'])}"
+        return self._statement_text(kind, value)
+
+    def _statement_text(self, kind: str, value: Any) -> str:
+        """Return a statement as nft would print it; of an unknown one its name."""
         if kind == "reject":
             how = f" with {value.get('type')} {value.get('expr') or ''}".rstrip() if value else ""
             return f"reject{how}"
         if kind == "queue":
             return f"queue to {self.value(value['num'])}" if isinstance(value, dict) and "num" in value else "queue"
-        if kind == "ct count":
-            return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
         if kind in _TRANSLATED:
-            where = value if isinstance(value, dict) else {}
-            port = f":{self.value(where['port'])}" if "port" in where else ""
-            return f"{kind} to {self.value(where.get('addr', ''))}{port}"
+            target = value if isinstance(value, dict) else {}
+            port = f":{self.value(target['port'])}" if "port" in target else ""
+            return f"{kind} to {self.value(target.get('addr', ''))}{port}"
         if kind in ("jump", "goto"):
             return f"{kind} {value['target']}"
-        if kind in _ARITHMETIC:
-            return f" {kind} ".join(map(self.value, value))
-        if kind == "vmap":
-            return f"{self.text(value['key'])} vmap {self.value(value['data'])}"
         if kind == "xt":
             return str(value.get("name", "")) if isinstance(value, dict) else ""
-        if kind == "limit" and isinstance(value, dict):
-            return f"limit rate {'over ' if value.get('inv') else ''}{value.get('rate')}/{value.get('per')}"
         if kind in ("set", "meter") and isinstance(value, dict):
             return " ".join(filter(None, map(self.text, _listed(value.get("stmt")))))
         if kind == "mangle" and value["key"] == {"meta": {"key": "mark"}}:
             return "packet mark"
-        return "" if kind in ("counter", "log", "comment") else kind
+        return _limit_text(kind, value) or ("" if kind in ("counter", "log", "comment") else kind)
 
     def value(self, value: Any) -> str:
         """The right side of a match."""
@@ -258,6 +258,15 @@ class NftTable:
         if isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict):
             return f"{self.value(one[0])} : {self.text(one[1])}"
         return self.value(one)
+
+
+def _limit_text(kind: str, value: Any) -> str:
+    """Return a limit on connections as nft would print it; empty for any other statement."""
+    if kind == "ct count":
+        return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
+    if kind == "limit" and isinstance(value, dict):
+        return f"limit rate {'over ' if value.get('inv') else ''}{value.get('rate')}/{value.get('per')}"
+    return ""
 
 
 def _target(part: Mapping[str, Any]) -> str:
