@@ -18,11 +18,10 @@ from distdoctor.model.facts import AddressChoice, Interface, Resolution
 def predict(
     variables: Mapping[str, str], own_name: Resolution, interfaces: Sequence[Interface], can_bind: Callable[[str], bool]
 ) -> AddressChoice:
-    """The address gloo will advertise on this node.
+    """Return the address that gloo will advertise on this node.
 
-    GLOO_SOCKET_IFNAME, if not empty: the first address of the interface of that exact name; of a list each, and one
-    that is not found fails all. Else the first address of the own host name that can be bound (loopback counts). Else
-    127.0.0.1.
+    With GLOO_SOCKET_IFNAME: the first address of the interface of that exact name; each name of a list gets one, and an
+    unknown name fails all. Else the first bindable address of the own hostname (loopback counts). Else 127.0.0.1.
     """
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     names = gloo_device_names(variable)
@@ -41,7 +40,7 @@ def predict(
 
 
 def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tuple[AddressChoice, ...]:
-    """Return what gloo's other devices will advertise: it makes one for each name in GLOO_SOCKET_IFNAME."""
+    """Return the addresses of gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
     names = gloo_device_names(variable)
@@ -51,10 +50,10 @@ def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tu
 
 
 def initiates(mine: str, theirs: str) -> bool:
-    """Return whether the rank at address ``mine`` is the one that connects: the numerically larger address does.
+    """Return whether the rank at address ``mine`` connects: the numerically larger address does.
 
-    Compares the bytes in network order, IPv6 (family 10) above IPv4 (family 2) as ``isInitiator`` does. Equal
-    addresses are told apart by port, which is not known before; then neither is said to initiate.
+    Compares the bytes in network order, IPv6 (family 10) above IPv4 (family 2) as ``isInitiator`` does. Equal addresses
+    are compared by port, which is not known beforehand; then neither is said to initiate.
     """
     return _order(mine) > _order(theirs)
 

@@ -1,14 +1,14 @@
-"""NCCL's own rules: which interface its bootstrap and socket transport pick.
+"""NCCL's own rules: interface choice, setting values, its log lines, RDMA ports and GIDs, and topology files.
 
-Source: NCCL src/misc/socket.cc, later also src/os/linux.cc (``ncclFindInterfaces``, ``findInterfaces``), and utils.cc
-(``parseStringList``, ``matchIfList``): NCCL_SOCKET_IFNAME is a list of prefixes; ``^`` in front excludes them, ``=`` in
-front asks for exact names; a value of one character is ignored, and one that names no interface is an error.
-NCCL_SOCKET_FAMILY narrows to IPv4 or IPv6. Without the variable: interfaces whose names begin with ``ib``; else all but
-``docker*``, ``lo*`` and, from 2.28 on, ``virbr*``; else ``docker*``; else ``lo*``; else ``virbr*``. NCCL_COMM_ID, which
-adds a rule about subnets after the first, is not looked at: PyTorch does not set it. From 2.28 on an interface has to
-be running; before, one that is down or has no carrier is taken, too. Of what is left it is the first of getifaddrs(),
-which has the IPv4 addresses of all interfaces before any of IPv6. What real NCCLs of eight versions picked is kept in
-tests/recorded/nccl.json.
+Interfaces (``predict``): NCCL src/misc/socket.cc, later also src/os/linux.cc (``ncclFindInterfaces``,
+``findInterfaces``), and utils.cc (``parseStringList``, ``matchIfList``): NCCL_SOCKET_IFNAME is a list of prefixes;
+``^`` in front excludes them, ``=`` in front asks for exact names; a value of one character is ignored, and one that
+names no interface is an error. NCCL_SOCKET_FAMILY narrows to IPv4 or IPv6. Without the variable: interfaces whose names
+begin with ``ib``; else all but ``docker*``, ``lo*`` and, from 2.28 on, ``virbr*``; else ``docker*``; else ``lo*``; else
+``virbr*``. NCCL_COMM_ID, which adds a rule about subnets after the first, is not considered: PyTorch does not set it.
+From 2.28 on an interface has to be running; before, one that is down or has no carrier is taken, too. Of what is left
+it is the first of getifaddrs(), which has the IPv4 addresses of all interfaces before any of IPv6. The choices of eight
+real NCCL versions are kept in tests/recorded/nccl.json.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from distdoctor.model.text import clean, encodable
 
 Version = tuple[int, int]
 NEWEST: Version = (9999, 0)
-"""Whose rules are taken where the version is not known: the newest."""
+"""Version whose rules apply if the version is unknown: the newest."""
 RUNNING_ALONE: Version = (2, 28)
 
 
 def version(text: str | None) -> Version:
-    """``(2, 27)`` of ``2.27.5``; NEWEST where there is none."""
+    """Return ``(2, 27)`` for ``2.27.5``, NEWEST if there is none."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})", text or "")
     return (int(found[1]), int(found[2])) if found else NEWEST
 
 
 def predict(variables: Mapping[str, str], interfaces: Sequence[Interface], nccl: Version = NEWEST) -> AddressChoice:
-    """The interface and address that the bootstrap of an NCCL of this version will use on this node."""
+    """Return the interface and address that the bootstrap of an NCCL of this version will use on this node."""
     variable = variables.get("NCCL_SOCKET_IFNAME", "")
     family = {"AF_INET": 4, "AF_INET6": 6}.get(variables.get("NCCL_SOCKET_FAMILY", ""))
     seen = [(i.name, a) for i in interfaces if i.up or nccl < RUNNING_ALONE for a in i.addresses]
@@ -71,21 +71,15 @@ def _counts(address: str, family: int | None) -> bool:
     return not (parsed.version == 6 and parsed.is_loopback)
 
 
-# What NCCL makes of the values of its settings: on which it ends, and which it takes for something else. Pure.
+# Values of NCCL's settings: those that it refuses, and those that it misreads. Source: NCCL src/graph/tuning.cc
+# (``parseList``, ``ncclTopoTuneModel``), src/enqueue.cc (``topoGetAlgoInfo``) and src/misc/param.cc
+# (``ncclLoadParam``), read in versions 2.18 to 2.30; nothing here was tried on a GPU.
 #
-# Source: NCCL src/graph/tuning.cc (``parseList``, ``ncclTopoTuneModel``), src/enqueue.cc (``topoGetAlgoInfo``) and
-# src/misc/param.cc (``ncclLoadParam``), read in versions 2.18 to 2.30; nothing here was tried on a GPU.
-#
-# NCCL_ALGO and NCCL_PROTO are lists of names, of any case and with no blank between. Before 2.24 a name that NCCL
-# does
-# not know is passed over, and what has no algorithm left gets the ring. From 2.24 on ``function:names`` parts may
-# follow
-# after a semicolon; NCCL ends with ncclInvalidUsage on a name or function that it does not know as the group is made,
-# and
-# on a function without an algorithm as it is called.
-#
-# A number is what C's strtoll() with base 0 makes of the text: of a word 0, of ``4M`` 4, and neither is told as an
-# error.
+# NCCL_ALGO and NCCL_PROTO are lists of names, of any case and without blanks. Before 2.24 NCCL ignores an unknown name,
+# and a function without an algorithm uses the ring. From 2.24 on ``function:names`` parts may follow after a semicolon;
+# NCCL fails with ncclInvalidUsage on an unknown name or function when the group is made, and on a function without an
+# algorithm when it is called. A number is parsed by C's strtoll() with base 0: a word is 0, ``4M`` is 4, and neither is
+# an error.
 
 
 NAMES = {
@@ -94,9 +88,9 @@ NAMES = {
 }
 FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 STRICT: Version = (2, 24)
-"""From which an unknown name ends it."""
+"""Version from which an unknown name is an error."""
 READ: Version = (2, 30)
-"""The newest that was read: a later one may know more names."""
+"""Newest version that was read: a later one may know more names."""
 _GATHER = frozenset({"ring", "pat", "nvls", "collnetdirect"})
 _SERVED_BY = {
     "Broadcast": frozenset({"ring"}),
@@ -105,7 +99,7 @@ _SERVED_BY = {
     "ReduceScatter": _GATHER,
     "AllReduce": frozenset(name.lower() for name in NAMES["NCCL_ALGO"]) - {"pat"},
 }
-"""Function -> the algorithms that there are for it at all; some need hardware that has them."""
+"""Function -> the algorithms that exist for it; some need special hardware."""
 _NUMBERS = re.compile(
     r"NCCL_(?!STORK_|CHECKS_)(?:\w+_(?:DISABLE|ENABLE|INDEX|TIMEOUT|RETRY_CNT|NTHREADS|NCHANNELS|TC|SL|CTAS)"
     r"|(?:LL_|LL128_)?BUFFSIZE|P2P_(?:NET|PCI|NVL)_CHUNKSIZE|NTHREADS|CROSS_NIC|IB_PKEY|IB_QPS_PER_CONNECTION)"
@@ -118,8 +112,7 @@ _OFF = ("false", "no", "off", "n", "f", "disable", "disabled")
 
 
 def refused_value(name: str, value: str, version: Version) -> str:
-    """Return what is wrong with a value on which this NCCL ends as a group is made; empty where it does not, or is
-    not known."""
+    """Return the error of this NCCL about a value when a group is made, empty if none or unknown."""
     if name not in NAMES or not STRICT <= version <= READ:
         return ""
     known = [one.lower() for one in NAMES[name]]
@@ -137,13 +130,13 @@ def refused_value(name: str, value: str, version: Version) -> str:
 
 
 def corrected_value(name: str, value: str) -> str | None:
-    """The same without blanks and quotes, where that is a value that NCCL takes."""
+    """Return the value without blanks and quotes, if NCCL takes it so."""
     text = re.sub(r"[\s'\x22]", "", value)
     return text if text and text != value and not refused_value(name, text, READ) else None
 
 
 def without_value(value: str, version: Version) -> tuple[str, ...]:
-    """The functions for which NCCL_ALGO=``value`` leaves no algorithm: this NCCL ends where one of them is called."""
+    """Return the functions for which NCCL_ALGO=``value`` leaves no algorithm: this NCCL fails when one is called."""
     if not STRICT <= version <= READ or refused_value("NCCL_ALGO", value, version):
         return ()
     enabled = {function: {one.lower() for one in NAMES["NCCL_ALGO"]} for function in FUNCTIONS}
@@ -158,8 +151,10 @@ def without_value(value: str, version: Version) -> tuple[str, ...]:
 
 
 def misread_value(name: str, value: str) -> tuple[int, str | None] | None:
-    """(the number that NCCL takes a value for, the value that was meant where that can be told), where the two differ;
-    None where NCCL reads what was meant, or no number."""
+    """Return (the number that NCCL reads, the value that was meant if clear), if the two differ.
+
+    None if NCCL reads what was meant, or no number.
+    """
     if not value or not _NUMBERS.fullmatch(name):
         return None
     found = _LED.match(value)
@@ -176,7 +171,7 @@ def misread_value(name: str, value: str) -> tuple[int, str | None] | None:
 
 
 def _part(text: str) -> tuple[str, list[str]]:
-    """(the function, empty where there is none; the names) of one part, as strtok_r() takes it apart."""
+    """Return (the function, empty if none; the names) of one part, split as by strtok_r()."""
     words = [word for word in text.split(":") if word]
     function, names = (words[0], words[1]) if len(words) > 1 else ("", words[0] if words else "")
     return function, [one for one in names.removeprefix("^").split(",") if one]
@@ -187,15 +182,14 @@ def _excludes(text: str) -> bool:
     return bool(words) and words[1 if len(words) > 1 else 0].startswith("^")
 
 
-# What NCCL says of itself with NCCL_DEBUG=INFO, while a group is made.
+# NCCL's log with NCCL_DEBUG=INFO while a group is made.
 #
 # Source: NCCL src/debug.cc (``host:pid:tid [device] NCCL INFO text``; a WARN has the file before its name, and comes
 # after an empty line), bootstrap.cc ("Bootstrap: Using eth0:10.0.0.1<port>"; older versions have a blank before the
 # colon), transport/net_socket.cc and net_ib/init.cc ("NET/IB : Using [0]mlx5_0:1/RoCE [1]... ; OOB ..."), init.cc
-# ("Using
-# network IB"), and of each channel transport/p2p.cc, shm.cc and net.cc ("0[0] -> 1[1] [send] via NET/IB/0/GDRDMA").
-# What
-# it says before it takes sockets: net_ib, misc/ibvsymbols.cc, plugin/plugin_open.cc. Read in versions 2.8 to 2.29.
+# ("Using network IB"), and of each channel transport/p2p.cc, shm.cc and net.cc ("0[0] -> 1[1] [send] via
+# NET/IB/0/GDRDMA"). Its lines before it falls back to sockets: net_ib, misc/ibvsymbols.cc, plugin/plugin_open.cc. Read
+# in versions 2.8 to 2.29.
 
 
 LOGGED_VARIABLES: dict[str, str | None] = {
@@ -203,9 +197,9 @@ LOGGED_VARIABLES: dict[str, str | None] = {
     "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV",
     "NCCL_DEBUG_FILE": "",
 }
-"""By which it says so on stdout: a file that is named, also in nccl.conf, is left to the job."""
+"""Variables that make NCCL log to stdout: a named file, also in nccl.conf, is left to the job."""
 MOST = 8
-"""Warnings, notes and devices that are kept of one rank."""
+"""Most warnings, notes and devices that are kept of one rank."""
 SHOWN = 300
 _SAID = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
 _VERSION = re.compile(r"NCCL version (\d[\w.+-]{1,40})")
@@ -218,17 +212,17 @@ _CHANNEL = re.compile(
     r"(?P<rest>\S*)"
 )
 _NO_LIBRARY = re.compile(r"(?:Failed to|Coun?l?[dt] not) open libibverbs\.so(?:\[|\.1)")
-"""A warning in older versions, on every machine without one."""
+"""Warning of older versions on every machine without libibverbs."""
 _NOTE = re.compile(
     r"NET/IB ?: No device found|NET/Plugin ?:.*(?:cannot open|[Ff]ailed|returned)|Failed to initialize NET plugin|"
     r"NET/OFI.*(?:failed|No eligible)|ibv_\w+.*(?:failed|not found)"
 )
 _OWN_PLUGIN = re.compile(r"libnccl-?net\.so\b")
-"""The plugin that NCCL looks for where none is named: there is none on most machines."""
+"""Default network plugin of NCCL, which most machines lack."""
 
 
 def read_log_settings(text: str) -> NcclLog | None:
-    """Return what a rank's NCCL said; None where ``text`` has nothing of NCCL's."""
+    """Return the settings in a rank's NCCL log, None if ``text`` has nothing of NCCL's."""
     version = interface = network = ""
     devices: dict[str, tuple[str, ...]] = {}
     channels: Counter[str] = Counter()
@@ -270,14 +264,14 @@ def read_log_settings(text: str) -> NcclLog | None:
 
 
 def _way(way: str, rest: str) -> str:
-    """``NET/IB/GDRDMA`` where the adapter reads the GPU's memory itself."""
+    """Return the transport, ``NET/IB/GDRDMA`` if the adapter reads the GPU's memory itself."""
     if way == "direct shared memory":
         return "SHM"
     return _fit(f"{way}/GDRDMA" if "/GDRDMA" in rest else way)
 
 
 def _file(line: str) -> int:
-    """Return where a warning's own words begin: at the file that it is from, else at NCCL's name."""
+    """Return the start of a warning's own text: at its source file, else at NCCL's name."""
     place = re.search(r"\S+\.(?:cc|cpp|c|cu|h):\d+ (?:\(\w*\) )?NCCL WARN", line)
     return place.start() if place else line.index("NCCL WARN")
 
@@ -286,17 +280,13 @@ def _fit(text: str) -> str:
     return clean(encodable(text.strip()))[:SHOWN]
 
 
-# NCCL's own rules about InfiniBand and RoCE: which ports it takes, and which GID of each.
+# InfiniBand and RoCE: the ports that NCCL takes, and the GID of each.
 #
 # Source: NCCL src/transport/net_ib (init.cc ``ncclIbInit``, connect.cc ``ncclIbGetGidIndex``) and utils.cc
-# (``parseStringList``, ``matchIfList``): ports that are not ACTIVE are passed over without a word. NCCL_IB_HCA is a
-# list
-# of prefixes of ``device[:port]``; ``^`` in front excludes them, ``=`` in front asks for exact names. Where no port
-# is
-# left, NCCL goes on with sockets. NCCL_IB_GID_INDEX counts on RoCE alone and is taken as it is, whatever the table
-# holds
-# there; without it NCCL from 2.21 on looks for a routable entry (``ncclUpdateGidIndex``), and earlier ones take entry
-# 0.
+# (``parseStringList``, ``matchIfList``): ports that are not ACTIVE are skipped silently. NCCL_IB_HCA is a list of
+# prefixes of ``device[:port]``; ``^`` in front excludes them, ``=`` in front asks for exact names. Without a port NCCL
+# falls back to sockets. NCCL_IB_GID_INDEX applies to RoCE alone and is taken as it is, whatever the table holds there;
+# without it NCCL from 2.21 on searches a routable entry (``ncclUpdateGidIndex``), and earlier ones take entry 0.
 
 
 HCA, RDMA_DISABLED, GID_INDEX = "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX"
@@ -309,7 +299,7 @@ def rdma_switched_off(variables: Mapping[str, str]) -> bool:
 
 
 def chosen_devices(ports: Iterable[RdmaPort], variables: Mapping[str, str]) -> list[RdmaPort]:
-    """The ports that NCCL_IB_HCA leaves, up or not."""
+    """Return the ports that NCCL_IB_HCA leaves, up or not."""
     text = variables.get(HCA, "")
     excluded = text.startswith("^")
     text = text[1:] if excluded else text
@@ -329,14 +319,16 @@ def chosen_devices(ports: Iterable[RdmaPort], variables: Mapping[str, str]) -> l
 
 
 def gid_index(variables: Mapping[str, str]) -> int | None:
-    """The entry that NCCL_IB_GID_INDEX asks for; None where NCCL looks for itself."""
+    """Return the value of NCCL_IB_GID_INDEX, None if NCCL searches by itself."""
     index = rdma_number(variables.get(GID_INDEX, ""))
     return index if index is not None and index >= 0 else None
 
 
 def looked_for(gids: Iterable[Gid], variables: Mapping[str, str]) -> Gid | None:
-    """The entry that NCCL 2.21 and later takes of a RoCE port where no index is set, by NCCL's own search: of the
-    family and the version that it is told to, else entry 0. None where that is not known or not set."""
+    """Return the entry that NCCL 2.21 and later finds for a RoCE port without an index.
+
+    It has the configured family and version, else it is entry 0. None if unknown or empty.
+    """
     table = sorted(gids, key=lambda gid: gid.index)
     family = "IPv6" if variables.get("NCCL_IB_ADDR_FAMILY") == "AF_INET6" else "IPv4"
     version = variables.get("NCCL_IB_ROCE_VERSION_NUM", "2")
@@ -358,7 +350,7 @@ def _family(gid: Gid) -> str:
 
 
 def kind_of_address(address: str) -> str:
-    """``IPv4``, ``IPv6`` or ``link-local``: those of one kind can reach each other."""
+    """Return ``IPv4``, ``IPv6`` or ``link-local``: addresses of one kind can reach each other."""
     parsed = parse_address(address)
     if parsed is None:
         return ""
@@ -366,33 +358,31 @@ def kind_of_address(address: str) -> str:
 
 
 def subnet(address: str) -> str:
-    """The subnet prefix of an InfiniBand GID; empty for what is none."""
+    """Return the subnet prefix of an InfiniBand GID, empty if it is none."""
     parsed = parse_address(address)
     return str(IPv6Address(int(parsed) >> 64 << 64)) if isinstance(parsed, IPv6Address) else ""
 
 
 def rdma_number(text: str) -> int | None:
-    """A whole number as NCCL reads one; None for what is none."""
+    """Return a whole number as NCCL reads one, None if it is none."""
     try:
         return int(text)
     except ValueError:
         return None
 
 
-# Whether NCCL's reader of topology files, and of those of graphs, would stop at one, and why.
+# Topology and graph files that NCCL's reader refuses.
 #
 # It is no XML parser, and refuses much that is XML: a declaration (``<?xml ...?>``), a tab between elements, a line
-# break
-# within a tag, a value without quotes. Elements that it does not know are passed over, so a file of another kind may
-# be
-# read as nothing. Source: NCCL src/graph/xml.cc (``xmlGetNode``, ``xmlGetToken``, ``xmlLoadSub``,
-# ``ncclTopoXmlLoadSystem``, ``ncclTopoXmlGraphLoadGraphs``; the version is NCCL_TOPO_XML_VERSION and
-# NCCL_GRAPH_XML_VERSION of xml.h). What it wants of the elements within is found out later and not looked at here.
+# break within a tag, a value without quotes. Unknown elements are skipped, so a file of another kind may be read as
+# nothing. Source: NCCL src/graph/xml.cc (``xmlGetNode``, ``xmlGetToken``, ``xmlLoadSub``, ``ncclTopoXmlLoadSystem``,
+# ``ncclTopoXmlGraphLoadGraphs``; the version is NCCL_TOPO_XML_VERSION and NCCL_GRAPH_XML_VERSION of xml.h). Its later
+# requirements on the inner elements are not checked here.
 
 
 VERSION = "1"
 MAX_TEXT = 255
-"""Characters of a name or a value (MAX_STR_LEN of xml.h, with its end)."""
+"""Most characters of a name or a value (MAX_STR_LEN of xml.h, with its end)."""
 MAX_NAMED = 80
 _BLANK = re.compile(r"[ \n\r]*")
 _NAME = re.compile(r"[^ >/\n\r=]*")
@@ -401,9 +391,10 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def refusal(text: str, root: str = "system") -> str:
-    """Return what NCCL's reader says where it stops, with the line; empty where it reads to the end.
+    """Return the error of NCCL's reader with the line, empty if it reads to the end.
 
-    ``root``: the element that it looks for, ``graphs`` in a file of graphs."""
+    ``root``: the element that it requires, ``graphs`` in a file of graphs.
+    """
     place, opened = 0, list[str]()
     while True:
         place = _end(_BLANK, text, place)
@@ -419,7 +410,7 @@ def refusal(text: str, root: str = "system") -> str:
 
 
 def _element(text: str, place: int, opened: list[str], root: str) -> tuple[str, int]:
-    """The tag at ``place``: why it is refused, or where what follows it begins."""
+    """Return the reason why the tag at ``place`` is refused, or the position behind it."""
     if text[place] != "<":
         return f"expecting '<', got {text[place]!r}", place
     closes = text.startswith("</", place)

@@ -1,4 +1,4 @@
-"""Which interfaces other hosts do not share, by their names: one rule for what is probed and for what a fix offers."""
+"""Interfaces that other hosts do not share, by their names, and the wording of a connection attempt's result."""
 
 from __future__ import annotations
 
@@ -14,25 +14,21 @@ _VIRTUAL = re.compile(
 
 
 def is_bridge(interface: str | None) -> bool:
-    """Return whether an interface of this name joins the containers and virtual machines of this host, and not other
-    hosts. Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
+    """Return whether an interface of this name joins containers and virtual machines of this host, not other hosts.
+
+    Container networks over several hosts (flannel, cilium) and VPNs have other names.
+    """
     return bool(_BRIDGE.match(interface or ""))
 
 
 def is_virtual(interface: str | None) -> bool:
-    """Return whether it is a bridge, or leads into a VPN or a network of containers: the last to be offered to other
+    """Return whether it is a bridge, or leads into a VPN or a container network: the last choice to offer to other
     hosts."""
     return bool(_VIRTUAL.match(interface or ""))
 
 
-# How an attempt to connect ended, in words.
-
-
-# -- contact and firewalls ------------------------------------------------------------------------------------------
-
-
 def contact_text(contact: Contact | None) -> str:
-    """Return how an attempt to connect ended, for a sentence."""
+    """Return the result of an attempt to connect, for a sentence."""
     if contact is None:
         return "was never tried"
     told = f" (errno {contact.errno})" if contact.errno else ""

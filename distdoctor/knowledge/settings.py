@@ -1,18 +1,19 @@
-"""Settings that all nodes must have alike: which these are, and what a value of one amounts to.
+"""Settings that all nodes must share, the effect of their values, known variables, and likely misspellings.
 
-Each was tried in two hosts with torch 2.13 and gloo, set on one of them only. What torch, gloo and NCCL make of a value
-is in torch/distributed/distributed_c10d.py (TORCH_DISTRIBUTED_DEBUG, TORCH_DIST_INIT_BARRIER), in c10d's
-GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The others of GLOO_* and TORCH_GLOO_*
-(GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, need not be alike: a job on
-nodes that differ in them ran.
+Each was tried in two hosts with torch 2.13 and gloo, set on one of them only. torch, gloo and NCCL read the values in
+torch/distributed/distributed_c10d.py (TORCH_DISTRIBUTED_DEBUG, TORCH_DIST_INIT_BARRIER), in c10d's
+GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The other variables of GLOO_* and
+TORCH_GLOO_* (GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, may differ: a
+job on nodes that differ in them ran.
 
 Of NCCL's own 31 were tried, each on one of two ranks that met over sockets as two hosts do, in seven operations of five
-sizes (2.28.9, on an H100; tests/gpu/settings.py). Its ranks tell each other the graphs that they found (src/init.cc,
+sizes (2.28.9, on an H100; tests/gpu/settings.py). Its ranks exchange the graphs that they found (src/init.cc,
 ``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and buffers from its own
-environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``). Where those differ it ends or hangs:
+environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``). If those differ it ends or hangs:
 NCCL_ALGO, NCCL_PROTO, NCCL_MIN_CTAS and NCCL_MAX_CTAS in the first collective, NCCL_MIN_P2P_NCHANNELS,
 NCCL_MAX_P2P_NCHANNELS, NCCL_NET_SHARED_BUFFERS and NCCL_ALLOC_P2P_NET_LL_BUFFERS in the first all_to_all, NCCL_NTHREADS
-in an all_reduce of 8 KB, and FATAL_SETTINGS has those that a small one does not show. With the 18 others all went well.
+in an all_reduce of 8 KB, and FATAL_SETTINGS has those that a small one does not show. With the 18 others everything
+passed.
 """
 
 from __future__ import annotations
@@ -30,30 +31,33 @@ LAZY, TRANSPORT, SEQUENCE = "TORCH_GLOO_LAZY_INIT", "GLOO_DEVICE_TRANSPORT", "GL
 EVERY_BACKEND = (DEBUG, BARRIER)
 GLOO_SETTINGS = (GLOO_INTERFACES, LAZY, TRANSPORT, SEQUENCE)
 IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
-"""torchrun's own, where its agents are to start the ranks: with 1 an agent numbers its ranks itself, as if all nodes
-had as many, and does not tell the others how many it has (torch 2.6 and later, elastic/agent/server/api.py)."""
+"""Variable of torchrun itself, set if its agents are to start the ranks: with 1 an agent numbers its ranks by itself,
+as if all nodes had as many, and does not publish its number of ranks (torch 2.6 and later,
+elastic/agent/server/api.py)."""
 BUFFERS = "NCCL_BUFFSIZE"
-"""With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB ended with ``message
-truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
+"""Size of NCCL's buffers. With 1048576 on one of two hosts NCCL's first small collectives passed, and one of 16 MB
+ended with ``message truncated : receiving 1048576 bytes instead of 262144`` (2.28.9 over sockets, on an H200)."""
 SIZES = (BUFFERS, "NCCL_LL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CHUNK_SIZE")
-"""What only larger messages show: a broadcast of 8 KB hung with the second on one of two hosts, an all_to_all of 256 KB
-hung on one and gave the other wrong data with the third, one of 4 MB hung with the last (2.28.9, on an H100)."""
+"""Settings that only fail with larger messages: a broadcast of 8 KB hung with the second on one of two hosts, an
+all_to_all of 256 KB hung on one and gave the other wrong data with the third, one of 4 MB hung with the last (2.28.9,
+on an H100)."""
 FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL, *SIZES)
-"""Where these differ a job hangs or ends, with every version of torch or NCCL that has them. The others are newer, or
-of one build: a version that does not read them runs."""
+"""Settings whose difference makes a job hang or end, with every version of torch or NCCL that has them. The others are
+newer, or of one build: a version that does not read them runs."""
 RANKS_PER_ROOT, _USUAL_RANKS_PER_ROOT = "TORCH_NCCL_RANKS_PER_ROOT", 128
-"""Where it leaves several roots, the ranks look for their ids under other keys of the store than where there is one
-(ProcessGroupNCCL.cpp, useScalableInit): with 1 on one of two hosts none of them was found (torch 2.11, an H100)."""
+"""Ranks per root, and NCCL's default. With several roots the ranks look for their ids under other keys of the store
+than with one (ProcessGroupNCCL.cpp, useScalableInit): with 1 on one of two hosts none of them was found (torch 2.11, an
+H100)."""
 TORCH_NCCL = (RANKS_PER_ROOT,)
-"""torch's own settings of NCCL that decide how its ranks find each other; the others are about timeouts, dumps and
-checks within a process (with TORCH_NCCL_USE_COMM_NONBLOCKING on one of two ranks the other's operations all passed)."""
+"""Settings of torch for NCCL that decide how its ranks find each other; the others are about timeouts, dumps and checks
+within a process (with TORCH_NCCL_USE_COMM_NONBLOCKING on one of two ranks the other's operations all passed)."""
 _LOCAL = re.compile(
     r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
     r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET|_ASYNC_EVENTS"
     r"|_TIMEOUT|_RETRY_CNT|_RETRY_SLEEP_MSEC|_CONNECT_PROGRESS|_RELAXED_ORDERING|_USE_INLINE)"
     r"|NCCL_(RAS|TOPO|GRAPH|DEBUG|SHM|CHECK)_.*|NCCL_CHECKS_DISABLE"
 )
-"""NCCL's variables whose values may rightly differ from node to node, or that do not concern the others."""
+"""Variables of NCCL whose values may rightly differ from node to node, or that do not concern the others."""
 
 
 _NAMES = ("NCCL_ALGO", "NCCL_PROTO")
@@ -69,11 +73,11 @@ _DEFAULTS = {
     "NCCL_P2P_NET_CHUNKSIZE": 1 << 17,
     "NCCL_PXN_DISABLE": 0,
 }
-"""What NCCL of all versions takes where nothing is set (NCCL_PARAM in its source)."""
+"""Defaults of NCCL in all versions (NCCL_PARAM in its source)."""
 
 
 def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
-    """Return whether nodes whose job uses these backends must have this setting alike."""
+    """Return whether nodes whose job uses these backends must share this setting."""
     if name in EVERY_BACKEND:
         return nccl or gloo
     if name in GLOO_SETTINGS:
@@ -84,8 +88,7 @@ def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
 
 
 def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
-    """Return what a value amounts to in a job of so many ranks; None where that is what a variable that is not set
-    does."""
+    """Return the effect of a value in a job of so many ranks, None if it is that of an unset variable."""
     if not value:
         return None
     if name == RANKS_PER_ROOT:
@@ -110,7 +113,7 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
 
 
 def _roots(each: int | None, ranks: int) -> int:
-    """Return how many ranks make an id of NCCL's that others ask for, if one does for ``each`` of them."""
+    """Return the number of ranks that create an id of NCCL's for others, with one for ``each`` of them."""
     return 1 if not each or each < 1 else max(1, -(-ranks // each))
 
 
@@ -121,7 +124,7 @@ def _sorted_list(text: str) -> str:
 
 
 def _number(text: str) -> int | None:
-    """A whole number as C's strtol() reads one with base 0; None for what is none."""
+    """Return a whole number as C's strtol() reads one with base 0, None if it is none."""
     try:
         return int(text.strip(), 0)
     except ValueError:
@@ -129,18 +132,17 @@ def _number(text: str) -> int | None:
 
 
 def gloo_device_names(value: str) -> tuple[str, ...]:
-    """The names in GLOO_SOCKET_IFNAME: gloo makes a device, and connects all ranks, for each of them.
+    """Return the names in GLOO_SOCKET_IFNAME: gloo makes a device, and connects all ranks, for each of them.
 
-    As std::getline() takes a list apart: a comma at the end ends the last name and begins no other. A value of one
+    The list is split as by std::getline(): a comma at the end ends the last name and begins no other. A value of one
     character counts as none (torch 2.13 starts with ``x`` where no interface is called so, and refuses ``xy``).
     """
     return tuple(value.removesuffix(",").split(",")) if len(value.encode(errors="replace")) > 1 else ()
 
 
-# The variables that PyTorch's launcher and backends read, and names that look like one of them misspelled.
-#
-# Names: torch/distributed/run.py and argparse_util.py, torch/csrc/distributed/c10d (ProcessGroupNCCL.hpp,
-# ProcessGroupGloo.cpp, TCPStore.cpp), NCCL's user guide (2.27) and the source of NCCL 2.30 (NCCL_PARAM and getenv).
+# Known variables of PyTorch's launcher and backends, and likely misspellings. Names: torch/distributed/run.py and
+# argparse_util.py, torch/csrc/distributed/c10d (ProcessGroupNCCL.hpp, ProcessGroupGloo.cpp, TCPStore.cpp), NCCL's user
+# guide (2.27) and the source of NCCL 2.30 (NCCL_PARAM and getenv).
 
 
 _LAUNCH = (*(name for setting in SETTINGS for name in setting.all_variables), "PET_MAX_RESTARTS")
@@ -227,7 +229,7 @@ DEPRECATED_VARIABLES = {
 """Old name -> the name since torch 2.2 (ProcessGroupNCCL.hpp warns of the old one)."""
 KNOWN = frozenset([*_LAUNCH, *f"{_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
-"""By which torch is told how it is to take memory of a GPU (c10/core/AllocatorConfig.h)."""
+"""Variables of torch's GPU memory allocator (c10/core/AllocatorConfig.h)."""
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 ALLOWED = frozenset(
     (KNOWN - {RDZV_CONF.pet})
@@ -252,25 +254,25 @@ ALLOWED = frozenset(
     | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
     | {RUN_ID, RESTART_COUNT, MAX_RESTARTS, AGENT_STORE}
 )
-"""Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
-and may hold secrets."""
+"""Names of the only variables that get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and
+sites, and may hold secrets."""
 _SECRET = re.compile(
     r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|KEYS?(?:_|$)|(?:^|_)(?:PASS|PWD|AUTH|COOKIE)(?:_|$)"
 )
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OF_BACKENDS = KNOWN - {*_LAUNCH}
-"""Those that say how a backend is to work, not who a process is."""
+"""Variables that configure a backend, rather than identify a process."""
 SIMILAR = 0.86
-"""difflib's ratio from which a name counts as another one misspelled."""
+"""Ratio of difflib from which a name counts as a misspelling of another."""
 _OF_OTHERS = {"NCCL_IBEXT_DISABLE", "NCCL_SHARP_DISABLE"}
-"""What NVIDIA's plugin for InfiniBand and SHARP (nccl-rdma-sharp-plugins) reads."""
+"""Variables of NVIDIA's plugin for InfiniBand and SHARP (nccl-rdma-sharp-plugins)."""
 _FORGOTTEN = {"", "TORCH", "PET"}
-"""Words that a name may lack, or have for nothing, and be meant all the same; the first is a line alone."""
+"""Words that a misspelled name may lack or add; the first is a single underscore."""
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")
 
 
 def intended_variable(name: str) -> str | None:
-    """The known variable that ``name`` most probably stands for, or None where it is known itself or like none."""
+    """Return the known variable that ``name`` most probably stands for, None if it is known itself or like none."""
     if name in KNOWN or name in _OF_OTHERS or len(name) < 5:
         return None
     close = difflib.get_close_matches(name, KNOWN, 1, SIMILAR)
@@ -278,14 +280,16 @@ def intended_variable(name: str) -> str | None:
 
 
 def _has_other_words(name: str, known: str) -> bool:
-    """Return whether the two are spelled alike, and one has a word more: that is another name (NCCL_TIMEOUT, which
-    scripts read themselves, and NCCL_IB_TIMEOUT), and no letter too few or too many."""
+    """Return whether one of two similar names has a whole word more: that is another name, no misspelling.
+
+    For example NCCL_TIMEOUT, which scripts read themselves, and NCCL_IB_TIMEOUT.
+    """
     words, its = {*name.split("_")}, {*known.split("_")}
     return (words < its or its < words) and not words ^ its <= _FORGOTTEN
 
 
 def near_misses(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that look like a launch or backend variable misspelled. Only names: values may be secrets."""
+    """Return the names that look like a misspelled launch or backend variable. Only names: values may be secrets."""
     found = []
     for name in names:
         likely = name.isupper() and any(

@@ -1,9 +1,9 @@
-"""How torchrun's agents give their ranks a store, and under which name.
+"""Store and name that torchrun's agents give their ranks.
 
 torch/distributed/run.py and elastic/rendezvous/dynamic_rendezvous.py: with the c10d rendezvous the first node in the
-order of the names hosts the ranks' store under what getfqdn() calls it, and connects to that itself, for up to 300 s.
-From torch 2.13 on the same goes for one node that is given neither an endpoint nor a port; before, and with a port, one
-node's store is at 127.0.0.1.
+order of the names hosts the ranks' store under its getfqdn() name, and connects to that itself, for up to 300 s. From
+torch 2.13 on the same applies to one node without an endpoint and a port; before, and with a port, one node's store is
+at 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import Plan
 
 _GIVEN = (MASTER_PORT.flag, MASTER_PORT.pet)
-"""Where torchrun itself takes a port from: MASTER_PORT alone is nothing to it."""
+"""Sources of a port for torchrun itself: it ignores MASTER_PORT."""
 _ONE_NODE_SINCE = (2, 13)
 _IDENTICAL_SINCE = (2, 6)
 
 
 def announces(node: Node) -> bool:
-    """Return whether torchrun, started as this check was, has its ranks meet under a host's own name."""
+    """Return whether torchrun, started as this check was, has its ranks join under a host's own name."""
     return may_announce(node.plan) and (node.plan.rdzv_backend == "c10d" or _version(node) >= _ONE_NODE_SINCE)
 
 
 def may_announce(plan: Plan) -> bool:
-    """The same, as far as it can be told without the version of torch."""
+    """Return the same, as far as it is known without the version of torch."""
     if plan.started != "node":
-        return False  # torchrun was there already, or is not used
+        return False  # torchrun has already run, or is not used
     if plan.rdzv_backend != "static":
         return plan.rdzv_backend == "c10d"
     endpoint = plan.sources.get("master_addr", "") in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet)
@@ -38,11 +38,10 @@ def may_announce(plan: Plan) -> bool:
 
 
 def needs_own_name(node: Node) -> bool:
-    """Return whether its agent looks its own host's name up before it meets the others, and ends where that has no
-    address.
+    """Return whether its agent resolves its own hostname before it joins the others, and ends if that has no address.
 
-    To find out whether it is to host the rendezvous (rendezvous/utils.py, _matches_machine_hostname): not where it is
-    told, nor where the endpoint is this host's own name or loopback.
+    It does so to find out whether it is to host the rendezvous (rendezvous/utils.py, _matches_machine_hostname), unless
+    that is configured, or the endpoint is this host's own name or loopback.
     """
     plan = node.plan
     if not _c10d(plan) or plan.is_host is not None or plan.master_addr is None:
@@ -51,11 +50,10 @@ def needs_own_name(node: Node) -> bool:
 
 
 def takes_itself_for_host(node: Node) -> bool | None:
-    """Return whether its agent would host the c10d rendezvous; None where that is not known, or it is started
-    otherwise.
+    """Return whether its agent would host the c10d rendezvous; None if unknown, or without such an agent.
 
-    The same function compares the endpoint's name with the host's, and its addresses with those of the host's name:
-    an address that is only on an interface is not this host's to it.
+    The same function compares the endpoint's name with the host's, and its addresses with those of the hostname: it
+    does not recognize an address that is only on an interface.
     """
     plan, own = node.plan, node.host.own_name
     if not _c10d(plan) or plan.is_host is not None:
@@ -75,13 +73,13 @@ def _c10d(plan: Plan) -> bool:
 
 
 def counts_ranks_alone(node: Node) -> bool:
-    """Return whether its agent numbers its ranks without asking the others (shared_settings.py says how)."""
+    """Return whether its agent numbers its ranks without asking the others (IDENTICAL in knowledge/settings.py)."""
     told = node.variables.get(IDENTICAL) == "1"
     return told and node.plan.started == "node" and _version(node) >= _IDENTICAL_SINCE
 
 
 def announcing_node(cluster: Cluster) -> Node | None:
-    """The node whose name is announced; None where that is not known, or none is."""
+    """Return the node whose name is announced, None if unknown or none."""
     nodes = cluster.nodes
     if not nodes or not all(announces(node) for node in nodes) or len(nodes) < (cluster.plan.nnodes or 1):
         return None

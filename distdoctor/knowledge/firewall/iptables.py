@@ -1,4 +1,4 @@
-"""iptables' rules, as ``iptables-save`` prints them: the chains that can block."""
+"""Rules of iptables, from ``iptables-save``: chains that can block, and their verdict on a new TCP connection."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from distdoctor.knowledge.firewall.packet_filter import BadRuleset, Direction, F
 from distdoctor.model.facts import FirewallChain, PacketMark, ShutPort
 
 INTO = ("PREROUTING", "INPUT")
-"""The built-in chains on the way into this host."""
+"""Built-in chains for packets into this host."""
 _LIMIT = re.compile(r"(?<!! )--(?:limit|hashlimit-upto|hashlimit|connlimit-upto) |! --(?:connlimit|hashlimit)-above ")
-"""Of a rule that accepts: only so many connections."""
+"""Rate or connection limit of an accepting rule."""
 _BUILT_IN: dict[str, FilterHook] = {
     "PREROUTING": "input",
     "INPUT": "input",
@@ -26,7 +26,7 @@ _BUILT_IN: dict[str, FilterHook] = {
 
 
 def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[FirewallChain, ...]:
-    """The base chains that can block, out of ``iptables-legacy-save`` (or ip6tables'). Raises BadRuleset."""
+    """Return the base chains that can block, from ``iptables-legacy-save`` (or ip6tables'). Raises BadRuleset."""
     family = "ip" if tool == "iptables" else "ip6"
     found: list[FirewallChain] = []
     for table, policies, rules in iptables_tables(text):
@@ -45,7 +45,7 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
 
 
 def iptables_proxied(text: str) -> tuple[str, ...]:
-    """The rules, out of the same, by which a port of this host gets what it sends to all ports. Raises BadRuleset."""
+    """Return the rules that redirect what this host sends to all ports to a port of its own. Raises BadRuleset."""
     return tuple(
         f"iptables -t nat -A OUTPUT {rule}"
         for table, policies, rules in iptables_tables(text)
@@ -59,7 +59,7 @@ def iptables_proxied(text: str) -> tuple[str, ...]:
 
 
 def iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, list[str]]]]:
-    """(table, chain -> policy, chain -> its rules) for each table. Raises BadRuleset."""
+    """Yield each table's name, the policy of each chain, and the rules of each chain. Raises BadRuleset."""
     table, policies, rules = "", dict[str, str](), dict[str, list[str]]()
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
@@ -78,9 +78,9 @@ def iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, 
 def rule_parts(
     words: Sequence[str], unknown: Callable[[str], bool], holds: Callable[[str, str], bool | None]
 ) -> tuple[list[bool | None], dict[str, str]]:
-    """Return whether each part of a rule holds, None where that is not known; and each flag with its last value.
+    """Return for each part of a rule whether it holds (None: unknown), and each flag with its last value.
 
-    ``unknown`` says it of a flag alone, ``holds`` of a flag and its value, which a ``!`` before them turns round.
+    ``unknown`` decides for a flag alone, ``holds`` for a flag and its value, which a preceding ``!`` negates.
     """
     held: list[bool | None] = []
     values: dict[str, str] = {}
@@ -102,7 +102,7 @@ def rule_parts(
 
 
 def names_port(value: str, port: int) -> bool:
-    """Return whether ports as ``--dport`` or ``--dports`` has them (22,80:90) have this one among them."""
+    """Return whether the value of ``--dport`` or ``--dports`` (22,80:90) contains this port."""
     ranges = re.findall(r"(\d+)(?::(\d+))?", value)
     return any(int(low) <= port <= int(high or low) for low, high in ranges)
 
@@ -114,7 +114,7 @@ def _iptables_ending(
     ends: Callable[[str, str], bool],
     above: tuple[str, ...] = (),
 ) -> Iterable[str]:
-    """The rules of a chain, and of those that it leads to, for which ``ends`` holds by their target and text."""
+    """Yield the rules of a chain, and of those that it jumps to, for which ``ends`` holds by their target and text."""
     for rule in rules.get(chain, []):
         target = re.search(r"(?:-j|-g) (\S+)", rule)
         if target is None or _iptables_harmless(rule):
@@ -127,18 +127,18 @@ def _iptables_ending(
 
 
 def _blocks(target: str, rule: str) -> bool:
-    # A program is asked: without one that listens the packet is dropped (iptables-extensions(8), NFQUEUE).
+    # A program decides: without one that listens the packet is dropped (iptables-extensions(8), NFQUEUE).
     return target in ("DROP", "REJECT") or (target == "NFQUEUE" and "--queue-bypass" not in rule)
 
 
 def _translates(target: str, rule: str) -> bool:
-    """Return what nft's rules of the same kinds do: see there."""
+    """Return whether the rule translates addresses, as nft's rules of the same kinds do: see there."""
     return target in ("DNAT", "REDIRECT", "SNAT")
 
 
 def _for_us(chain: str, rule: str) -> bool:
-    """Return whether a rule that translates is one for a port of this host, or for what it sends to others; true of
-    others."""
+    """Return whether a translating rule concerns a port of this host, or of what it sends to others; true of other
+    rules."""
     if not re.search(r"-j (?:DNAT|REDIRECT|SNAT)\b", rule):
         return True
     if chain == "POSTROUTING":
@@ -158,11 +158,11 @@ def _iptables_harmless(rule: str) -> bool:
     return bool(re.search(r"(?<!! )-[io] lo\b|(?<!! )--(?:ct)?state (?:INVALID|UNTRACKED)\b(?!,)", rule))
 
 
-# iptables' rules as a new TCP connection of another host meets them, out of ``iptables-save``. Pure.
+# iptables' verdict on a new TCP connection of another host.
 
 
 INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
-"""Targets after which the next rule is looked at."""
+"""Targets after which the next rule applies."""
 _MODULES = {"tcp", "conntrack", "state", "multiport", "comment"}
 _ADDRESSES, _INTERFACES = {"-s": "saddr", "-d": "daddr"}, {"-i": "in", "-o": "out"}
 _PORTS = {"--dport": "dport", "--dports": "dport", "--sport": "sport", "--sports": "sport"}
@@ -171,18 +171,18 @@ _MARKS = {"--set-xmark", "--restore-mark", "--nfmask", "--ctmask"}
 _OTHERS = {"-p", "-m", "-j", "-g", "--tcp-flags", "--reject-with", *_MARKS}
 _KNOWN = {*_ADDRESSES, *_INTERFACES, *_PORTS, *_STATES, *_OTHERS}
 OUT_OF = ("OUTPUT", "POSTROUTING")
-"""The built-in chains on the way out of this host."""
+"""Built-in chains for packets out of this host."""
 _UNKNOWN = (0, 0)
-"""In place of a mark that is not known."""
+"""Placeholder of an unknown mark."""
 _FLAGS = re.compile(r"(--tcp-flags \S+) (\S+)")
-"""Which flags are looked at, and which of them are to be set."""
+"""Flags that are examined, and those of them that must be set."""
 
 _COMMENT = re.compile(r'--comment (?:"(?:[^"\\]|\\.)*"|\S+)')
-"""It may look like anything."""
+"""Comment, which may look like anything."""
 
 
 def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) -> tuple[ShutPort, ...]:
-    """The built-in chains that let no new connection of another host in to ``port``. Raises BadRuleset."""
+    """Return the built-in chains that let no new connection of another host in to ``port``. Raises BadRuleset."""
     return tuple(_shut(text, tool, port))
 
 
@@ -200,7 +200,8 @@ def iptables_passes(text: str, packet: Packet) -> bool:
 def iptables_marks(
     text: str, tool: Literal["iptables", "ip6tables"], port: int, interface: str | None
 ) -> tuple[PacketMark, ...]:
-    """The marks of what this host sends to and from ``port``, as ``nft_marks`` tells them. Raises BadRuleset."""
+    """Return the marks on packets that this host sends to and from ``port``, as ``nft_marks`` does. Raises
+    BadRuleset."""
     found, sides = list[PacketMark](), tuple[Direction, ...](("dport", "sport"))
     for table, policies, rules in iptables_tables(text):
         for side in sides if table == "mangle" and "OUTPUT" in policies else ():
@@ -215,13 +216,16 @@ def iptables_marks(
 
 @lru_cache(maxsize=64)
 def _met_by(text: str, packet: Packet) -> list[tuple[str, str, dict[str, list[Rule | str]]]]:
-    """Each built-in chain that a packet meets, with its policy and its table's rules, as text where they go by the
-    other address, which is not known here: read once for all addresses."""
+    """Return each built-in chain that a packet meets, with its policy and its table's rules: read once for all
+    addresses.
+
+    Rules that depend on the other address, which is unknown here, stay as text.
+    """
     found = []
     for table, policies, rules in iptables_tables(text):
         lines = {name: list(_lines(rules.get(name, ()), packet)) for name in policies}
         for name in INTO if packet.way == "in" else OUT_OF:
-            translated = table == "nat" and (packet.reply or name == "POSTROUTING")  # the source only, or not asked
+            translated = table == "nat" and (packet.reply or name == "POSTROUTING")  # the source only, or not consulted
             if name in lines and not translated:
                 found.append((name, policies[name].lower(), lines))
     return found
@@ -279,7 +283,7 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
 
 
 def _mark(words: list[str]) -> tuple[int, int] | None:
-    """Return what a rule makes of the packet's mark, as ``Rule.mark``; None: it leaves it as it is."""
+    """Return the effect of a rule on the packet's mark, as ``Rule.mark``; None if it leaves it unchanged."""
     if "CONNMARK" in words:
         return _UNKNOWN if "--restore-mark" in words else None
     if "MARK" not in words:
@@ -292,7 +296,7 @@ def _mark(words: list[str]) -> tuple[int, int] | None:
 
 
 def _matches(words: list[str], packet: Packet) -> bool | None:
-    """Return whether the rule is one for the packet; None where that is not known."""
+    """Return whether the rule matches the packet, None if unknown."""
     held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, packet))
     return False if False in held else None if None in held else True
 
@@ -310,7 +314,7 @@ def _holds(flag: str, value: str, packet: Packet) -> bool | None:
         return packet.state in value.lower().split(",")
     if flag == "--tcp-flags":
         seen, wanted = value.split("/")
-        # Of what answers, the first has ACK besides, and the others ACK alone.
+        # The first reply has ACK as well, and the others ACK alone.
         named = {"SYN", "ALL"} & {*seen.split(",")}
         return None if packet.reply else wanted == ("SYN" if named else "NONE")
     if flag == "-m":

@@ -1,4 +1,4 @@
-"""nft's ruleset, as ``nft --json list ruleset`` prints it: the chains that can block."""
+"""Rules of nft, from ``nft --json list ruleset``: chains that can block, and their verdict on a new TCP connection."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _HOOKS: dict[str, FilterHook] = {
     "egress": "output",
 }
 IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
-"""The hooks on the way into this host."""
+"""Hooks for packets into this host."""
 OUT = tuple(hook for hook, way in _HOOKS.items() if way == "output")
 _FAMILIES = ("ip", "ip6", "inet", "netdev", "bridge")
-"""Those of TCP over IP. Of bridge: where this host's own interface is a port of a bridge of its own."""
+"""Families of TCP over IP; bridge counts if this host's own interface is a port of its own bridge."""
 _OPERATORS = {"==": "", "in": ""}
 _ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))
 _REDIRECTS = ("dnat", "redirect")
@@ -36,13 +36,13 @@ _TRANSLATED = (*_REDIRECTS, "snat")
 _FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
 _TO_ITSELF = re.compile(r"\bfib\b|\baddrtype\b|\bdaddr 127\.")
 _OF_OTHERS = re.compile(r"\bsaddr\b|\biif(?:name)?\b")
-"""Of a rule on the way out: it is for what is forwarded, as a network's of containers."""
+"""Match of an outgoing rule for forwarded packets, such as those of a container network."""
 _LIMIT = re.compile(r"\b(?:limit rate|ct count) (?!over)")
 _NOT_TCP = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
 
 
 def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
-    """The base chains that can block, out of ``nft -j list ruleset``. Raises BadRuleset."""
+    """Return the base chains that can block, from ``nft -j list ruleset``. Raises BadRuleset."""
     try:
         items = json.loads(text)["nftables"]
         return tuple(_nft_chains(items))
@@ -51,8 +51,11 @@ def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
 
 
 def dormant(items: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """(family, name) of the tables whose rules do nothing, or may: they have the flag ``dormant``, for which nft 1.0.6
-    prints some letter. The other flags change nothing of what the rules do (nft(8), TABLES)."""
+    """Return (family, name) of the tables whose rules have, or may have, no effect.
+
+    They have the flag ``dormant``, for which nft 1.0.6 prints some letter. The other flags do not change the effect of
+    the rules (nft(8), TABLES).
+    """
     tables = (item["table"] for item in items if "table" in item)
     return {(one["family"], one["name"]) for one in tables if not {*_listed(one.get("flags"))} <= {"owner", "persist"}}
 
@@ -75,9 +78,9 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
         if chain["type"] == "filter":
             blocking = tuple(rules.ending(name, ("drop", "reject", "queue")))
         elif chain["type"] == "nat" and chain["hook"] in ("prerouting", "output"):
-            # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's. On the
-            # way out one for addresses of this host (fib daddr type local, iptables-nft's addrtype, of which nft does
-            # not tell more) keeps it from no other.
+            # Redirected to another host or port: a listener on this one gets nothing. A rule for all ports is a
+            # proxy's. An outgoing rule for addresses of this host (fib daddr type local, iptables-nft's addrtype, which
+            # nft prints without details) keeps it from no other host.
             here = chain["hook"] == "output"
             blocking = tuple(
                 rule
@@ -85,7 +88,8 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
                 if _FOR_A_PORT.search(rule) and not (here and _TO_ITSELF.search(rule))
             )
         elif chain["type"] == "nat" and chain["hook"] == "postrouting":
-            # From another address: answers may not find back to it. masquerade takes one of the way's own interface.
+            # Sent from another address: replies may not find the way back. masquerade takes one of the outgoing
+            # interface.
             blocking = tuple(rule for rule in rules.ending(name, ("snat",)) if not _OF_OTHERS.search(rule))
         else:
             continue
@@ -95,7 +99,7 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
 
 
 def nft_proxied(text: str) -> tuple[str, ...]:
-    """The rules, out of the same, by which a port of this host gets what it sends to all ports. Raises BadRuleset."""
+    """Return the rules that redirect what this host sends to all ports to a port of its own. Raises BadRuleset."""
     try:
         items = json.loads(text)["nftables"]
         tables, asleep = NftTable.all(items), dormant(items)
@@ -114,16 +118,16 @@ def nft_proxied(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class NftTable:
-    """The rules of one table, and what they say as text."""
+    """Rules of one table, with their text."""
 
     chains: Mapping[str, Sequence[Sequence[Any]]]
-    """The expressions of the rules of each chain."""
+    """Expressions of the rules of each chain."""
     sets: Mapping[str, Any]
-    """The elements of each named set and map."""
+    """Elements of each named set and map."""
 
     @staticmethod
     def all(items: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], NftTable]:
-        """Every table of a ruleset, by its family and name."""
+        """Return every table of a ruleset by family and name."""
         chains: dict[tuple[str, str], dict[str, list[Sequence[Any]]]] = {}
         sets: dict[tuple[str, str], dict[str, Any]] = {}
         for kind, one in (pair for item in items for pair in item.items()):

@@ -1,7 +1,7 @@
-"""What becomes of a new TCP connection of another host in a chain of a packet filter. Pure.
+"""Verdict of a packet filter's chain on a new TCP connection of another host. Pure.
 
-Of a match it is known that it holds, that it does not, or neither: which host it comes from, and by which interface, is
-not. So a chain has several possible ends, and shuts a port for certain only where none of them lets the packet through.
+A match holds, does not hold, or is unknown: the other host and the incoming interface are not known. So a chain has
+several possible ends, and shuts a port for certain only if none of them lets the packet through.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Literal
 
 How = Literal["drop", "reject", "reset"]
 ALL_BITS = 0xFFFFFFFF
-"""Of a packet's mark."""
+"""All bits of a packet's mark."""
 Verdict = Literal["accept", "drop", "reject", "reset", "return", "jump", "goto", "elsewhere", ""]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, for this packet."""
+    """Rule, evaluated for this packet."""
 
     matches: bool | None
-    """None: not known."""
+    """True, False, or None if unknown."""
     verdict: Verdict
-    """Empty: it only counts or logs; elsewhere: what becomes of the packet is not for this chain to say."""
+    """Verdict; empty if the rule only counts or logs, ``elsewhere`` if another program or chain decides."""
     text: str = ""
     target: str = ""
-    """The chain of a jump or goto."""
+    """Chain of a jump or goto."""
     mark: tuple[int, int] | None = None
-    """The bits of the packet's mark that the rule keeps, and the mark that it puts over them."""
+    """Bits of the packet's mark that the rule keeps, and the mark that it sets in the others."""
 
 
 @dataclass(frozen=True)
 class Shut:
-    """An end of the packet: refused, and by which rule."""
+    """Refusal of a packet, and the rule that refuses it."""
 
     how: How
     text: str
@@ -44,30 +44,30 @@ class Shut:
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet between this host and another one, of a connection to ``port`` of the one or the other."""
+    """Packet between this host and another one, of a connection to ``port`` on either of them."""
 
     port: int
     way: Literal["in", "out"] = "in"
     reply: bool = False
-    """What answers the first one: it comes from the port, and does not go there."""
+    """True for a reply: it comes from the port rather than goes to it."""
     other: str | None = None
-    """The other host's address; None: not known."""
+    """Address of the other host, None if unknown."""
     interface: str | None = None
-    """By which it comes or goes; None: not known."""
+    """Interface by which it comes or goes, None if unknown."""
 
     @property
     def state(self) -> str:
-        """Return what connection tracking calls it, in small letters."""
+        """Return its state in connection tracking, in lower case."""
         return "established" if self.reply else "new"
 
     def has_port(self, side: str, holds: Callable[[int], bool]) -> bool | None:
-        """Return whether its port of that side (``dport``, ``sport``) is one for which this holds; None: not known,
-        since it is one that the kernel picked."""
+        """Return whether this holds for its port on that side (``dport``, ``sport``); None for a port that the kernel
+        picked."""
         return holds(self.port) if side == ("sport" if self.reply else "dport") else None
 
     def is_of(self, side: str, network: str) -> bool | None:
-        """Return whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not
-        known."""
+        """Return whether its address on that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None if
+        unknown."""
         try:
             wanted = _network(network)
             if side != ("saddr" if self.way == "in" else "daddr"):
@@ -77,7 +77,7 @@ class Packet:
             return None
 
     def goes_by(self, side: str, pattern: str) -> bool | None:
-        """Return whether its interface of that side (``in``, ``out``) has this name, which may end in ``*``."""
+        """Return whether its interface on that side (``in``, ``out``) has this name, which may end in ``*``."""
         if pattern == "lo":
             return False
         if side != self.way or self.interface is None:
@@ -100,7 +100,7 @@ End = Shut | Literal["let through", "fallen through", "sent elsewhere"]
 
 
 def shut(chain: str, chains: Chains, policy: str) -> Shut | None:
-    """Return how a base chain refuses the packet for certain; None where it may let it through."""
+    """Return how a base chain refuses the packet for certain, None if it may let it through."""
     ends = _ends(chain, chains, ())
     refused = [end for end in ends if isinstance(end, Shut)]
     if "fallen through" in ends and policy == "drop":
@@ -110,7 +110,7 @@ def shut(chain: str, chains: Chains, policy: str) -> Shut | None:
     if "let through" in ends or "sent elsewhere" in ends or not refused:
         return None
     hows = {end.how for end in refused}
-    # The last one is what refuses all that no rule before it names.
+    # The last end is the one for packets that no earlier rule matches.
     return Shut(hows.pop() if len(hows) == 1 else "drop", refused[-1].text)
 
 
@@ -120,14 +120,16 @@ def may_pass(chain: str, chains: Chains) -> bool:
 
 
 def passes(chain: str, chains: Chains, policy: str) -> bool:
-    """Return whether a base chain lets the packet through for certain, to where it was sent."""
+    """Return whether a base chain certainly lets the packet through to its destination."""
     through = {"let through"} if policy == "drop" else {"let through", "fallen through"}
     return through.issuperset(_ends(chain, chains, ()))
 
 
 def mark_of(base_chains: Sequence[tuple[str, Chains]]) -> tuple[int, str] | None:
-    """The mark on a packet after these base chains, each with its table's, and the rule that put it there last; None
-    where that is not known, as for a rule for some peer or user."""
+    """Return the mark on a packet after these base chains, and the last rule that set it.
+
+    Each chain comes with its table's chains. None if unknown, as for a rule for some peer or user.
+    """
     mark: tuple[int, str] = 0, ""
     for name, chains in base_chains:
         done = _marked(name, chains, mark, ())
@@ -140,7 +142,7 @@ def mark_of(base_chains: Sequence[tuple[str, Chains]]) -> tuple[int, str] | None
 def _marked(
     chain: str, chains: Chains, mark: tuple[int, str], above: tuple[str, ...]
 ) -> tuple[tuple[int, str], bool] | None:
-    """(the mark after the chain, whether the packet is through with the base chain); None: not known."""
+    """Return (the mark after the chain, whether the packet has passed the base chain), None if unknown."""
     if chain not in chains or chain in above or len(above) > 16:
         return None
     for rule in chains[chain]:
@@ -161,7 +163,7 @@ def _marked(
 
 
 def _ends(chain: str, chains: Chains, above: tuple[str, ...]) -> list[End]:
-    """Every end that the packet may find in ``chain``, each once."""
+    """Return every possible end of the packet in ``chain``, each once."""
     if chain not in chains or chain in above or len(above) > 16:
         return ["sent elsewhere"]
     found: dict[End, None] = {}
@@ -177,7 +179,7 @@ def _ends(chain: str, chains: Chains, above: tuple[str, ...]) -> list[End]:
 
 
 def _taken(rule: Rule, chains: Chains, above: tuple[str, ...]) -> tuple[list[End], bool]:
-    """(the ends that the rule itself makes, whether the next rule may be asked all the same)."""
+    """Return the ends that the rule itself makes, and whether the next rule may apply all the same."""
     if rule.verdict == "accept":
         return ["let through"], False
     if rule.verdict == "elsewhere":
@@ -192,21 +194,23 @@ def _taken(rule: Rule, chains: Chains, above: tuple[str, ...]) -> tuple[list[End
     return [end for end in inner if end != "fallen through"], "fallen through" in inner
 
 
-# Rules that take packets from connection tracking, or have those of one connection tracked apart: what answers a
-# connection is not known to be of it, then (nft(8), notrack; iptables-extensions(8), CT). Pure.
+# Rules that exempt packets from connection tracking, or track them in a zone: replies may then not be recognized
+# (nft(8), notrack; iptables-extensions(8), CT).
 
 
 _UNTRACKED = re.compile(r'notrack|--zone|"zone"|"name":\s?"CT"', re.IGNORECASE)
 _RULES = re.compile(r'\n|(?=\{"rule")')
-"""Between the rules, of iptables-save and of ``nft --json``."""
+"""Separator of rules in iptables-save and in ``nft --json``."""
 _UDP = re.compile(r'-p (?:udp|17) |"protocol":\s?"udp"|"l4proto"\}\},\s?"right":\s?"udp"')
 _PORT = re.compile(r'--[ds]port (\d{1,5})(?![\d:])|"[ds]port"\}\},\s?"right":\s?(\d{1,5})\b')
 _NOT = re.compile(r'! |"!="')
 
 
 def untracks(text: str, port: int, picked: tuple[int, int] | None) -> bool:
-    """Return whether one of a ruleset's rules may do so with what goes to or comes from ``port``, or one of those
-    that the kernel picks: not those for UDP, nor for one other port, as of a node's own server of names."""
+    """Return whether a rule may do so with packets to or from ``port``, or a port that the kernel picks.
+
+    Rules for UDP, or for one other port, such as a node's own DNS server, do not count.
+    """
     first, last = picked or (port, port)
 
     def for_others(rule: str) -> bool:
@@ -217,19 +221,19 @@ def untracks(text: str, port: int, picked: tuple[int, int] | None) -> bool:
     return any(_UNTRACKED.search(rule) and not for_others(rule) for rule in _RULES.split(text))
 
 
-# Which TCP ports a packet filter lets in, where it shuts others. Pure.
+# TCP ports that a packet filter lets in, if it shuts others.
 
 
 PORTS = (1, 65535)
 MOST_NUMBERS = 64
-"""Numbers in a ruleset beyond which its ports are not looked for: each takes a walk through all rules."""
+"""Most numbers in a ruleset for which its open ports are searched: each takes a walk through all rules."""
 _NUMBER = re.compile(r"\b\d{1,5}\b")
 
 
 def open_ranges(ruleset: str, shuts: Callable[[int], bool]) -> tuple[tuple[int, int], ...]:
-    """The ranges of ports that ``shuts`` does not shut: it changes at numbers that the ruleset names only.
+    """Return the ranges of ports that ``shuts`` does not shut, which can change only at numbers in the ruleset.
 
-    Empty where there are too many of these.
+    Empty if there are too many of these.
     """
     named = {number for found in _NUMBER.findall(ruleset) if PORTS[0] < (number := int(found)) <= PORTS[1]}
     starts = sorted({PORTS[0], *named, *(number + 1 for number in named if number < PORTS[1])})
@@ -246,18 +250,21 @@ def open_ranges(ruleset: str, shuts: Callable[[int], bool]) -> tuple[tuple[int, 
     return tuple(ranges)
 
 
-# Which addresses a packet filter lets in for certain. Pure.
+# Addresses that a packet filter certainly lets in.
 
 
 MOST_CELLS = 64
-"""Ranges of addresses between those that a ruleset names, beyond which they are not looked at one by one."""
+"""Most ranges of addresses between those in a ruleset that are tried one by one."""
 _NAMED = re.compile(r'([0-9a-fA-F:.]*[:.][0-9a-fA-F:.]*)(?:/(\d{1,3})|",\s*"len":\s*(\d{1,3}))?')
-"""An address or a network, as iptables-save or nft's JSON has it."""
+"""Address or network, as iptables-save and nft's JSON print it."""
 
 
 def open_sources(ruleset: str, version: int, lets_in: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:
-    """The ranges of addresses of IP ``version`` that ``lets_in`` says are let in: it changes only at what the ruleset
-    names. Empty where it names too much."""
+    """Return the ranges of addresses of IP ``version`` that ``lets_in`` accepts, which can change only at addresses in
+    the ruleset.
+
+    Empty if it has too many.
+    """
     family = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
     last = (1 << (32 if version == 4 else 128)) - 1
     starts = sorted({0, *(start for start in _starts(ruleset, version) if start <= last)})
@@ -280,7 +287,7 @@ def _starts(ruleset: str, version: int) -> tuple[int, ...]:
 
 
 def _network_edges(ruleset: str, version: int) -> Iterator[int]:
-    """The first address of each network that is named, and the one after its last."""
+    """Yield the first address of each network in the ruleset, and the one after its last."""
     for found in {(one[1], one[2] or one[3]) for one in _NAMED.finditer(ruleset)}:
         try:
             network = ipaddress.ip_network("/".join(filter(None, found)), strict=False)

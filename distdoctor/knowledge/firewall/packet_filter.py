@@ -1,4 +1,4 @@
-"""What a packet filter keeps from whom, and the commands that open it.
+"""Blocking rules of a packet filter, and the commands that open it.
 
 The chains that can block are read by ``nftables`` (rules made by iptables-nft are among nft's) and ``iptables`` (the
 legacy tools'). Only those count that see whole TCP connections between hosts: base chains on the way in (hooks ingress,
@@ -19,23 +19,23 @@ from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import Firewall, FirewallChain, Passage
 
 MOST_RULES = 300
-"""Rules of a chain that are kept."""
+"""Most rules of a chain that are kept."""
 WAYS: tuple[Direction, ...] = ("dport", "sport")
 _PORTS = {way: re.compile(rf"\b{way}s?\s+(!=\s*)?(\{{[^}}]*\}}|[\d:,-]+)") for way in WAYS}
 _ONE_OF_OTHER = {"dport": re.compile(r"\bsports?\s+\d"), "sport": re.compile(r"\bdports?\s+\d")}
 _NEW_ALONE = re.compile(
     r"\bct state (?:new|invalid|\{?[a-z, ]*\bnew\b)|--ctstate \S*(?:NEW|INVALID)|\bsyn\b", re.IGNORECASE
 )
-"""A rule for what begins a connection: no answer is met by it."""
+"""Match for the first packet of a connection: no reply meets it."""
 _WIDE = 128
-"""Ports: a narrower range is shut for something else, and hardly ever met."""
+"""Fewest ports of a range that counts: a narrower one is shut for something else, and hardly ever met."""
 _RANGE = re.compile(r"(\d+)(?:\s*[-:]\s*(\d+))?")
 
 
 def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -> bool:
     """Return whether ``chain`` can block TCP packets whose destination port (or source port, by ``way``) is ``port``.
 
-    By its policy, or by a rule that names that port or none at all. ``port`` None: any port.
+    It blocks by its policy, or by a rule for that port or for all ports. ``port`` None: any port.
     """
     if chain.policy != "accept":
         return True
@@ -43,8 +43,10 @@ def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -
 
 
 def with_few_rules(chain: FirewallChain, ports: Collection[int]) -> FirewallChain:
-    """The chain without the rules that concern none of these ports, and the first MOST_RULES of each kind, where it has
-    more: a node of Kubernetes has some for every port of every service."""
+    """Return the chain with only the rules for these ports, and the first MOST_RULES of each kind.
+
+    A chain with fewer rules is returned whole. A node of Kubernetes has some for every port of every service.
+    """
 
     def kept(rules: tuple[str, ...]) -> tuple[str, ...]:
         if len(rules) <= MOST_RULES:
@@ -56,17 +58,19 @@ def with_few_rules(chain: FirewallChain, ports: Collection[int]) -> FirewallChai
 
 
 def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: Direction = "dport") -> bool | None:
-    """Return whether a chain of ``hook`` can block that port (see :func:`concerns`); None: the rules were not
-    readable."""
+    """Return whether a chain of ``hook`` can block that port (see :func:`concerns`), None if the rules were
+    unreadable."""
     if firewall is None or not firewall.readable:
         return None
     return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
 
 
 def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tuple[FirewallChain, str]]:
-    """The rules on the way in that shut a range of the ports that this host's own connections come from (``picked``,
-    ip_local_port_range): what answers those that get such a port is shut out, unless an earlier rule knows it for a
-    part of a connection."""
+    """Return the incoming rules that shut a range of the ports that the kernel picks for this host's own connections.
+
+    ``picked``: ip_local_port_range. Replies to such a port are blocked, unless an earlier rule accepts established
+    connections.
+    """
     found = []
     for chain in firewall.chains if firewall is not None else ():
         for rule in chain.blocking_rules if chain.hook == "input" else ():
@@ -80,9 +84,11 @@ def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tu
 
 
 def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[str], port: int | None) -> bool:
-    """Return whether all that is known of the rules says that connections from each of these addresses are let in to
-    ``port`` (``hook`` input), or that this host's own to theirs are let out (output). ``port`` None: any that the
-    kernel picks. False where that is not known, and of no addresses."""
+    """Return whether the rules certainly let connections from each of these addresses in to ``port`` (``hook`` input).
+
+    With ``hook`` output: this host's connections to them. ``port`` None: any port that the kernel picks. False if
+    unknown, and without addresses.
+    """
     way = "in" if hook == "input" else "out"
     wanted = [parse_address(other) for other in others]
     rows = [one for one in firewall.passages if (one.way, one.port) == (way, port)] if firewall is not None else []
@@ -99,12 +105,12 @@ def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, one: Passage
 def open_commands(
     firewall: Firewall | None, hook: FilterHook, peers: Sequence[str], port: int | None
 ) -> tuple[str, ...]:
-    """Commands that accept TCP between this host and ``peers`` (addresses or networks) in every chain that blocks it.
+    """Return commands that accept TCP between this host and ``peers`` (addresses or networks) in every chain that
+    blocks it.
 
     ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
-    ``port`` None: all ports. The way back of the same connections is opened too where a chain blocks it. Each command
-    puts its rule first in its chain; firewalld is told to trust the peers. Empty where the rules were not readable or
-    none of them blocks.
+    ``port`` None: all ports. Replies are accepted, too, if a chain blocks them. Each command puts its rule first in its
+    chain; firewalld is told to trust the peers. Empty if the rules were unreadable or none of them blocks.
     """
     if firewall is None or not firewall.readable:
         return ()
@@ -128,7 +134,7 @@ def _of_version(peers: Iterable[str], version: int) -> list[str]:
 def _place(
     peer: str,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """An address, or a network, as a number; None for neither."""
+    """Return an address or a network as a number, None for neither."""
     address = parse_address(peer)
     if address is not None or "/" not in peer:
         return address
@@ -141,13 +147,13 @@ def _place(
 def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int | None, way: Direction) -> str:
     side = "saddr" if chain.hook == "input" else "daddr"
     if (chain.tool, chain.table, chain.hook) == ("nft", "firewalld", "input"):
-        # Its tables are its own since 2.1 (flags owner): nft may not touch them.
+        # firewalld owns its tables since 2.1 (flags owner): nft may not change them.
         return " ".join(("firewall-cmd --zone=trusted", *(f"--change-source={peer}" for peer in peers)))
     if chain.tool == "nft":
         place = " ".join(shlex.quote(part) for part in (chain.family, chain.table, chain.name))
         family = "ip" if version == 4 else "ip6"
         match = f"tcp {way} {port}" if port is not None else "meta l4proto tcp"
-        # Braces are quoted: bash expands {a,b}. nft puts its arguments together again.
+        # Braces are quoted: bash expands {a,b}. nft joins its arguments again.
         return f"nft insert rule {place} {family} {side} '{{ {', '.join(peers)} }}' {match} accept"
     table = "" if chain.table == "filter" else f"-t {chain.table} "
     match = f" --{way} {port}" if port is not None else ""
@@ -156,9 +162,9 @@ def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int
 
 
 def opening_port(firewall: Firewall | None, hook: FilterHook, port: int) -> int | None:
-    """``port`` where rules for that port alone are what blocks; None where whatever blocks it blocks other ports too,
+    """Return ``port`` if only rules for that port block it.
 
-    so that the random ports of gloo and NCCL need opening with it.
+    None if other ports are blocked, too, so that the random ports of gloo and NCCL must be opened with it.
     """
     for chain in firewall.chains if firewall else ():
         way: Direction = "dport" if chain.hook == hook else "sport"
@@ -173,21 +179,21 @@ def opening_port(firewall: Firewall | None, hook: FilterHook, port: int) -> int 
 def _rule_concerns(rule: str, port: int | None, way: Direction) -> bool:
     if port is None:
         return True
-    # The last part of a chain of jumps is the rule that drops; the parts before it say who gets there.
+    # The last part of a chain of jumps is the rule that drops; the parts before it select its packets.
     return all(_port_matches(part, port, way) for part in rule.split(" > "))
 
 
 def _port_matches(rule: str, port: int, way: Direction) -> bool:
     match = _PORTS[way].search(rule)
     if match is None:
-        # A rule for one port number of the other side's range does not meet this packet, whose port there is random.
+        # A rule for one port number of the other side does not match this packet, whose port there is random.
         return _ONE_OF_OTHER[way].search(rule) is None
     if match[1] or "! --" in rule:
         return True
     return any(int(low) <= port <= int(high or low) for low, high in _RANGE.findall(match[2]))
 
 
-# What the rulesets of nft and iptables have in common.
+# Error of the readers of nft's and iptables' rulesets.
 
 
 FilterHook = Literal["input", "output"]
@@ -195,4 +201,4 @@ Direction = Literal["dport", "sport"]
 
 
 class BadRuleset(ValueError):
-    """A ruleset that is not in the form its tool prints."""
+    """Ruleset that is not in the form that its tool prints."""

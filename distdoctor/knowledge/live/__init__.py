@@ -1,1 +1,1 @@
-"""Where the ranks of a live job are, and whom they wait for."""
+"""Places of a live job's ranks, and the ranks that they wait for."""

@@ -1,7 +1,7 @@
-"""For which ranks of a job the others wait: of its process groups, the members that wait against those elsewhere.
+"""Ranks that the others wait for: in each process group, the members outside the call in which the others wait.
 
-A collective ends once every member of its group has called it (ProcessGroupGloo.cpp; NCCL's kernels). So whoever is
-elsewhere while the others wait is waited for, whatever keeps it there.
+A collective ends once every member of its group has called it (ProcessGroupGloo.cpp; NCCL's kernels). So a member
+elsewhere is waited for, whatever keeps it there.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from distdoctor.model.facts import JobProcess, JobThread
 
 _ELSEWHERE = (*places.OWN, places.LOCK)
 _CLIENTS = ("http/client.py", "urllib3/", "/ssl.py", "aiohttp/", "httpx/", "httpcore/", "requests/", "botocore/")
-"""Parts of the names of files in which a thread waits for the answer of a server."""
+"""Parts of file names in which a thread waits for a server's answer."""
 OPENING = ("wait_for_partner", "fifo_open")
-"""Where the kernel waits for the other end of a named pipe to be opened (fs/pipe.c)."""
+"""Wait channels of opening a named pipe, until the other end is opened (fs/pipe.c)."""
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """Ranks that are elsewhere, and those that wait meanwhile."""
+    """Ranks outside a call, and those that wait in it meanwhile."""
 
     ranks: tuple[LiveRank, ...]
     waiting: tuple[LiveRank, ...]
     sure: bool
-    """Whether those wait in calls that end only when these have made them, too. Else they look for a file, or wait for
-    a lock, which these may let them have."""
+    """True if the wait ends only when these ranks make the same call. Else the others wait for a file or a lock that
+    these may hold."""
 
 
 def awaited(job: LiveJob) -> Awaited | None:
-    """For whom the ranks that are here wait; None where they wait for nobody who is here, or that is not certain."""
+    """Return the ranks that the ranks here wait for, None if there are none here, or if it is uncertain."""
     apart = [rank for rank in job.ranks if not rank.waits]
     if job.ranks and not apart:
         callers = [rank for rank in job.ranks if rank.place.kind == places.REMOTE]
@@ -42,7 +42,7 @@ def awaited(job: LiveJob) -> Awaited | None:
     if not apart or any(rank.place.kind not in _ELSEWHERE or may_wait_too(rank) for rank in apart):
         return None
     if all(rank.may_spin for rank in apart):
-        return None  # so looks a wait for a GPU, and for a collective of NCCL
+        return None  # a wait for a GPU, and for a collective of NCCL, looks the same
     starts = job.young and all(rank.place.kind == places.STARTING for rank in apart)
     if starts or (_left_locks(job) and any(rank.place.kind == places.LOCK for rank in apart)):
         return None
@@ -53,7 +53,7 @@ def awaited(job: LiveJob) -> Awaited | None:
         others = [rank for rank in apart if rank not in asks]
         if asks and others and all(rank.works for rank in others):
             return Awaited(tuple(others), tuple(asks), sure=False)
-        # The others are on nodes that are not seen here, and may wait.
+        # The others are on nodes without facts here, and may wait.
         asking = [rank for rank in apart if len(job.numbers) < (job.world or 0) and outside_peer(job, rank)]
         return Awaited(tuple(asking), (), sure=False) if asking and not any(rank.works for rank in apart) else None
     reached = waits.waited_for(job, inside)
@@ -63,7 +63,7 @@ def awaited(job: LiveJob) -> Awaited | None:
 
 
 def may_wait_too(rank: LiveRank) -> bool:
-    """Return whether it may itself wait in a collective, or for a message, of which no stack tells."""
+    """Return whether the rank may itself wait in a collective, or for a message, which no stack shows."""
     main = rank.process.main
     if main is None or main.frames or rank.place.sure:
         return main is None
@@ -71,24 +71,26 @@ def may_wait_too(rank: LiveRank) -> bool:
 
 
 def called_thread(rank: LiveRank) -> JobThread | None:
-    """The thread of it that does what another rank has called, and has not ended."""
+    """Return its thread with an unfinished call from another rank."""
     threads = rank.process.threads[1:]
     return next((one for one in threads if stacks.was_called(one) and not stacks.calls_on(one)), None)
 
 
 def _left_locks(job: LiveJob) -> bool:
-    """Return whether builds of extensions have left their locks, and nobody here builds."""
+    """Return whether builds of extensions left their locks, and no process here builds."""
     locks = [lock for _, facts in job.facts for lock in facts.locks]
     return bool(locks) and not any(lock.building for lock in locks)
 
 
-# -- whom a rank waits for that is elsewhere ------------------------------------------------------------------------
+# -- peers of waits outside collectives ----------------------------------------------------------------------------
 
 
 def awaits_rank(rank: LiveRank) -> bool:
-    """Return whether another rank may be the one for which it waits: in a lock, an event or a queue of
-    multiprocessing, and so in any lock where no stack tells which; at a socket of which no other side is seen, as
-    one of Unix; or until somebody opens the other end of a named pipe."""
+    """Return whether it may wait for another rank.
+
+    That is in a lock, event or queue of multiprocessing (so in any lock without a stack), at a socket without a visible
+    other side, such as one of Unix, or while it opens a named pipe.
+    """
     main = rank.process.main
     if main is None:
         return False
@@ -98,14 +100,17 @@ def awaits_rank(rank: LiveRank) -> bool:
 
 
 def pipe_peers(rank: LiveRank) -> tuple[int, ...]:
-    """The processes that have the other end of the pipe at which it waits."""
+    """Return the processes with the other end of the pipe that it waits at."""
     main = rank.process.main
     return main.other_ends if main is not None else ()
 
 
 def outside_peer(job: LiveJob, rank: LiveRank) -> str:
-    """``10.0.0.9:80``: whom a rank waits for by TCP, itself or in what it waits for, that may answer yet: no other rank
-    of this job that has one thread alone, nor a process below it that is stopped; empty where it waits for none."""
+    """Return the peer that a rank, or a process it waits for, waits for by TCP and that may still answer:
+    ``10.0.0.9:80``.
+
+    Not another rank of this job with a single thread, nor a stopped process below it. Empty if there is none.
+    """
     others = [one for one in job.ranks if one is not rank and not _has_threads(one)]
     ours = {one.process.pid for one in others if one.node is rank.node}
     ours |= {one.pid for one in rank.below if is_stopped(one)}
@@ -121,13 +126,13 @@ def outside_peer(job: LiveJob, rank: LiveRank) -> str:
 
 
 def _has_threads(rank: LiveRank) -> bool:
-    """Return whether threads of it beside the main one are in Python, and may serve others while that waits."""
+    """Return whether threads beside the main one are in Python, and may serve others while that waits."""
     return any(thread.frames for thread in rank.process.threads[1:])
 
 
 def _waiting_threads(rank: LiveRank) -> Sequence[JobThread]:
-    """Its main thread; or the threads for which that waits at a lock of Python's own, as those of a pool; and the main
-    threads of processes for which it waits."""
+    """Return its main thread, or the threads that it waits for at a lock of Python's, such as those of a pool; and the
+    main threads of processes that it waits for."""
     main = rank.process.main
     found = [one.main for one in (rank.process, *rank.watched) if one.main is not None]
     if main is not None and main.frames and is_futex(main):
@@ -140,6 +145,6 @@ def _asks_a_server(thread: JobThread) -> bool:
 
 
 def busy_children(rank: LiveRank) -> list[JobProcess]:
-    """The processes below it that moved meanwhile, those that used the processor most first."""
+    """Return the processes below it that were active, the busiest first."""
     moved = [one for one in rank.below if one.moved is not None and one.moved.cpu > 0.02]
     return sorted(moved, key=lambda one: -(one.moved.cpu if one.moved else 0.0))

@@ -1,7 +1,6 @@
-"""What the flight recorders of a job's ranks tell together: at which collective of which group they part.
+"""Comparison of the flight recorders of a job's ranks: the collective of each group at which they differ.
 
-Only a difference tells something. That all have recorded the same, or that all of it is done, clears nothing: a job may
-hang outside of any collective.
+Only a difference is evidence. Equal or finished records prove nothing: a job may hang outside of any collective.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from dataclasses import dataclass
 from distdoctor.model.facts import RecordedCall, WorkerServer
 
 MAY_DIFFER = ("gather", "scatter", "all_gather", "all_to_all", "reduce_scatter", "send", "recv", "coalesced")
-"""Beginnings of operations in which each rank may give another size."""
+"""Prefixes of operations in which each rank may pass another size."""
 
 
 @dataclass(frozen=True)
 class Absent:
-    """Ranks that have not called what others wait in."""
+    """Ranks that have not called the collective in which others wait."""
 
     group: str
     call: RecordedCall
-    """As one of those who wait recorded it."""
+    """Call as recorded by one of the waiting ranks."""
     absent: tuple[int, ...]
     waiting: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Differs:
-    """Ranks that called something else than most, at the same place."""
+    """Ranks that called something else than most, at the same position."""
 
     group: str
     number: int
@@ -38,7 +37,7 @@ class Differs:
 
 
 def _by_group(servers: Sequence[WorkerServer]) -> Iterator[tuple[str, dict[int, dict[int, RecordedCall]]]]:
-    """Of each group, its ranks with what they recorded: rank -> number -> call."""
+    """Yield each group with the recorded calls of its ranks: rank -> number -> call."""
     groups: dict[str, dict[int, dict[int, RecordedCall]]] = {}
     for server in servers:
         for view in server.recorders:
@@ -47,7 +46,7 @@ def _by_group(servers: Sequence[WorkerServer]) -> Iterator[tuple[str, dict[int, 
 
 
 def absent(servers: Sequence[WorkerServer]) -> Iterator[Absent]:
-    """Group by group, who has not called the first collective in which somebody waits."""
+    """Yield per group the ranks that have not called the first collective in which some rank waits."""
     for group, ranks in _by_group(servers):
         pending = {rank: [number for number, call in calls.items() if not call.done] for rank, calls in ranks.items()}
         waiting = {rank: min(numbers) for rank, numbers in pending.items() if numbers}
@@ -61,7 +60,7 @@ def absent(servers: Sequence[WorkerServer]) -> Iterator[Absent]:
 
 
 def differing(servers: Sequence[WorkerServer]) -> Iterator[Differs]:
-    """Group by group, who called something else than most at the first place where not all called the same."""
+    """Yield per group the ranks that called something else than most at the first position with a difference."""
     for group, ranks in _by_group(servers):
         numbers = sorted({number for calls in ranks.values() for number, call in calls.items() if not call.done})
         for number in numbers:
@@ -79,12 +78,12 @@ def differing(servers: Sequence[WorkerServer]) -> Iterator[Differs]:
 
 
 def _kind(call: RecordedCall) -> tuple[str, str]:
-    """Return what has to be the same on all ranks."""
+    """Return the properties of a call that must be equal on all ranks."""
     return call.operation, "" if call.operation.lstrip("_").startswith(MAY_DIFFER) else call.sizes
 
 
 def call_text(server: WorkerServer, group: str) -> str:
-    """The newest call of a rank in a group, as evidence."""
+    """Return the newest call of a rank in a group, as evidence."""
     calls = next((view.calls for view in server.recorders if view.group == group), ())
     if not calls:
         return "nothing of this group"

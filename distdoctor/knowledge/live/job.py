@@ -1,4 +1,4 @@
-"""A job that runs now as its checks see it: the ranks of all nodes whose facts are here, each where it is."""
+"""Job that runs now, as its checks see it: the ranks of all nodes whose facts are here, with the place of each."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from distdoctor.model.facts import (
 )
 
 BUSY = 0.05
-"""How much of a processor shows that a program works: servers that wait use some thousandths for their clocks."""
+"""Share of a processor that shows work: waiting servers use some thousandths for their clocks."""
 YOUNG = 10.0
-"""Seconds after the start of the ranks that are here before which others may just be late."""
+"""Seconds after the start of the ranks here before which others may just be late."""
 
 
 @dataclass(frozen=True, eq=False)
 class LiveJob:
-    """The job."""
+    """Job with its ranks and nodes."""
 
     ranks: tuple[LiveRank, ...]
     stores: tuple[StoreView, ...]
     facts: tuple[tuple[Node, JobFacts], ...]
     remains: tuple[LiveRank, ...] = ()
-    """What ranks had forked before they ended: it keeps their connections open, and so nobody notices."""
+    """Forks that ranks left when they ended: they keep the connections open, so that no peer notices."""
 
     @property
     def agents(self) -> Iterator[tuple[Node, JobProcess]]:
-        """torchrun's agents that are here."""
+        """Return torchrun's agents on these nodes."""
         return ((node, one) for node, job in self.facts for one in job.processes if one.role == "agent")
 
     def answered(self, rank: LiveRank) -> bool:
-        """Return whether a process of its host that works is to answer this rank; of another rank its place tells
+        """Return whether a working process of its host owes this rank an answer; for another rank its place shows
         more."""
         asks = rank.answerer
         ranks = {one.process.pid for one in self.ranks if one.node is rank.node}
@@ -60,24 +60,24 @@ class LiveJob:
 
     @cached_property
     def first(self) -> JobFacts:
-        """The job as the first node has it."""
+        """Return the job's facts from the first node."""
         return self.facts[0][1]
 
     @cached_property
     def store(self) -> StoreView | None:
-        """The store at which the ranks meet, where it answered: of several views that with the most in it."""
+        """Return the store at which the ranks join, if it answered: of several views the one with the most content."""
         known = [view for view in self.stores if view.known and not (view.rendezvous and not view.groups)]
         return max(known, key=lambda view: (len(view.joined), view.keys or 0), default=None)
 
     @property
     def servers(self) -> tuple[WorkerServer, ...]:
-        """Its ranks' worker servers, each as it was first seen."""
+        """Return the worker servers of its ranks, each as it was first seen."""
         found = {one.rank: one for _, job in reversed(self.facts) for one in job.servers}
         return tuple(found[rank] for rank in sorted(found))
 
     @cached_property
     def worlds(self) -> dict[int, tuple[int, ...]]:
-        """Return how many ranks it has, as its ranks were told -> those ranks."""
+        """Return the world sizes in the variables of its ranks -> those ranks."""
         told: dict[int, set[int]] = {}
         for rank in self.ranks:
             if rank.process.world_size is not None and rank.number is not None:
@@ -89,19 +89,18 @@ class LiveJob:
 
     @property
     def world(self) -> int | None:
-        """Return how many ranks it has, as most of them were told."""
+        """Return the world size of most of its ranks."""
         found = next(iter(self.worlds), None)
         return found if found is not None else self.store.world if self.store else None
 
     @cached_property
     def numbers(self) -> dict[int, LiveRank]:
-        """The ranks that are here, by their numbers."""
+        """Return the ranks here by number."""
         return {rank.number: rank for rank in self.ranks if rank.number is not None}
 
     @cached_property
     def gone(self) -> dict[int, str]:
-        """The ranks that joined on nodes whose facts are here, and have no process there, or one that has ended -> the
-        node of each."""
+        """Return the node of each rank that joined on a node with facts here and has no live process there."""
         found = {
             r.number: r.node.name for r in self.ranks if r.place.kind == live_places.ENDED and r.number is not None
         }
@@ -124,8 +123,10 @@ class LiveJob:
 
     @cached_property
     def claims(self) -> dict[int, list[LiveRank]]:
-        """The numbers that several processes of this job have -> those processes. None of them has ended, and none runs
-        below another: that would be one rank and what started it."""
+        """Return the rank numbers that several processes of this job have -> those processes.
+
+        None of them has ended, and none runs below another: that would be one rank and its parent.
+        """
         claimed: dict[int, list[LiveRank]] = {}
         meant = {self._meets(job) for node, job in self.facts if node is self.facts[0][0]}
         one_host = len({node.host_key for node, _ in self.facts}) == 1
@@ -141,34 +142,34 @@ class LiveJob:
 
     @property
     def on_one_host(self) -> bool:
-        """Return whether it is to have one host alone, as far as its launcher or its variables say."""
+        """Return whether it is planned on a single host, as far as its launcher or its variables show."""
         master = self.first.master_addr
         return self.first.nnodes == 1 or master == "localhost" or is_loopback(master)
 
     @staticmethod
     def _meets(job: JobFacts) -> tuple[str, int | None]:
-        """Return what ranks of one job have in common: where they meet, and the run id."""
+        """Return the common properties of one job's ranks: the address where they join, and the run id."""
         return job.run_id, job.master_port
 
     @property
     def waiting(self) -> list[LiveRank]:
-        """Those that wait for others, and nothing moves."""
+        """Return the ranks that wait for others without progress."""
         return [rank for rank in self.ranks if rank.waits]
 
     @property
     def waited(self) -> float | None:
-        """For how many seconds at least the first of these has waited; None where that is not known."""
+        """Return the least seconds that the first of these has waited, None if unknown."""
         return max((rank.waited for rank in self.waiting if rank.waited is not None), default=None)
 
     @property
     def age(self) -> float:
-        """Seconds since the last of its processes here was started."""
+        """Return the seconds since the last of its processes here was started."""
         ages = [rank.process.age for rank in self.ranks] or [one.age for _, one in self.agents]
         return min(ages, default=0.0)
 
     @property
     def young(self) -> bool:
-        """Return whether it was started so short a time ago that who is not here may just be late."""
+        """Return whether it started so recently that missing ranks may just be late."""
         return self.age < YOUNG
 
     @property
@@ -178,7 +179,7 @@ class LiveJob:
         return any(rank.place.kind in places for rank in self.ranks)
 
     def host_of(self, number: int) -> str:
-        """On which node a rank is; empty where it is not known."""
+        """Return the node of a rank, empty if unknown."""
         if number in self.numbers:
             return self.numbers[number].node.name
         if self.store is not None and (host := self.store.host_of(number)):
@@ -186,7 +187,7 @@ class LiveJob:
         return next((node.name for node, local in self._local_worlds() if number in local), "")
 
     def _local_worlds(self) -> Iterator[tuple[Node, range]]:
-        """The ranks that a launcher said belong on a node whose facts are here."""
+        """Yield the nodes with facts here and the ranks that a launcher assigned to them."""
         for node, job in self.facts:
             one = next((p for p in job.ranks if p.local_world_size and p.rank is not None), None)
             if one is not None and one.local_rank is not None:
@@ -194,8 +195,7 @@ class LiveJob:
                 yield node, range(first, first + (one.local_world_size or 0))
 
     def rank_of(self, member: Member) -> LiveRank | None:
-        """Return whose gloo listens where this member of a group wrote that it does; None where that is none that is
-        here."""
+        """Return the rank whose gloo listens at the address of this group member, None if it is not here."""
         rank = self._listening.get((member.address, member.port or 0))
         return rank if rank is not None and member.host in ("", rank.node.identity.hostname) else None
 
@@ -210,13 +210,13 @@ class LiveJob:
 
     @cached_property
     def master_ports(self) -> set[int]:
-        """The ports of its stores."""
+        """Return the ports of its stores."""
         return set().union(*(ports_of(job) for _, job in self.facts))
 
 
 @lru_cache(maxsize=8)
 def live_job(cluster: Cluster) -> LiveJob | None:
-    """The job in the facts of these nodes; None where none is. Of several, the one of the first node."""
+    """Return the job in the facts of these nodes, None if there is none; of several, the one of the first node."""
     facts = [(node, job) for node in cluster.nodes for job in node.facts.jobs]
     if not facts:
         return None
@@ -244,7 +244,7 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
 
 
 def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
-    """The rank, which waits for another where that one, or a process below it, has the lock on a file it waits for."""
+    """Return the rank, as waiting for another rank that holds (itself or by a child) the file lock it waits for."""
     lock = rank.lock
     if lock is None or rank.place.kind not in live_places.OWN:
         return rank
@@ -257,9 +257,10 @@ def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
 
 
 def _is_fork(one: JobProcess, store: StoreView | None) -> bool:
-    """Return whether it is a fork of a rank, and not the rank: it has the port at which that listens for its peers,
-    and has a single thread. fork(2) takes none of the others along, and gloo listens in one of its own
-    (gloo_tcp_loop)."""
+    """Return whether it is a fork of a rank, and not the rank: it has the rank's listening port and a single thread.
+
+    fork(2) copies only the calling thread, and gloo listens in a thread of its own (gloo_tcp_loop).
+    """
     group = store.default_group if store is not None and not store.restarted else None
     ports = {(member.address, member.port) for member in group.members} if group else set()
     return len(one.threads) == 1 and any(
@@ -268,13 +269,13 @@ def _is_fork(one: JobProcess, store: StoreView | None) -> bool:
 
 
 def _answers(job: JobFacts) -> bool:
-    """Return whether a store of the job, as far as one was asked, took the connection."""
+    """Return whether a store of the job, if one was asked, accepted the connection."""
     asked = [view.contact for view in job.stores if view.contact is not None]
     return not asked or any(contact.outcome == "open" for contact in asked)
 
 
 def ports_of(job: JobFacts) -> frozenset[int]:
-    """The ports of the stores of the job, as far as they are known."""
+    """Return the known ports of the job's stores."""
     ports = {view.port for view in job.stores}
     if job.master_port is not None:
         ports.add(job.master_port)
@@ -291,7 +292,7 @@ def _below(pid: int, processes: Iterable[JobProcess]) -> Iterator[JobProcess]:
 
 
 def _number(one: JobProcess, node: Node, store: StoreView | None, ports: frozenset[int]) -> int | None:
-    """The rank of a process whose variables do not tell: whoever wrote in the store that it listens where this does."""
+    """Return the rank of a process without rank variables: the member in the store that listens at its address."""
     group = store.default_group if store else None
     listening = {(s.local, s.local_port) for s in one.sockets or () if s.state == "LISTEN"}
     for member in group.members if group else ():
@@ -302,58 +303,59 @@ def _number(one: JobProcess, node: Node, store: StoreView | None, ports: frozens
     return None
 
 
-# One rank of a job that runs now, as its checks see it: where it is, whether it works, waits, pauses or is held.
+# Rank of a job that runs now: its place, and whether it works, waits, pauses or is held.
 
 
 PAUSE, DEVICE_PAUSE = 5.0, 20.0
-"""Seconds for which a rank may stand still and be called slow: it waits for data, or for a service; for a disk, which
-a large checkpoint keeps busy for as long, some more."""
+"""Seconds for which a rank without progress may just be slow: it waits for data, or for a service; longer for a disk,
+which a large checkpoint keeps busy for as long."""
 SLEEP = 60.0
-"""Seconds for which it may sleep yet, where that is known, and be called slow."""
+"""Most seconds left of a sleep, if known, for which it may just be slow."""
 _ASKED_AGAIN = (places.GROUP, places.KEY, places.COLLECTIVE, places.BEHIND)
-"""Where a rank may look again and again whether what it waits for has come."""
+"""Places at which a rank may poll for what it waits for."""
 _MAY_SPIN = (places.CODE, places.COLLECTIVE, places.GROUP, places.PEERS)
-"""Where a rank may wait for its GPU."""
+"""Places at which a rank may wait for its GPU."""
 
 
 @dataclass(frozen=True, eq=False)
 class LiveRank:
-    """One rank whose process is here."""
+    """Rank whose process is here."""
 
     node: Node
     process: JobProcess
     number: int | None
-    """Its global rank; None where neither its variables nor the store tell."""
+    """Global rank, None if neither its variables nor the store give it."""
     place: Place
     below: tuple[JobProcess, ...] = ()
-    """The processes below it."""
+    """Processes below it."""
 
     @cached_property
     def works(self) -> bool:
-        """Return whether anything moved in it, or in what runs below it."""
+        """Return whether it, or a process below it, was active."""
         return stacks.works(self.process) or any(stacks.works(one) for one in self.below)
 
     @property
     def waits(self) -> bool:
-        """Return whether it waits for others, and nothing moves meanwhile."""
+        """Return whether it waits for others, without activity."""
         return self.place.kind in places.TOGETHER and not self.moves_on
 
     @property
     def moves_on(self) -> bool:
-        """Return whether it gets on with what it does together with others: what polls does not, however often it
-        looks."""
+        """Return whether it makes progress in a call together with others: polling is none, however frequent."""
         moved = self.process.moved
         if moved is None or self.place.kind in (places.MASTER, places.HOSTING, places.STORE):
             return False
         if self.place.spins:
             return False
         if self.place.kind in _ASKED_AGAIN and stacks.polls(self.process) and not moved.stack:
-            return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
+            return False  # a store that is a file is polled every 10 ms (c10d/FileStore.cpp), a lock every 50
         if moved.exchanged > stacks.MUCH:
             return True  # a slow link costs no time
         most = max(1.5, moved.seconds)
         loops = max(1, len(stacks.threads_of(self.process, "gloo_tcp_loop")))
-        by_time = moved.cpu * 30 >= most * loops  # that of each group wakes up a hundred times a second, whatever comes
+        by_time = (
+            moved.cpu * 30 >= most * loops
+        )  # the thread of each group wakes up a hundred times a second, with or without data
         return bool(moved.stack) or moved.main_cpu * 75 >= most or by_time or moved.switches > 5 * most
 
     @property
@@ -365,9 +367,11 @@ class LiveRank:
 
     @property
     def may_spin(self) -> bool:
-        """Return whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is
-        all that moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing. So
-        it looks below a call of torch.distributed, too (recv() and barrier() with NCCL 2.28, seen on an H200)."""
+        """Return whether it may wait for a GPU, and so for a collective of NCCL, with only the processor active.
+
+        It stays at one place as far as is seen, or without a stack it reads and writes nothing. It looks the same below
+        a call of torch.distributed (recv() and barrier() with NCCL 2.28, seen on an H200).
+        """
         moved = self.process.moved
         if moved is None or not stacks.threads_of(self.process, "pt_nccl") or moved.stack:
             return False
@@ -377,8 +381,8 @@ class LiveRank:
 
     @property
     def waited(self) -> float | None:
-        """For how many seconds at least it has waited for the others; None where that is not known, as of who asks
-        again and again whether a collective is through."""
+        """Return the least seconds that it has waited for the others, None if unknown, as for a rank that polls a
+        collective."""
         if self.place.spins:
             return None
         if self.place.kind == places.COLLECTIVE and stacks.polls(self.process):
@@ -389,8 +393,10 @@ class LiveRank:
 
     @cached_property
     def still(self) -> float | None:
-        """For how many seconds it has stood still where it is; None where that is not known. Who waits for processes of
-        its own is as still as the one that ran last."""
+        """Return the seconds since it last made progress, None if unknown.
+
+        A rank that waits for its own processes is as still as the one that ran last.
+        """
         mine = stacks.still_for(self.process)
         told = [seconds for one in self.watched if (seconds := stacks.still_for(one)) is not None]
         if told and (self.place.kind == places.LOADER or self.place.child is not None):
@@ -399,7 +405,7 @@ class LiveRank:
 
     @property
     def watched(self) -> list[JobProcess]:
-        """The processes below it for which it waits, as far as that is seen."""
+        """Return the processes below it that it waits for, as far as is seen."""
         if self.place.child is not None:
             return [one for one in self.below if one.pid == self.place.child]
         main = self.process.main
@@ -407,35 +413,36 @@ class LiveRank:
             return list(self.below)
         if self.place.kind != places.LOADER:
             return []
-        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py). Up to torch 2.5
-        # the name of a worker does not tell that it is one.
+        # A rank that waits for a worker checks every 5 s that it lives (torch/utils/data/_utils/__init__.py). Up to
+        # torch 2.5 the name of a worker does not show that it is one.
         workers = [one for one in self.below if one.role == "loader"] or list(self.below)
         return [one for one in workers if not awaits_index(one.main)] or workers
 
     @property
     def lock(self) -> FileLock | None:
-        """The lock on a file that it waits for, or that a program of its own does, for which it waits."""
+        """Return the file lock that it waits for, or that a program waits for which it waits for."""
         waiting = (self.process, *self.watched)
         return next((one.main.lock for one in waiting if one.main is not None and one.main.lock is not None), None)
 
     @property
     def answerer(self) -> Answerer | None:
-        """Return who of its host is to answer it, or a process below it for which it waits."""
+        """Return the local process that it, or a process below it that it waits for, waits for."""
         ends = self.process.main.other_ends if self.process.main is not None else ()
         waiting = (self.process, *self.watched, *(one for one in self.below if one.pid in ends))
         return next((one.main.asks for one in waiting if one.main is not None and one.main.asks is not None), None)
 
     @property
     def asleep(self) -> float | None:
-        """For how many seconds it sleeps yet, or what it waits for does; None where none does, or it is not known."""
+        """Return the seconds that it, or what it waits for, has left to sleep; None if neither sleeps, or unknown."""
         told = [one.main.left for one in (self.process, *self.watched) if one.main and one.main.left is not None]
         return min(told, default=None)
 
     @property
     def gets_data(self) -> bool:
-        """Return whether something comes for it, however slowly: for a thread or a process of it.
+        """Return whether it, by a thread or a process of it, receives data, however slowly.
 
-        Who waits for a file waits for neither."""
+        A rank that waits for a file waits for neither.
+        """
         main = self.process.main
         if main is not None and stacks.awaits_file(main):
             return False
@@ -450,7 +457,7 @@ class LiveRank:
 
     @property
     def pauses(self) -> bool:
-        """Return whether it stands still for so short a time that it may only be slow."""
+        """Return whether it stands still for so short a time that it may just be slow."""
         if self.works or self.waits or self.place.kind not in places.OWN or stacks.polls(self.process):
             return False
         if self.gets_data or stacks.ran_programs(self.process):
@@ -462,20 +469,22 @@ class LiveRank:
 
     @property
     def called(self) -> str:
-        """``rank 3``, or its process where its number is not known."""
+        """Return ``rank 3``, or its process if its number is unknown."""
         return f"rank {self.number}" if self.number is not None else f"pid {self.process.pid}"
 
 
-# Which ranks wait in a collective of NCCL, told by how many of them each rank has called (NCCL's RAS).
+# Ranks that wait in a collective of NCCL, by the number that each rank has called (NCCL's RAS).
 #
-# A rank that waits for its GPU looks the same whether that computes or is in a collective: CUDA waits with a
-# processor
-# busy. Where RAS says that a rank has called one which others have not, the GPU can be nowhere else in the end.
+# A rank that waits for its GPU looks the same whether the GPU computes or is in a collective: CUDA waits with a busy
+# processor. If RAS reports that a rank has called one which others have not, its GPU must end up there.
 
 
 def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRank]:
-    """The ranks, those in a collective that are ahead of others in it; with these, those that wait for their GPU
-    below another call of torch.distributed, which the others do not make."""
+    """Return the ranks, with those marked that are ahead of others in a collective.
+
+    If there are such, ranks that wait for their GPU below another call of torch.distributed, which the others do not
+    make, are marked, too.
+    """
     told = list(views)
     counts = [count for view in told for count in view.counts if _of_these(count, ranks)]
     ahead = {rank: those for rank in ranks if rank.may_spin and (those := _ahead(rank, ranks, counts))}
@@ -484,8 +493,10 @@ def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRan
 
 
 def _bereft(rank: LiveRank, views: Iterable[RasView]) -> LiveRank:
-    """The rank, whose collective never ends where a process of its communicator is gone. In code of its own it may wait
-    for what its GPU computes alone, as after a training that the others have ended well."""
+    """Return the rank, marked if its collective never ends because a process of its communicator is gone.
+
+    In its own code it may wait for local work of its GPU, as after a training that the others have finished.
+    """
     if rank.place.kind != COLLECTIVE or not any(rank.process.pid in view.bereft for view in views):
         return rank
     why = "a process of its communicator is gone, says NCCL's RAS"
@@ -506,12 +517,12 @@ def _placed(rank: LiveRank, ahead: dict[LiveRank, list[tuple[RasCount, int]]]) -
 
 
 def _of_these(count: RasCount, ranks: Iterable[LiveRank]) -> bool:
-    """Return whether a rank that it names is one of these: RAS of another job may listen at the same port."""
+    """Return whether it names one of these ranks: another job's RAS may listen at the same port."""
     return not {one.pid for one in count.ranks}.isdisjoint(rank.process.pid for rank in ranks)
 
 
 def _ahead(rank: LiveRank, ranks: Sequence[LiveRank], counts: Iterable[RasCount]) -> list[tuple[RasCount, int]]:
-    """The counts in which this rank has called more than others, each with how many it has."""
+    """Return the counts in which this rank has called more than others, each with its excess."""
     if [one.process.pid for one in ranks].count(rank.process.pid) > 1:
         return []  # of two hosts
     called = list[tuple[RasCount, int]]()

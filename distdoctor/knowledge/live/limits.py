@@ -1,4 +1,4 @@
-"""How long a job waits for nodes and ranks that have not joined, and when PyTorch gives up."""
+"""Time that a job waits for nodes and ranks that have not joined, and the limit at which PyTorch gives up."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ RANKS_LIMIT = 1800.0
 """``default_pg_timeout`` (torch/csrc/distributed/c10d/Types.hpp): the timeout of init_process_group() unless the job
 sets another, and the longest default: with ``backend="nccl"`` it is 10 min."""
 _AT_STORE = (places.STORE, places.GROUP, places.PEERS)
-"""Where poll(2) waits for an answer of the store, with the store's timeout (TCPStore.cpp, ``doWait``)."""
+"""Places where poll(2) waits for an answer of the store, with the store's timeout (TCPStore.cpp, ``doWait``)."""
 
 
 @dataclass(frozen=True)
 class JoinWait:
-    """A wait for nodes or ranks that have not joined."""
+    """Wait for nodes or ranks that have not joined."""
 
     waited: float
     """Seconds so far."""
     limit: float
-    """Seconds after which whoever waits gives up."""
+    """Seconds after which the waiting process gives up."""
     who: str
-    """Who gives up."""
+    """Process that gives up."""
     known: bool = True
-    """Whether this job is known to have this limit; else it is the default."""
+    """True if this job is known to have this limit, False if it is the default."""
 
     @property
     def over(self) -> bool:
-        """Return whether whoever has not joined is too late."""
+        """Return whether the missing nodes or ranks are too late."""
         return self.waited >= self.limit
 
     @property
@@ -43,7 +43,7 @@ class JoinWait:
 
     @property
     def ends(self) -> str:
-        """Return when it ends, in a clause."""
+        """Return the end of the wait, in a clause."""
         if self.over:
             return f"the {'' if self.known else 'default '}limit of {left_said(self.limit)} is over"
         if self.known:
@@ -52,14 +52,14 @@ class JoinWait:
 
 
 def agents_wait(job: LiveJob) -> JoinWait:
-    """torchrun's agents wait for the agents of other nodes."""
+    """Return the wait of torchrun's agents for the agents of other nodes."""
     limit = job.first.join_timeout
     waited = max((one.age for _, one in job.agents), default=0.0)
     return JoinWait(waited, AGENTS_LIMIT if limit is None else limit, "torchrun")
 
 
 def ranks_wait(job: LiveJob) -> JoinWait:
-    """Ranks wait in init_process_group() for other ranks."""
+    """Return the wait of ranks in init_process_group() for other ranks."""
     limits = [limit for rank in job.waiting if (limit := _limit(rank)) is not None]
     waited = [seconds for rank in job.waiting if (seconds := _waited(rank)) is not None]
     limit = min(limits, default=RANKS_LIMIT)
@@ -72,7 +72,8 @@ def _limit(rank: LiveRank) -> float | None:
 
 
 def _waited(rank: LiveRank) -> float | None:
-    """Seconds since it came to the store: since it serves that, or listens for its peers; at least since it sleeps."""
+    """Return the seconds since it came to the store: since it serves it, or listens for its peers; at least since it
+    sleeps."""
     own = [*threads_of(rank.process, "pt_tcpstore"), *threads_of(rank.process, "gloo_tcp_loop")]
     ages = [thread.age for thread in own if thread.age is not None]
     return max(ages, default=rank.process.idle)

@@ -1,4 +1,4 @@
-"""Where in a job a rank can be, as ``knowledge/place_of`` finds it."""
+"""Places in a job at which a rank can be, and the detection of a rank's place from /proc and py-spy's stacks."""
 
 from __future__ import annotations
 
@@ -36,48 +36,48 @@ PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
 THEIR_CODE = "in their own code"
 KEY = "waiting for a key of the store"
-"""In the job's own code, for what another rank writes there: ``store.wait()``, ``store.get()``."""
+"""Wait of the job's own code for a key from another rank: ``store.wait()``, ``store.get()``."""
 REMOTE = "in a remote call"
-"""Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
+"""Wait for a remote call to another rank, or for all remote calls (torch.distributed.rpc)."""
 BEHIND = "waiting for a lock that another rank has"
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
 FILE_LOCK, MEMORY = "waiting for a file lock", "waiting for memory"
 UNSEEN = "where this user may not see it"
-"""It sleeps, and of none of its threads is shown in what: for want of rights, or in a sandbox as gVisor."""
+"""Sleep in which no thread's call is visible: for lack of rights, or in a sandbox such as gVisor."""
 OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
-"""Where a rank is by itself."""
+"""Places at which a rank is by itself."""
 MESSAGE = "wait() for a message, or for a lock"
-"""Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
+"""Wait of C++ for one rank, below the job's own code; ``acquire(timeout=...)`` of a lock looks the same."""
 ONLY_MESSAGE = "wait() for a message"
-"""The same, where what it waits for is seen to be no lock."""
+"""The same, if the object it waits for is known to be no lock."""
 OR_LOCK = "for a collective, or for a lock"
-"""Why it waits in a function of the job's own that has both, of which C++ and Python wait in the same way."""
+"""Reason in a function of the job that has both: C++ and Python wait in the same way."""
 TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIND)
-"""Where a rank waits for others, and nothing moves in it meanwhile."""
+"""Places at which a rank waits for others, without activity of its own."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank is."""
+    """Place of a rank."""
 
     kind: str
     call: str = ""
-    """The collective, or the function of torch.distributed."""
+    """Collective, or function of torch.distributed."""
     frame: Frame | None = None
-    """The innermost line of the job's own code."""
+    """Innermost line of the job's own code."""
     why: str = ""
-    """What it waits for there, as far as it is seen: ``reads /mnt/x``, ``sleeps``."""
+    """Known reason of a wait: ``reads /mnt/x``, ``sleeps``."""
     sure: bool = True
-    """False where only /proc told, and other places look the same."""
+    """False if only /proc shows it, and other places look the same."""
     child: int | None = None
-    """The process of its own that waits there, and it for that one."""
+    """Child process that waits there while the rank waits for it."""
     spins: bool = False
-    """It waits there with a processor busy, as for a GPU: that this works is no progress."""
+    """True if it waits there with a busy processor, as for a GPU: its activity is no progress."""
     communicators: tuple[str, ...] = ()
-    """Those of NCCL in which it waits, where that is known."""
+    """Communicators of NCCL in which it waits, if known."""
 
     def said(self, several: bool = False) -> str:
-        """In words; ``several``: of more than one rank."""
+        """Return the place in words; ``several``: of more than one rank."""
         kind = THEIR_CODE if several and self.kind == CODE else self.kind
         parts = [f"in {self.call}" if self.call and self.kind in (COLLECTIVE, GROUP) else kind]
         if self.frame is not None:
@@ -87,11 +87,11 @@ class Place:
         return " ".join(parts)
 
 
-# Where in a job a rank is, told from what /proc and py-spy show of its process.
+# Detection from /proc and py-spy together.
 
 
 def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[int] = ()) -> Place:
-    """Return where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    """Return the place of the rank. ``below``: the processes below it; ``ports``: those of the job's stores."""
     if one.frozen:
         return Place(STOPPED, why=f"with its control group {one.frozen}", frame=own_frame(one.main))
     if is_stopped(one):
@@ -106,15 +106,12 @@ def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[
     return by_system(one, main, list(below), set(ports))
 
 
-# Where in a job a rank is, told from the stack of its process, as py-spy shows it, and from what /proc shows beside.
-#
-# Sources: torch/distributed/rendezvous.py and distributed_c10d.py (the functions named here are the same in 2.1 to
-# 2.13),
-# c10d/TCPStore.cpp, ProcessGroupGloo.cpp.
+# Detection from the stack that py-spy shows, with /proc's facts. Sources: torch/distributed/rendezvous.py and
+# distributed_c10d.py (the functions named here are the same in 2.1 to 2.13), c10d/TCPStore.cpp, ProcessGroupGloo.cpp.
 
 
 _LONG_SLEEP = 60.0
-"""Seconds of sleep that are left from which it does not look again and again for something."""
+"""Seconds left of a sleep from which it is not polling."""
 _PIECES: dict[str, tuple[str, ...]] = {
     LOCK: ("utils/file_baton.py",),
     FILE_LOCK: ("filelock/_", "utils/filelock.py"),
@@ -122,7 +119,7 @@ _PIECES: dict[str, tuple[str, ...]] = {
     SAVING: ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
     LOADER: ("torch/utils/data/",),
 }
-"""Parts of the names of files that tell what a rank does while it is in one of their functions."""
+"""Parts of file names that identify the activity of a rank within their functions."""
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
 _DISTRIBUTED = "torch/distributed/"
@@ -133,38 +130,39 @@ _LEAVING = frozenset(["destroy_process_group"])
 
 @dataclass(frozen=True)
 class _Seen:
-    """A process whose main thread's stack was seen."""
+    """Process whose main thread's stack was read."""
 
     one: JobProcess
     main: JobThread
     below: list[JobProcess]
-    """The processes below it."""
+    """Processes below it."""
     ports: set[int]
-    """Those of the stores of the job."""
+    """Ports of the job's stores."""
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Innermost first."""
+        """Return its frames, innermost first."""
         return self.main.frames
 
     @cached_property
     def own(self) -> Frame | None:
-        """The innermost line of the job's own code."""
+        """Return the innermost line of the job's own code."""
         return own_frame(self.main)
 
     @cached_property
     def names(self) -> set[str]:
-        """The functions of torch.distributed that it is in."""
+        """Return the functions of torch.distributed on its stack."""
         return {frame.function for frame in self.frames if _DISTRIBUTED in frame.file}
 
     @cached_property
     def imports(self) -> int:
-        """Return where the outermost frame stands that imports a module; -1 where none does."""
+        """Return the index of the outermost frame that imports a module, -1 if there is none."""
         return max((i for i, frame in enumerate(self.frames) if frame.file.startswith("<frozen importlib")), default=-1)
 
     @property
     def has(self) -> str:
-        """Return what the innermost function was given to wait for: ``work``, ``lock``, ``store``, or ``either``."""
+        """Return the kind of object that the innermost function waits for: ``work``, ``lock``, ``store``, or
+        ``either``."""
         return self.frames[0].given.has if self.frames[0].given else ""
 
     @cached_property
@@ -174,22 +172,21 @@ class _Seen:
 
     @cached_property
     def asks_again(self) -> bool:
-        """Return whether it sleeps for a moment again and again."""
+        """Return whether it polls with short sleeps."""
         return sleeps(self.main) and switches_of(self.one) > 1
 
     def is_in(self, function: str, file: str) -> bool:
-        """Return whether a function is under way that is called so, in a file whose name ends so."""
+        """Return whether a function of this name is on the stack, in a file whose name ends so."""
         return any(frame.function == function and frame.file.endswith(file) for frame in self.frames)
 
 
 def by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
-    """Return where it is; the first of ``_LOOKS`` that knows says so."""
+    """Return the place of the rank by the first of ``_LOOKS`` that recognizes it."""
     seen = _Seen(one, main, below, ports)
     found = next((place for look in _LOOKS if (place := look(seen)) is not None), None)
     if found is not None:
         return found
-    # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without
-    # clients has nothing to do.
+    # A polling process may wait for something, or work a little each time; a server without clients is idle.
     sure = not (serves(main) or seen.asks_again or awaits_thread(one))
     return Place(CODE, frame=seen.own, why=waiting(main), sure=sure)
 
@@ -223,13 +220,13 @@ def _in_remote_call(seen: _Seen) -> Place | None:
     called = next((thread for thread in seen.one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
     if called is None:
         return Place(REMOTE, frame=seen.own, why=remote)
-    # It may wait for what other ranks are to call, but not where it reads a pipe.
+    # It may wait for calls from other ranks, but not while it reads a pipe.
     sure = is_outside_collectives(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
     return Place(CODE, frame=own_frame(called), why="in what another rank has called", sure=sure)
 
 
 def _in_known_file(seen: _Seen) -> Place | None:
-    # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
+    # An import does no work yet: importing DistributedDataParallel comes through torch/_dynamo.
     for kind, pieces in _PIECES.items():
         if any(piece in frame.file for frame in seen.frames[seen.imports + 1 :] for piece in pieces):
             inside = _child_in_kernel(seen) if kind == LOADER else None
@@ -253,7 +250,8 @@ def _awaits_compiler(seen: _Seen) -> Place | None:
 
 
 def _asks_whether_done(seen: _Seen) -> Place | None:
-    """As ``Work.is_completed()`` in a loop; or as a store that is a file does (c10d/FileStore.cpp)."""
+    """Return the wait for a collective in a loop of ``Work.is_completed()``, or of a file store
+    (c10d/FileStore.cpp)."""
     if seen.has == "work" and seen.asks_again and in_flight(seen.one):
         return Place(COLLECTIVE, "wait", seen.own, "looks again and again whether it is through")
     if seen.has == "store" and sleeps(seen.main) and switches_of(seen.one) > POLLS:
@@ -281,7 +279,8 @@ def _hosts_own_store(seen: _Seen) -> Place | None:
 
 
 def _awaits_message(seen: _Seen) -> Place | None:
-    """gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``)."""
+    """Return the wait for a message: without a thread of its own, it waits in the main one with a time limit
+    (``UnboundBuffer``)."""
     of_torch = _DISTRIBUTED in seen.frames[0].file  # as pipelining/schedules.py: there, it is no lock
     if not seen.main.timed or not (seen.frames[0].own or of_torch) or seen.has == "lock":
         return None
@@ -296,7 +295,8 @@ def _awaits_key(seen: _Seen) -> Place | None:
 
 
 def _has_ended(seen: _Seen) -> Place | None:
-    """Python ends once all threads have that are no daemons (Lib/threading.py), and all processes that it started."""
+    """Return the end of Python, which waits for all non-daemon threads (Lib/threading.py) and all its child
+    processes."""
     if seen.is_in("_shutdown", "threading.py"):
         left = next((t for t in seen.one.threads[1:] if own_frame(t)), None)
         why = "its program has ended but for a thread"
@@ -330,17 +330,17 @@ _LOOKS: tuple[Callable[[_Seen], Place | None], ...] = (
     _has_ended,
     _looks_up,
 )
-"""In this order: what stands further down is also seen where what stands above it is the reason."""
+"""Detectors in order: a later place is also seen where an earlier one is the reason."""
 
 
 def _child_in_kernel(seen: _Seen) -> Place | None:
-    """Return where a process below it is for which it waits, and which the kernel does not let be interrupted."""
+    """Return the place of a child process that it waits for and that is in an uninterruptible call."""
     inside = ((one.pid, one.main) for one in seen.below if one.main and one.main.state == "D")
     return next((in_kernel(main, own_frame(main) or seen.own, pid) for pid, main in inside), None)
 
 
 def _looks_after_threads(seen: _Seen) -> bool:
-    """Return whether it is in an event loop, or looks every now and then whether something is through."""
+    """Return whether it is in an event loop, or polls the end of other work."""
     return seen.asks_again or any("asyncio/" in frame.file for frame in seen.frames)
 
 
@@ -352,28 +352,26 @@ def _in_rendezvous(seen: _Seen) -> str:
 
 
 def _hosts_one_of_its_own(one: JobProcess) -> bool:
-    """Return whether it serves a store that the job's own code made: before there is any group, or beside that of
-    the groups. Its constructor looks every 10 ms who has come."""
+    """Return whether it serves a store of the job's own code: before any group exists, or beside that of the groups.
+
+    Its constructor polls every 10 ms for arrivals.
+    """
     stores = len(threads_of(one, "pt_tcpstore"))
     return stores > 1 or (stores == 1 and not threads_of(one, "gloo_tcp_loop"))
 
 
-# Where in a job a rank is, told from what /proc shows of its process alone.
-#
-# Without stacks gloo's threads tell: ``pt_gloo_runloop`` are begun with the first group that is whole; one that runs
-# a
-# collective waits for its peers with a time limit (gloo/transport/tcp, ``UnboundBuffer::waitRecv``), one that has
-# nothing
-# to do waits without (``ProcessGroupGloo::runLoop``), as was seen in runs of torch 2.13.
+# Detection from /proc alone. Without stacks gloo's threads show the place: ``pt_gloo_runloop`` threads start with the
+# first complete group; one that runs a collective waits for its peers with a time limit (gloo/transport/tcp,
+# ``UnboundBuffer::waitRecv``), an idle one without (``ProcessGroupGloo::runLoop``), as seen in runs of torch 2.13.
 
 
 POLLS = 10.0
-"""Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
-looks every 10 ms who has come (TCPStore::waitForWorkers)."""
+"""Context switches per second of the main thread from which it polls: the host of the store checks arrivals every 10 ms
+(TCPStore::waitForWorkers)."""
 
 
 def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
-    """Return where it is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    """Return the place. ``below``: the processes below it; ``ports``: those of the job's stores."""
     if main.state == "D":
         return in_kernel(main)
     if main.state == "S" and not any(thread.call or thread.waits_in for thread in one.threads):
@@ -394,7 +392,7 @@ def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         if is_futex(main) and in_flight(one):
             return Place(COLLECTIVE)
         # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
-        # the main thread, with a time limit (``UnboundBuffer::waitRecv``). Who sleeps again and again may wait for one.
+        # the main thread, with a time limit (``UnboundBuffer::waitRecv``). A polling process may wait for one.
         joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
         polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
         return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
@@ -409,7 +407,7 @@ def by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
 
 
 def is_outside_collectives(main: JobThread) -> bool:
-    """Return whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another
+    """Return whether torch.distributed never waits in the call: it is for a file, a pipe, a file lock or another
     process."""
     if main.call in ("wait4", "waitid", "flock", "fsync", "fdatasync", "openat", "pause"):
         return True
@@ -425,8 +423,8 @@ def _polls_store(main: JobThread, ports: set[int]) -> bool:
 
 
 def in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:
-    """Return where a thread is that the kernel does not let be interrupted: for a device, or for a control group
-    that has no memory left (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
+    """Return the place of a thread in an uninterruptible call: a device, or a control group out of memory
+    (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
     kind = MEMORY if thread.waits_in.lstrip("_").startswith("mem_cgroup") else DEVICE
     return Place(kind, frame=own, why=waiting(thread), child=child)
 

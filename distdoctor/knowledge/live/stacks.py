@@ -1,4 +1,5 @@
-"""What Python's stack of a rank's thread tells: the call of torch.distributed, whom it names, and the job's own line.
+"""Activity of a rank's process: the torch.distributed call on its stack, its progress between two looks, its threads
+and sockets.
 
 Sources: torch/distributed/distributed_c10d.py, distributed/rpc/internal.py and nn/parallel/distributed.py.
 """
@@ -20,39 +21,40 @@ _SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 
 
 def own_frame(thread: JobThread | None) -> Frame | None:
-    """The innermost line of the job's own code in which the thread is."""
+    """Return the innermost line of the job's own code on the thread's stack."""
     return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
 
 
 def call_of(thread: JobThread) -> str:
-    """The function of torch.distributed that the thread has called; empty where it is in none."""
+    """Return the function of torch.distributed that the thread has called, empty if none."""
     called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
     return next((name for name in called if not name.startswith("_exception")), "")
 
 
 def whom(thread: JobThread) -> str:
-    """Return which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
+    """Return the rank that the thread names in that call: the source, the destination, the root."""
     call, peer = _naming(thread) or ("", None)
     how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
     return f"{how} {peer}" if call else ""
 
 
 def root_of(thread: JobThread | None) -> tuple[str, int] | None:
-    """The call with a root in which a thread is, and the root that it names; None where it names none."""
+    """Return the thread's call with a root, and the root that it names; None if none."""
     named = _naming(thread) if thread is not None else None
     return None if named is None or "recv" in named[0] or "send" in named[0] else named
 
 
 def partner_of(thread: JobThread | None) -> int | None:
-    """The rank from which a thread waits to receive, or to which it waits to send; None where it names none."""
+    """Return the rank from which a thread waits to receive, or to which it waits to send; None if none."""
     named = _naming(thread) if thread is not None else None
     return named[1] if named is not None and ("recv" in named[0] or "send" in named[0]) else None
 
 
 def meets_at(thread: JobThread | None) -> str:
-    """Return where a thread in init_process_group() was told to meet the others; empty where that is not seen.
+    """Return the address at which a thread in init_process_group() joins, empty if unknown.
 
-    Of an address the port alone is told: a host may have several names."""
+    Only the port of an address is returned: a host may have several names.
+    """
     given = (frame.given.init_method for frame in (thread.frames if thread else ()) if frame.given)
     method = next(filter(None, given), "")
     where = method.partition("?")[0]
@@ -60,25 +62,25 @@ def meets_at(thread: JobThread | None) -> str:
 
 
 def _naming(thread: JobThread) -> tuple[str, int] | None:
-    """The outermost function of torch.distributed that was given a rank, and that rank."""
+    """Return the outermost function of torch.distributed with a rank argument, and that rank."""
     named = (f for f in reversed(thread.frames) if f.given)
     return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
 
 
 def was_called(thread: JobThread) -> bool:
-    """Return whether a thread does what another rank has called here (torch/distributed/rpc/internal.py): Python's,
-    or a function in C, of which there is no frame."""
+    """Return whether a thread runs a call from another rank (torch/distributed/rpc/internal.py): in Python, or a
+    function in C, which has no frame."""
     return any(frame.file.endswith(_CALLED) for frame in thread.frames)
 
 
 def calls_on(thread: JobThread) -> bool:
-    """Return whether what another rank has called there waits for a call of its own on a further rank."""
+    """Return whether the call from another rank waits for a call of its own on a further rank."""
     inner = takewhile(lambda frame: not frame.file.endswith(_CALLED), thread.frames)
     return any(_RPC in frame.file for frame in inner)
 
 
 def work_of(frames: tuple[Frame, ...]) -> str:
-    """Return whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
+    """Return the kind of collective that C++ waits for: a pass of DistributedDataParallel, else ``wait``."""
     if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
         return FORWARD
     # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
@@ -87,21 +89,26 @@ def work_of(frames: tuple[Frame, ...]) -> str:
 
 
 def awaits_process(thread: JobThread | None) -> bool:
-    """Return whether it waits in multiprocessing for what another process does: to let go of a lock, to set an
-    event, to send something. That may be any process that has inherited it, another rank, too."""
+    """Return whether it waits in multiprocessing for another process: for a lock, an event or data.
+
+    Any process that inherited the object can be the other one, even another rank.
+    """
     return thread is not None and bool(thread.frames) and thread.frames[0].file.endswith(_SHARED)
 
 
 def awaits_index(thread: JobThread | None) -> bool:
-    """Return whether it is a worker of a data loader that has nothing to do: it waits for the number of a next
-    sample, and looks every 5 s whether its rank lives (torch/utils/data/_utils/worker.py)."""
+    """Return whether it is an idle worker of a data loader.
+
+    It waits for the index of a next sample, and checks every 5 s that its rank lives
+    (torch/utils/data/_utils/worker.py).
+    """
     frames = thread.frames if thread is not None else ()
     loop = next((i for i, frame in enumerate(frames) if frame.function == "_worker_loop"), 0)
     return loop > 0 and frames[loop - 1].file.endswith("multiprocessing/queues.py")
 
 
 def joins(thread: JobThread) -> bool:
-    """Return whether it waits until another thread has ended; Python 3.11 and later tell the class of a function,
+    """Return whether it waits for the end of another thread; Python 3.11 and later give the class of a function,
     too."""
     names = (frame.function for frame in thread.frames if frame.file.endswith("threading.py"))
     return any(name.rpartition(".")[2] in ("join", "_shutdown") for name in names)
@@ -112,22 +119,22 @@ def _is_c10d(frame: Frame) -> bool:
 
 
 def waits_for_work(frames: tuple[Frame, ...]) -> bool:
-    """Return whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a
-    backward pass with DDP; not in a lock of Python's own."""
+    """Return whether the innermost Python frame calls C++ code that may wait for a collective: Work.wait(), a backward
+    pass with DDP; not a lock of Python's."""
     inner = frames[0]
     return inner.own or "torch/" in inner.file
 
 
-# Whether a process moved between two looks, and how: told from what /proc counted of it.
+# Progress of a process between two looks, by its counters in /proc.
 
 
 MUCH = 1 << 16
-"""Bytes that a process reads and writes between two looks from which it moves."""
+"""Bytes read and written between two looks from which a process makes progress."""
 _MOVES = 3.0
-"""Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""
+"""Context switches per second of a main thread that show progress: looking at it stops it once or twice."""
 PATHS = 3
-"""Different paths of its stack from which a process that computes gets about in its code: a loop that goes nowhere has
-its own, and perhaps that of what it calls."""
+"""Different paths of its stack from which a computing process makes progress: an endless loop has its own path, and
+perhaps that of a function that it calls."""
 
 
 def sleeps(thread: JobThread) -> bool:
@@ -136,18 +143,18 @@ def sleeps(thread: JobThread) -> bool:
 
 
 def switches_of(one: JobProcess) -> float:
-    """Return how often in a second its main thread gave up the processor."""
+    """Return the context switches per second of its main thread."""
     return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
 
 
 def looks_for_a_file(one: JobProcess) -> bool:
-    """Return whether it sleeps some ten times a second, as who waits for a lock file does
-    (torch/utils/file_baton.py), and no stack tells for what."""
+    """Return whether it sleeps about ten times a second, as a process that waits for a lock file does
+    (torch/utils/file_baton.py), without a stack that shows the reason."""
     return one.main is not None and not one.main.frames and sleeps(one.main) and 5 < switches_of(one) < 15
 
 
 def works(one: JobProcess) -> bool:
-    """Return whether anything moved in the process between the looks."""
+    """Return whether the process was active between the looks."""
     moved = one.moved
     if moved is None or _only_looks_again(one):
         return False
@@ -164,7 +171,8 @@ def works(one: JobProcess) -> bool:
 def is_stopped(one: JobProcess) -> bool:
     """Return whether a signal or a debugger has stopped it.
 
-    What only watches it (strace, py-spy record) stops it for moments, between which it moves."""
+    Tools that only watch it (strace, py-spy record) stop it for moments, between which it is active.
+    """
     return one.state == "T" or (one.state == "t" and not works(one))
 
 
@@ -174,16 +182,18 @@ def gets_about(one: JobProcess) -> bool:
 
 
 def gets_data(one: JobProcess) -> bool:
-    """Return whether a thread of it beside its main one waits for data, and got some; or it waits for one that is
-    seen to read or write now and then, which what goes by a socket is not."""
+    """Return whether a thread beside its main one waits for data, and received some.
+
+    Or the main thread waits for one that was seen to read or write now and then; socket traffic does not count as that.
+    """
     if one.moved is None:
         return False
     return one.moved.fed > 0 or (awaits_thread(one) and one.moved.read + one.moved.written > 0)
 
 
 def awaits_thread(one: JobProcess) -> bool:
-    """Return whether its main thread waits for the end of another that ran meanwhile, as one that sends slowly does,
-    or one that looks again and again for something: there is no further one in code of the job's own."""
+    """Return whether its main thread waits for the end of another one that was active, such as a slow sender or a
+    polling thread, and no further thread is in the job's own code."""
     if one.moved is None or one.main is None or not joins(one.main):
         return False
     others = [thread.tid for thread in one.threads[1:] if own_frame(thread) is not None]
@@ -191,9 +201,11 @@ def awaits_thread(one: JobProcess) -> bool:
 
 
 def ran_programs(one: JobProcess) -> bool:
-    """Return whether programs below it have ended, for which it may have waited: it has begun something else since.
+    """Return whether programs below it have ended that it may have waited for: it has started something else since.
 
-    Who waits for a file or for an answer did not: another thread may run one after the other, to watch the GPUs."""
+    A main thread that waits for a file or an answer did not: another thread may run programs one after the other, to
+    watch the GPUs.
+    """
     if one.moved is None or not one.moved.ended:
         return False
     return one.main is None or not (one.main.reads.startswith("socket:") or awaits_file(one.main))
@@ -205,7 +217,7 @@ def awaits_file(thread: JobThread) -> bool:
 
 
 def still_for(one: JobProcess) -> float | None:
-    """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
+    """Return the seconds since its main thread last ran, at the last look; None if unknown."""
     if one.moved is not None and ran_programs(one):
         return one.moved.seconds
     if one.idle is None:
@@ -214,15 +226,16 @@ def still_for(one: JobProcess) -> float | None:
 
 
 def polls(one: JobProcess) -> bool:
-    """Return whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step
-    of its work between, for a collective of the smallest size writes to its peers."""
+    """Return whether it polls with short sleeps without reading or writing: it does no step of work in between.
+
+    Even a collective of the smallest size writes to its peers.
+    """
     asleep = one.moved is not None and one.main is not None and sleeps(one.main)
     return asleep and switches_of(one) > 1 and _reads_nothing(one)
 
 
 def _only_looks_again(one: JobProcess) -> bool:
-    """Return whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it
-    looks every now and then whether something has come, which is no progress."""
+    """Return whether it polls at one line, as far as known, without reading or writing, which is no progress."""
     moved, main = one.moved, one.main
     if moved is None or main is None or moved.stack or not sleeps(main):
         return False
@@ -230,9 +243,11 @@ def _only_looks_again(one: JobProcess) -> bool:
 
 
 def _reads_nothing(one: JobProcess) -> bool:
-    """Return whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that
-    in the file each time it looks (SoftFileLock: a line up to 3.x, with what /proc tells of the owner some 2 KB
-    since 4.0)."""
+    """Return whether it reads and writes nothing, apart from the owner of the lock that it waits for.
+
+    filelock reads the owner from the file each time it polls (SoftFileLock: a line up to 3.x, with /proc's facts of the
+    owner about 2 KB since 4.0).
+    """
     moved, main = one.moved, one.main
     if moved is None or moved.written:
         return False
@@ -240,7 +255,7 @@ def _reads_nothing(one: JobProcess) -> bool:
     return moved.read <= most
 
 
-# What the threads and sockets of a rank, and what runs below it, show of what it does.
+# Activity by the threads and sockets of a rank, and by the processes below it.
 
 
 _COMPILERS = frozenset(
@@ -253,18 +268,18 @@ _CALLS = dict.fromkeys(_SIGNALS, "waits for a signal") | dict.fromkeys(_SEVERAL,
 
 
 def threads_of(one: JobProcess, name: str) -> list[JobThread]:
-    """Its threads of this name."""
+    """Return its threads of this name."""
     return [thread for thread in one.threads if thread.name.startswith(name)]
 
 
 def hosts_store(one: JobProcess) -> bool:
-    """Return whether a TCPStore is served by this process."""
+    """Return whether this process serves a TCPStore."""
     return bool(threads_of(one, "pt_tcpstore"))
 
 
 def may_be_between_tries(one: JobProcess) -> bool:
-    """Return whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does
-    that it does not reach."""
+    """Return whether it sleeps without any connection and without a known stack, as a client of an unreachable store
+    does."""
     return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
 
 
@@ -274,17 +289,17 @@ def in_flight(one: JobProcess) -> bool:
 
 
 def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
-    """Its connections that are not answered, but for those to the stores."""
+    """Return its unanswered connections, except those to the stores."""
     return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
 
 
 def serves(thread: JobThread) -> bool:
-    """Return whether it waits until somebody connects to a port."""
+    """Return whether it waits for connections to a port."""
     return thread.reads.startswith(SERVES)
 
 
 def awaits_orders(one: JobProcess) -> bool:
-    """Return whether its main thread waits until something comes by a pipe or a connection, or by one of several."""
+    """Return whether its main thread waits for data from a pipe, a connection, or one of several."""
     main = one.main
     if main is None:
         return False
@@ -301,7 +316,7 @@ def compiles(below: Iterable[JobProcess]) -> bool:
 
 
 def who_has(lock: FileLock | None) -> str:
-    """Return who has a lock on a file, as far as that is known, in a clause."""
+    """Return the holder of a file lock, if known, in a clause."""
     if lock is None:
         return ""
     if lock.age is not None:
@@ -311,7 +326,7 @@ def who_has(lock: FileLock | None) -> str:
 
 
 def waiting(main: JobThread) -> str:
-    """Return what the system call says of what a thread waits for."""
+    """Return the object that a thread waits for, by its system call."""
     if main.lock is not None and main.call not in ("flock", "fcntl"):
         return f"{main.lock.path}{who_has(main.lock)}"
     if sleeps(main):

@@ -1,9 +1,9 @@
-"""Which ranks of a job that hangs wait for each other in a circle: told by the groups in whose collectives they are.
+"""Waits among the ranks of a hanging job: circles, ranks in other calls, other groups or roots, unmatched messages.
 
 gloo makes a device for each group, which has a port and a thread (``gloo_tcp_loop``), and the group then makes the
-threads that run its collectives (``pt_gloo_runloop``; ProcessGroupGloo.hpp). So the order of a rank's threads tells for
-which of its groups it waits. Which groups it is in, and who else is, the store tells by their ports; and a further
-group's name is how many were made before it (distributed_c10d.py).
+threads that run its collectives (``pt_gloo_runloop``; ProcessGroupGloo.hpp). So the order of a rank's threads shows for
+which of its groups it waits. The store gives the members of each group by their ports; and a further group's name is
+the number of groups made before it (distributed_c10d.py).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from distdoctor.model.facts import Given, GroupView, JobProcess, JobThread
 
 _SHOWN, _MOST_IN_CIRCLE = 8, 16
 Graph = Mapping[str, set[str]]
-"""The path of a group -> those of others."""
+"""Path of a group -> those of others."""
 
 
 @dataclass(frozen=True)
 class Knot:
-    """The ranks for which all others wait in the end."""
+    """Ranks that all others wait for in the end."""
 
     groups: Mapping[LiveRank, str]
-    """Each of them, in order -> the path of the group in whose collective it is."""
+    """Rank, in order -> the path of the group in whose collective it is."""
     why: tuple[str, ...]
-    """Who is in a collective of which group, and who of that group is not."""
+    """Ranks in a collective of each group, and its members that are not."""
     wrong: LiveRank | None = None
-    """The only one that is in every circle."""
+    """Only rank that is in every circle."""
 
     @property
     def apart(self) -> bool:
@@ -41,13 +41,15 @@ class Knot:
         return len({*self.groups.values()}) > 1
 
     def of(self, rank: LiveRank) -> str:
-        """`` of group 2``: in whose collective one of them is."""
+        """Return the group in whose collective one of them is: `` of group 2``."""
         return f" of {_named(self.groups[rank])}"
 
 
 def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
-    """The knot among ranks which all wait; None where it is not known of each for which of its groups it waits, where
-    some wait for more than one, or where all wait in the same."""
+    """Return the knot among ranks which all wait.
+
+    None if the group that a rank waits for is unknown, if some wait for more than one, or if all wait in the same.
+    """
     members = _members(job)
     inside = _inside(members, ranks)
     found = {rank: path for path, those in inside.items() for rank in those}
@@ -72,8 +74,11 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
 
 
 def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]]) -> set[LiveRank]:
-    """The ranks without which no circle is left. Ranks that do the same wait for those which are behind, and so in no
-    circle: where one alone does something else, it is in all of them."""
+    """Return the ranks without which no circle is left.
+
+    Ranks that do the same wait for those which are behind, and so in no circle: a single rank that does something else
+    is in all of them.
+    """
     rank = next((those[0] for those in absent.values() if those), None)
     way: list[LiveRank] = []
     while rank is not None and rank not in way and len(way) <= _MOST_IN_CIRCLE:
@@ -84,7 +89,7 @@ def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequen
 
 
 def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]], without: LiveRank) -> bool:
-    """Return whether ranks wait for each other in a circle when this one is left out."""
+    """Return whether ranks wait for each other in a circle without this one."""
     waits_for = {path: sum(rank is not without for rank in those) for path, those in absent.items()}
     groups_without: dict[LiveRank, list[str]] = {}
     for path, those in absent.items():
@@ -106,8 +111,10 @@ def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[L
 
 
 def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
-    """The ranks for which these wait in the end: members of the groups in whose collectives these are, that are in no
-    collective; None where the groups are not known of all of these."""
+    """Return the ranks that these wait for in the end: members of their groups that are in no collective.
+
+    None if the groups of some are unknown.
+    """
     members = _members(job)
     found = {rank: path for path, those in _inside(members, ranks).items() for rank in those}
     if len(found) < len(ranks):
@@ -123,14 +130,14 @@ def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
 
 
 def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
-    """The ranks of each group of which all are in a collective of it, as far as that is known."""
+    """Return the ranks of each group that is completely in a collective of it, as far as known."""
     members = _members(job)
     return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
 
 
 def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]) -> bool:
-    """Return whether those that do something else than the others may only wait for one of them: what runs in them
-    is of another group, or all are in the same call, there are several groups, and they are not known to be in one."""
+    """Return whether ranks with another call may just wait for one of the others: theirs is another group's, or all
+    make the same call, there are several groups, and they are not known to be in one."""
     theirs, those = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
     if all(len(running) == 1 for running in (*theirs, *those)) and set().union(*theirs).isdisjoint(set().union(*those)):
         return True
@@ -141,18 +148,17 @@ def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]
 
 
 def collectives_running(rank: LiveRank) -> int:
-    """Return how many collectives run in a rank: each has a thread of its own (a group has two)."""
+    """Return the number of running collectives in a rank: each has a thread of its own (a group has two)."""
     return sum(_runs(thread) for thread in rank.process.threads)
 
 
 def in_several_groups(ranks: Iterable[LiveRank]) -> bool:
-    """Return whether collectives of more than one group run in one of these, as the order of its threads tells."""
+    """Return whether one of these runs collectives of more than one group, by the order of its threads."""
     return any(len(_numbers(rank.process)[1]) > 1 for rank in ranks)
 
 
 def with_fewest_collectives(ranks: Sequence[LiveRank]) -> list[LiveRank]:
-    """Of ranks in each of which a collective runs, those in which as many run as in the fewest; all where they are
-    halves; none where as many run in all."""
+    """Return the ranks with the fewest running collectives; all if they are halves; none if all have as many."""
     by_number: dict[int, list[LiveRank]] = {}
     for rank in ranks:
         by_number.setdefault(collectives_running(rank), []).append(rank)
@@ -163,7 +169,7 @@ def with_fewest_collectives(ranks: Sequence[LiveRank]) -> list[LiveRank]:
 
 
 def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]) -> dict[str, list[LiveRank]]:
-    """The path of each group -> those of the ranks in which its collective runs, and that of no other."""
+    """Return, by the path of each group, the ranks in which its collective runs, and that of no other."""
     groups_of: dict[LiveRank, list[str]] = {}
     for path, those in members.items():
         for rank in those:
@@ -177,7 +183,7 @@ def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]
 
 
 def _members(job: LiveJob) -> dict[str, list[LiveRank]]:
-    """The path of each group -> its ranks, by where they wrote that they listen; empty where not all is known."""
+    """Return, by the path of each group, its ranks by their listening addresses; empty if not all is known."""
     store = job.store
     if store is None or store.restarted:
         return {}
@@ -194,23 +200,27 @@ _UNKNOWN = 1 << 40
 
 
 def _made(group: GroupView) -> int:
-    """Return how many groups were made before it, as its name tells."""
+    """Return the number of groups that were made before it, from its name."""
     name = group.path.rpartition("//")[2]
     return -1 if group.default else int(name) if name.isdecimal() and len(name) < 10 else _UNKNOWN
 
 
 def _running(rank: LiveRank, mine: Sequence[str]) -> str | None:
-    """Of its groups, in the order in which they were made, the one whose collective runs in it; None where none does,
-    several do, or that is not known."""
+    """Return the group of ``mine``, in the order in which they were made, whose collective runs in the rank.
+
+    None if none does, several do, or it is unknown.
+    """
     groups, running = _numbers(rank.process)
     if groups != len(mine) or len(running) != 1:
         return None
     number = running.pop()
-    return mine[number] if number in range(groups) else None  # torch 2.11 does not name the threads that tell groups
+    return (
+        mine[number] if number in range(groups) else None
+    )  # torch 2.11 does not name the threads that identify groups
 
 
 def _numbers(one: JobProcess) -> tuple[int, set[int]]:
-    """Return how many groups its threads are of, and by number those of which one runs a collective."""
+    """Return the number of groups that its threads belong to, and the indices of those that run a collective."""
     groups, running = 0, set()
     for thread in one.threads:
         if thread.name.startswith("gloo_tcp_loop"):
@@ -225,7 +235,7 @@ def _runs(thread: JobThread) -> bool:
 
 
 def _last(ahead: Graph, start: str) -> set[str]:
-    """Groups that lead to each other, and to no further one: to where ``start`` leads in the end."""
+    """Return groups that lead to each other, and to no further one: the end of the path from ``start``."""
     behind: dict[str, set[str]] = {path: set() for path in ahead}
     for path, others in ahead.items():
         for other in others:
@@ -255,45 +265,46 @@ def _named(path: str) -> str:
     return f"group {path.rpartition('//')[2]}" if "//" in path else "the default group"
 
 
-# Which ranks of a job are in another call than the others, where all of them wait in calls that each has to make.
+# Ranks in another call than the others, if all wait in calls that every rank has to make.
 
 
 _SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
                         "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
-"""Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
+"""Calls in which all ranks do the same: in the others the root often calls it on a line of its own."""
 PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait",
                    places.MESSAGE, places.ONLY_MESSAGE])  # fmt: skip
-"""Those in which a rank waits for one other, or may."""
+"""Calls in which a rank waits, or may wait, for one other."""
 _FURTHER_GROUPS = ("new_group", "split_group")
 _PASSES = frozenset([stacks.FORWARD, stacks.BACKWARD])
 
 
 class Comparison(NamedTuple):
-    """Ranks that all wait in calls which each of them has to make, and none of them gets on."""
+    """Ranks that all wait, without progress, in calls which each of them has to make."""
 
     job: LiveJob
     inside: list[LiveRank]
     whole: bool
-    """Whether these are all ranks of the job; else they are those of one host."""
+    """True if these are all ranks of the job, False if they are those of one host."""
 
     def in_pair(self, rank: LiveRank) -> bool:
-        """Return whether it waits for one other rank, or may.
+        """Return whether it waits, or may wait, for one other rank.
 
-        A wait() is for what was called before: with no message under way, for a collective."""
+        A wait() is for an earlier call: with no message under way, for a collective.
+        """
         if self.whole and not any(one.place.call in PAIRS - {"wait"} for one in self.inside):
             return False
         return rank.place.call in PAIRS
 
 
 def comparison_of(job: LiveJob) -> Comparison | None:
-    """Return what can be compared of the job; None where some rank is elsewhere, or where nothing tells that these
-    belong together."""
+    """Return the comparable ranks of the job; None if some rank is elsewhere, or if nothing shows that they belong
+    together."""
     inside = [rank for rank in job.waiting if _in_call(rank)]
     whole = job.world is not None and len(inside) == job.world
     groups = {group.path for group in job.store.groups} if job.store else set()
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
         return None
-    # Of a group that is being made they wait for none of the others.
+    # While a group is being made they wait for none of the others.
     return None if whole_in_making(job) else Comparison(job, inside, whole)
 
 
@@ -306,15 +317,18 @@ def _in_call(rank: LiveRank) -> bool:
 
 
 def minority(met: Comparison, knot: Knot | None) -> list[LiveRank]:
-    """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
-    the lowest rank. ``knot``: those for which all wait in the end."""
+    """Return the ranks in another collective, or another group's, than most; of two halves, those without the lowest
+    rank.
+
+    ``knot``: the ranks that all wait for in the end.
+    """
     if knot is not None and knot.wrong is not None:
         return [knot.wrong]
     inside = list(knot.groups) if knot is not None else [rank for rank in met.inside if not met.in_pair(rank)]
     by_call: dict[object, list[LiveRank]] = {}
     for rank in inside:
         by_call.setdefault(knot.of(rank) if knot is not None and knot.apart else rank.place.call, []).append(rank)
-    if len(by_call) > 2 and {*by_call} >= _PASSES:  # of one step of training: some are further in it than others
+    if len(by_call) > 2 and {*by_call} >= _PASSES:  # of one training step: some are further in it than others
         first, second = sorted(_PASSES)
         by_call[first] += by_call.pop(second)
     if len(by_call) < 2 and met.whole and {*by_call} <= _SAME_CALL:
@@ -328,9 +342,10 @@ def minority(met: Comparison, knot: Knot | None) -> list[LiveRank]:
 
 
 def either_may_be_wrong(met: Comparison, knot: Knot | None, odd: list[LiveRank], others: list[LiveRank]) -> bool:
-    """Return whether those that are apart may be right, and the others wrong.
+    """Return whether the ranks that differ may be right, and the others wrong.
 
-    Of one host alone it is not asked: the other hosts tell."""
+    With one host alone the answer is no: the other hosts show it.
+    """
     if not met.whole or (knot is not None and knot.wrong is not None):
         return False
     if knot is None and may_differ(met.job, odd, others):
@@ -341,21 +356,20 @@ def either_may_be_wrong(met: Comparison, knot: Knot | None, odd: list[LiveRank],
 
 
 def threads_cross(ranks: list[LiveRank]) -> bool:
-    """Return whether in each rank a thread is in a collective beside the main one, and both run: those of groups of
-    their own, and those that all begin in one order, would end."""
+    """Return whether in each rank a second thread is in a collective, and both run.
+
+    Collectives of separate groups, and those that all ranks begin in one order, would end.
+    """
     both = all(collectives_running(rank) > 1 and any(map(stacks.call_of, rank.process.threads[1:])) for rank in ranks)
     return both and not in_several_groups(ranks)
 
 
-# Which ranks of a job that hangs do not make the same process groups, or do not name the same root.
+# Ranks that make different process groups, or name different roots.
 #
-# All ranks make all groups in one order, those that do not belong to a group, too (``new_group`` in
-# distributed_c10d.py):
-# a group's name is how many were made before it, so ranks that make others, or in another order, meet strangers under
-# one
-# name, or wait for those who do not come. Told by what ``new_group`` was given on ranks that are in it, and by what
-# its
-# members wrote into the store: how many they believe it has.
+# All ranks make all groups in one order, even those that do not belong to a group (``new_group`` in
+# distributed_c10d.py): a group's name is the number of groups made before it. Ranks that make others, or in another
+# order, use one name for different groups, or wait for members that do not come. Evidence: the arguments of
+# ``new_group`` on ranks that are in it, and the group sizes that members wrote into the store.
 
 
 @dataclass(frozen=True)
@@ -365,23 +379,23 @@ class Pair:
     ranks: frozenset[int]
     why: str
     sure: bool = True
-    """False where one may only be late: it waits for something else, and not in the making of a group."""
+    """False if one may just be late: it waits for something else, and not while making a group."""
 
 
 @dataclass(frozen=True)
 class Blame:
-    """Who does not make the groups that the others make."""
+    """Ranks that do not make the groups that the others make."""
 
     ranks: tuple[int, ...]
     one_of: bool
-    """It is one of these, and which is not known."""
+    """True if it is one of these, and unknown which."""
     why: tuple[str, ...]
     of_roots: bool = False
-    """They name another root than others; else they make other groups."""
+    """True if they name another root than others, False if they make other groups."""
 
 
 def making(rank: LiveRank) -> Given | None:
-    """The group that a rank makes now; None where it makes none, or that was not seen."""
+    """Return the group that a rank is making, None if none or unknown."""
     main = rank.process.main
     if main is None or rank.place.kind not in (places.GROUP, places.PEERS):
         return None
@@ -389,13 +403,13 @@ def making(rank: LiveRank) -> Given | None:
 
 
 def whole_in_making(job: LiveJob) -> bool:
-    """Return whether all ranks of a group make it: what keeps them is no other rank, but the store, or the links."""
+    """Return whether all ranks of a group are making it: the store or the links keep them waiting, not another rank."""
     made = Counter((given.group, given.ranks) for rank in job.ranks if rank.waits and (given := making(rank)))
     return any(count == len(ranks) for (_, ranks), count in made.items())
 
 
 def group_blame(job: LiveJob) -> Blame | None:
-    """Return who does not make the same groups as others, or names another root; None where nothing shows that."""
+    """Return the ranks that make other groups than the others, or name another root; None without evidence."""
     pairs = [*_by_stacks(job), *_by_store(job)]
     if pairs:
         return blame_of_pairs(pairs)
@@ -403,7 +417,7 @@ def group_blame(job: LiveJob) -> Blame | None:
 
 
 def blame_of_pairs(pairs: Sequence[Pair], *, of_roots: bool = False) -> Blame | None:
-    """Return who is in all of these pairs, or else one of those in any; None where none of them is sure."""
+    """Return the ranks that are in all of these pairs, or else one of those in any; None if no pair is certain."""
     involved = sorted(set().union(*(pair.ranks for pair in pairs)))
     in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
     why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))
@@ -433,7 +447,7 @@ def _by_stacks(job: LiveJob) -> Iterator[Pair]:
 
 
 def _by_roots(job: LiveJob) -> Iterator[Pair]:
-    """Ranks that name one as the root which names another one itself, in the same call."""
+    """Yield ranks that name a root which itself names another one, in the same call."""
     roots: dict[int, tuple[str, int]] = {}
     for number, rank in job.numbers.items():
         named = root_of(rank.process.main)
@@ -447,7 +461,7 @@ def _by_roots(job: LiveJob) -> Iterator[Pair]:
 
 
 def _in_one_group(job: LiveJob) -> Iterator[Blame]:
-    """Of a group of which all ranks are in the same call, those that name another root than most."""
+    """Yield the ranks that name another root than most of a group whose ranks are all in the same call."""
     for those in whole_groups(job):
         found = {rank.number or 0: root_of(rank.process.main) for rank in those if rank.waits}
         named = {number: given for number, given in sorted(found.items()) if given is not None}
@@ -464,7 +478,7 @@ def _in_one_group(job: LiveJob) -> Iterator[Blame]:
 
 
 def _by_store(job: LiveJob) -> Iterator[Pair]:
-    """The members of a group that believe it has another size than others do, as far as they are here."""
+    """Yield members of a group that believe in different sizes of it, as far as they are here."""
     store = job.store
     if store is None or store.restarted:
         return
@@ -485,8 +499,7 @@ def _name(group: GroupView) -> str:
 
 
 def _later(one: str, other: str) -> bool:
-    """Return whether the group of the first name is made after that of the other, as far as the names are such
-    numbers."""
+    """Return whether the first group is made after the other, if their names are such numbers."""
     return one.isdecimal() and other.isdecimal() and int(one) > int(other)
 
 
@@ -495,10 +508,9 @@ def _group_text(given: Given) -> str:
     return f"group {given.group} of ranks {shown}"
 
 
-# Which ranks of a job that hangs do not send and receive the same messages: told by whom ``send`` and ``recv`` name.
-#
-# gloo's ``send`` ends once the other side has asked for the message (gloo/transport/tcp/pair.cc: it announces it, and
-# waits), so that two ranks which both send first wait for each other, however short the messages are.
+# Ranks whose ``send`` and ``recv`` do not match, by the peers that they name. gloo's ``send`` ends once the other side
+# has asked for the message (gloo/transport/tcp/pair.cc: it announces it, and waits), so that two ranks which both send
+# first wait for each other, however short the messages are.
 
 
 _CALLS = ("send", "recv")
@@ -508,13 +520,16 @@ _MAY_BE_HALF = frozenset([*_CALLS, "isend", "irecv", "batch_isend_irecv", "wait"
 }
 """Calls that may be the other half of a message."""
 _TAKEN_WITHIN = 5.0
-"""Seconds of waiting after which two ranks of one host, of which one sends to the other, do not mean the same message:
-what is under way wakes the threads of both."""
+"""Seconds of waiting after which a sender and a receiver on one host do not mean the same message: a message under way
+wakes the threads of both."""
 
 
 def message_blame(job: LiveJob) -> Blame | None:
-    """Return who waits for each other in a circle; else one of two of which the first sends to the second, or waits
-    for it, while that is in a collective of all. None where nothing shows that."""
+    """Return ranks that wait for each other in a circle, or a pair whose peer is in a collective; None without
+    evidence.
+
+    In the pair one rank sends to the other, or waits for it, while that is in a collective of all.
+    """
     partners = {number: partner for number, rank in job.numbers.items() if (partner := _partner(rank)) is not None}
     for first in sorted(partners):
         way = [first]
@@ -539,32 +554,32 @@ def message_blame(job: LiveJob) -> Blame | None:
 
 
 def partners_of(ranks: Sequence[LiveRank]) -> set[int] | None:
-    """Return whom these name in the call in which they wait; None where that is not seen of each."""
+    """Return the ranks that these name in the call in which they wait, None if unknown for one."""
     named = [_partner(rank) for rank in ranks]
     found = {partner for partner in named if partner is not None}
     return None if None in named else found
 
 
 def for_the_next(inside: Sequence[LiveRank]) -> list[LiveRank]:
-    """Those of ranks that all wait to receive, or to send, who wait for each other in a circle, and not for one that is
-    in it; all where it is not seen of each whom it waits for."""
+    """Return the ranks, all waiting to receive or send, that wait in a circle rather than for one in it; all if unknown
+    for one."""
     by_number = {rank.number: rank for rank in inside}
     left = {rank.number: partner_of(rank.process.main) for rank in inside}
     if None in left or not set(left.values()) <= set(left):
         return [*inside]
-    while outside := set(left) - set(left.values()):  # for whom nobody waits any more
+    while outside := set(left) - set(left.values()):  # that no rank waits for any more
         left = {number: partner for number, partner in left.items() if number not in outside}
     return [by_number[number] for number in left]
 
 
 def _partner(rank: LiveRank) -> int | None:
-    """Return whom it names, where it waits in a call for one message."""
+    """Return the peer of the single message that it waits for."""
     inside = rank.waits and rank.place.kind == places.COLLECTIVE and rank.place.call in _CALLS
     return partner_of(rank.process.main) if inside else None
 
 
 def _is_message(circle: list[int], job: LiveJob) -> bool:
-    """Return whether it is two ranks of which one sends to the other, which waits for it."""
+    """Return whether it is a sender and its receiver, waiting for each other."""
     return len(circle) == 2 and {job.numbers[number].place.call for number in circle} == set(_CALLS)
 
 
