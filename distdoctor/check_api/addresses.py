@@ -1,5 +1,8 @@
-"""An address that two hosts of one network have: by their own interfaces, or by the ARP tables of the others. And a
-hardware address that two cards have, or that somebody wrote into such a table by hand."""
+"""Duplicate and wrongly picked addresses: IP addresses of two hosts, hardware addresses of two cards, backends'
+choices.
+
+Evidence for duplicates: the nodes' own interfaces, and the ARP tables of the others, also with manual entries.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,24 @@ from distdoctor.model.cluster import Cluster, Node
 
 @dataclass(frozen=True)
 class DuplicateAddress:
-    """An address of several nodes, each on a host of its own, or of a node and a host whose facts are not here."""
+    """Address of several nodes, each on a host of its own, or of a node and a host without facts."""
 
     address: str
     owners: tuple[Node, ...]
     spare: tuple[Node, ...] = ()
-    """Those of several owners that are reached at another address of their own, or have this one beside their network
-    (on loopback, as a /32 of another interface)."""
+    """Owners that can do without it: the others reach them at another address, or it is outside their network (on
+    loopback, as a /32 of another interface)."""
     seen_by: tuple[Node, ...] = ()
     """With one owner: the nodes for which another host answered."""
     mac: str = ""
-    """Then: that host's hardware address. With several owners: the one that their cards have, each at an address of
-    its own."""
+    """With one owner: the hardware address of that other host. With several owners: the one that their cards share,
+    each at an address of its own."""
     written: bool = False
-    """No host answered for it: it stands in the tables of ``seen_by`` as somebody wrote it there."""
+    """True if no host answered for it: it is a manual entry in the tables of ``seen_by``."""
 
 
 def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
-    """Every such address."""
+    """Return every duplicate address."""
     if not cluster.multi_host or len(cluster.nodes) < 2:
         return ()
     found = tuple(_of_nodes(cluster))
@@ -45,9 +48,9 @@ def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
 
 
 def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
-    """One hardware address of several hosts in one network, of which one does not get through.
+    """Yield hardware addresses of several hosts in one network, if one of these hosts does not get through.
 
-    Without that nothing is wrong: containers of one machine may share its card (ipvlan).
+    Otherwise nothing is wrong: containers of one machine may share its card (ipvlan).
     """
     cards: dict[str, dict[tuple[str, str, str], tuple[Node, str]]] = {}
     for node in cluster.nodes:
@@ -84,12 +87,12 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     in_networks = set(owners)
     for node in cluster.nodes:
         for address in beside[node]:
-            # As a service's it is there on purpose; but not where another node itself is reached at it.
+            # A service's address is duplicated on purpose, unless another node itself is reached at it.
             others = [peer for peer in reached.get(address, ()) if peer.host_key != node.host_key]
             if address in in_networks:
                 others = [peer for peer in others if peer.host_key in owners[address]]
             elif node.reached_at in (None, address) or address in node.master_addresses:
-                continue  # what MASTER_ADDR means on this node is another matter
+                continue  # the local meaning of MASTER_ADDR is another matter
             for one in (*others, node) if others else ():
                 owners.setdefault(address, {})[one.host_key] = one
     for address, by_host in owners.items():
@@ -102,11 +105,11 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
 
 
 def _shared(node: Node) -> Iterator[str]:
-    """The addresses of a node in the network in which it meets the others.
+    """Yield the addresses of a node in the network in which it meets the others.
 
-    A network of containers behind address translation has the same addresses on every host, and so has a service's
-    address on a bridge or on loopback, or one without a network of its own (/32): these are in no network that hosts
-    share, and the way from them to the master leads over a gateway.
+    A container network behind address translation has the same addresses on every host, and so has a service's address
+    on a bridge or on loopback, or one without a network of its own (/32): these are in no network that hosts share, and
+    the route from them to the master leads over a gateway.
     """
     for interface in node.interfaces:
         if interface.loopback or not interface.up or is_virtual(interface.name):
@@ -120,8 +123,11 @@ def _shared(node: Node) -> Iterator[str]:
 
 
 def _beside_its_network(node: Node) -> Iterator[str]:
-    """The addresses of a node that lie in no network which it shares with others, but for loopback's own, and those of
-    bridges for containers, which are the same on every host: what the node sends to them stays on the node."""
+    """Yield the addresses of a node outside the networks that it shares with others.
+
+    Packets to them stay on the node. Not loopback's own, nor those of container bridges, which are the same on every
+    host.
+    """
     for interface in node.interfaces:
         if not interface.loopback and (not interface.up or is_bridge(interface.name)):
             continue
@@ -134,10 +140,10 @@ def _beside_its_network(node: Node) -> Iterator[str]:
 
 
 def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
-    """Addresses of nodes for which another host answered one that did not get through to them.
+    """Yield addresses of nodes for which another host answered a peer that did not get through.
 
-    A router or a cloud's network may answer for all: then the same hardware address has other addresses as well. What
-    the tables hold is looked at first: with a thousand nodes there are a million pairs, and few entries.
+    A router or a cloud's network may answer for all: then its hardware address has other addresses as well. Table
+    entries are searched first: with a thousand nodes there are a million pairs, and few entries.
     """
     owners: dict[str, list[Node]] = {}
     for node in cluster.nodes:
@@ -160,7 +166,8 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
 
 
 def _failed(peer: Node, node: Node, address: str) -> bool:
-    """Return whether a peer did not get through to an address of the node, and no rule of a packet filter says why."""
+    """Return whether a peer did not get through to an address of the node, without a packet filter's rule as the
+    reason."""
     contact = peer.network.contact
     ports = [link.port for link in peer.mesh.bad if link.address == address and link.to in node.keys]
     if contact is not None and contact.address == address and not peer.meeting.joined:
@@ -169,7 +176,7 @@ def _failed(peer: Node, node: Node, address: str) -> bool:
 
 
 def _answered(peer: Node, address: str) -> str:
-    """The hardware address that answered the peer for ``address`` and for nothing else; empty where none did."""
+    """Return the hardware address that answered the peer for ``address`` and for nothing else, empty if none did."""
     entry = lookup(peer, address)
     if entry is None or entry.gateway is not None:
         return ""
@@ -179,37 +186,37 @@ def _answered(peer: Node, address: str) -> str:
     return "" if any(one.mac == mac and not one.permanent for one in others) else mac
 
 
-# The addresses that backends pick to be reached at, and why one of them cannot be right.
+# Addresses that backends advertise, and the reason why one of them cannot be right.
 
 
 Backend = Literal["gloo", "nccl"]
 INTERFACE_VARIABLES: dict[Backend, str] = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
-"""The variable by which each is told its interface."""
+"""Interface variable of each backend."""
 
 
 @dataclass(frozen=True)
 class PickedAddress:
-    """An address that a backend picks on a node, and that cannot be right."""
+    """Address that a backend picks on a node, and that cannot be right."""
 
     node: Node
     backend: Backend
     address: str
     interface: str | None
     shared_with: tuple[Node, ...]
-    """Nodes on other hosts that have the same address."""
+    """Nodes on other hosts with the same address."""
     unreached: tuple[FailingLink, ...]
-    """The links on which it was tried in vain."""
+    """Links on which it was tried without success."""
     seen_as: str
-    """The address at which other hosts see what the node sends from this one, where that is another; else empty."""
+    """Source address that other hosts see for packets from this one, if it is another; else empty."""
     fails: bool
-    """Whether the job makes one of the connections that lead nowhere."""
+    """True if the job makes one of the failing connections."""
 
 
 def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
-    """The picks that are on an interface which other hosts do not share, loopback for NCCL among them, or whose address
-    another host has, too.
+    """Return the picks on an interface that other hosts do not share, loopback for NCCL included, or with another
+    host's address.
 
-    Not those with an address that two hosts of one network have: no interface is the right one then.
+    Duplicate addresses within one network are left out: no interface is the right one then.
     """
     if not cluster.multi_host or len(cluster.nodes) < 2:
         return ()
@@ -226,7 +233,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
-            if is_loopback(address) and backend == "nccl" and _told(node):  # of gloo a check of its own tells
+            if is_loopback(address) and backend == "nccl" and _told(node):  # gloo has a check of its own
                 found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
             if is_loopback(address) or address in doubled:
                 continue
@@ -241,7 +248,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
 
 
 def picks(node: Node) -> list[tuple[Backend, str]]:
-    """Return what each backend that this node's job uses picks."""
+    """Return the pick of each backend that this node's job uses."""
     found: list[tuple[Backend, str]] = []
     if makes_gloo_group(node):
         found += [("gloo", address) for address in node.gloo_addresses]
@@ -252,7 +259,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
 
 
 def _told(node: Node) -> bool:
-    """Return whether NCCL picks what it does because a setting says so, and not for want of another."""
+    """Return whether NCCL's choice comes from a setting, rather than from the lack of alternatives."""
     choice = node.host.nccl
     return choice is not None and choice.reason == "variable"
 
@@ -266,7 +273,8 @@ def _odd(node: Node, address: str) -> bool:
 def _fails(
     backend: Backend, node: Node, address: str, others: tuple[Node, ...], edges: tuple[FailingLink, ...]
 ) -> bool:
-    """gloo connects from the numerically larger address to the smaller, nccl from anywhere."""
+    """Return whether the job makes a failing connection: gloo connects from the numerically larger address, nccl from
+    any."""
     if backend == "nccl":
         return True
     return any(gloo_dials(peer, node, address) for peer in (*others, *(edge.source for edge in edges)))

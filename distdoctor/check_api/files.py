@@ -1,4 +1,4 @@
-"""Files that the nodes of a job have in common, or should have."""
+"""Files that the nodes of a job share, or should share."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ __all__ = [
 NETWORK_FILESYSTEMS = (
     "nfs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "smb", "9p", "wekafs", "afs", "gfs", "ocfs",
 )  # fmt: skip
-"""What the names of their types begin with (/proc/self/mounts)."""
+"""Prefixes of network file systems' types (/proc/self/mounts)."""
 
 
 LOCAL_OF_FUSE = {
     "fuseblk", "fuse.fuse-overlayfs", "fuse.squashfuse", "fuse.squashfuse_ll", "fuse.lxcfs", "fuse.ext4", "fuse.exfat",
     "fuse.portal", "fuse.snapfuse", "fuse.erofsfuse", "fuse.archivemount",
 }  # fmt: skip
-"""Those of fuse(4) that lie on a disk or in a file of this host."""
+"""Types of fuse(4) on a disk or in a file of this host."""
 
 
 def is_network_filesystem(kind: str | None) -> bool:
-    """Return whether other hosts may have the files of a file system of this type, too."""
+    """Return whether a file system of this type may be shared with other hosts."""
     return (kind or "").startswith(NETWORK_FILESYSTEMS) and kind not in LOCAL_OF_FUSE
 
 
 def shared_folders(node: Node) -> tuple[SharedFolder, ...]:
-    """The folders that this node is to have in common with the others, as it saw them."""
+    """Return the folders that this node should share with the others, as it saw them."""
     return node.host.shared or ()
 
 
 def shared_folder(node: Node, path: str) -> SharedFolder | None:
-    """The one with this path."""
+    """Return the shared folder with this path."""
     return next((one for one in shared_folders(node) if one.path == path), None)
 
 
 def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bool]:
-    """The nodes for which ``path`` is another folder than for the rest: by node 0's file, which each looked for. And
-    whether it cannot be told which of them is wrong."""
+    """Return the nodes for which ``path`` is another folder than for the rest, and whether the wrong ones are unknown.
+
+    Evidence is node 0's file, which each node looked for.
+    """
     seen = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}
     others = [node for node, one in seen.items() if one.node0 is not None and node is not cluster.node0]
     without = [node for node in others if seen[node].node0]
@@ -64,13 +66,15 @@ def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bo
         return [zero], False
     if own and True not in network:
         return without, False
-    if len(without) > 1 and len(places) == 1 and True in network:  # they have one server's, and node 0 another's
+    if (
+        len(without) > 1 and len(places) == 1 and True in network
+    ):  # they share one server's folder, and node 0 has another
         return [zero], False
     return [zero, *without], True
 
 
 def instead_of_init_file(cluster: Cluster, other_path: str) -> tuple[Fix, ...]:
-    """To meet without a file; ``other_path``: the second option, which is a file elsewhere."""
+    """Return fixes for joining without a file; ``other_path``: the second option, a file elsewhere."""
     everyone = tuple(node.name for node in cluster.nodes)
     elsewhere = Fix(other_path, everyone, 2)
     sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]

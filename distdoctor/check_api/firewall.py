@@ -1,4 +1,4 @@
-"""Packet filters as suspects: which chain of which node drops what was sent, and whom to blame for it."""
+"""Packet filters as suspects: the chains that drop a connection's packets, and the node to blame."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b"
 
 
 def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
-    """Return whose packet filter blocks connections from ``source`` to ``target``'s ``port``, as far as the rules
-    here say.
+    """Return the node whose packet filter blocks connections from ``source`` to ``target``'s ``port``, by the known
+    rules.
 
-    The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
+    Replies count, too: the target's outgoing filter may drop them. None: a node without facts.
     """
     source_rules, target_rules = _told(source, target), _told(target)
-    if target is None:  # a rule that sends this to another address may be what leads to it, as that of a service
+    if target is None:  # a rule that redirects to another address, such as a service's, may be the right way to it
         source_rules = _without(source_rules, _ELSEWHERE)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
@@ -51,8 +51,10 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
 
 def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
-    """The rules of ``source`` that shut a range of the ports that its own connections come from, where those of
-    ``target`` shut nothing: of its connections there some get no answer, by the port that each happens to get."""
+    """Return the rules of ``source`` that block replies to a range of its own outgoing ports.
+
+    ``target`` has no blocking rule: some connections get no answer, depending on their random port.
+    """
     rules = target.network.firewall
     if rules is None or not rules.readable or rules.chains:
         return ()
@@ -65,8 +67,11 @@ def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
 
 
 def _told(node: Node | None, target: Node | None = None) -> Firewall | None:
-    """The packet filter of a node, without its rules that only make what it sends come from an address of its own, or
-    go to one of the target's, as those for the address of a service do."""
+    """Return the packet filter of a node without rules that only rewrite addresses: to the node's own, or to the
+    target's.
+
+    Rules for the address of a service do this.
+    """
     rules = node.network.firewall if node is not None else None
     if node is None or rules is None:
         return None
@@ -85,7 +90,7 @@ def _told(node: Node | None, target: Node | None = None) -> Firewall | None:
 
 
 def _without(rules: Firewall | None, which: re.Pattern[str]) -> Firewall | None:
-    """The packet filter without such rules."""
+    """Return the packet filter without such rules."""
     if rules is None:
         return None
     chains = (
@@ -96,20 +101,23 @@ def _without(rules: Firewall | None, which: re.Pattern[str]) -> Firewall | None:
 
 
 def _target(rule: str) -> str:
-    """The address that a rule sends packets to instead; empty where it does not, or where nft does not tell."""
+    """Return the address that a rule redirects packets to; empty if none, or if nft does not print it."""
     found = _TARGET.search(rule)
     return found[1] if found is not None else ""
 
 
 def _source(rule: str) -> str:
-    """The address that a rule makes packets come from; empty where it does nothing of the kind."""
+    """Return the source address that a rule sets, empty if none."""
     found = _SOURCE.search(rule)
     return found[1] if found is not None else ""
 
 
 def rewrites_source(node: Node | None, port: int | None) -> bool:
-    """Return whether a rule of the node makes what it sends to the port (None: to any) come from an address of none
-    of its interfaces, or of loopback: answers need not find back to that, though the packet filter lets all through."""
+    """Return whether a rule rewrites the source of the node's packets to the port (None: any) to a foreign or loopback
+    address.
+
+    Replies to an address of none of its interfaces need not arrive, even if the packet filter accepts everything.
+    """
     rules = _told(node)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_source, chain.blocking_rules))
@@ -119,8 +127,10 @@ def rewrites_source(node: Node | None, port: int | None) -> bool:
 
 
 def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
-    """Return whether the rules of ``node`` for certain let connections through with ``peer``: from it to the own
-    ``port`` (``hook`` input), or to that port of it (output)."""
+    """Return whether the rules of ``node`` certainly accept connections with ``peer``.
+
+    ``hook`` input: from it to the own ``port``; output: to that port of it.
+    """
     route = peer.network.route
     known = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
     used = [one for one in dict.fromkeys(known) if one is not None and not is_loopback(one)]
@@ -129,8 +139,10 @@ def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
 
 
 def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Node] = ()) -> tuple[str, ...]:
-    """The chains and rules of a node that block the port, for the evidence; or that they could not be read, or let
-    connections with the peers through."""
+    """Return the chains and rules of a node that block the port, as evidence.
+
+    Also that they could not be read, or accept connections with the peers.
+    """
     rules = node.network.firewall
     if rules is None or not rules.readable:
         return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
@@ -146,8 +158,10 @@ def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Nod
 
 
 def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
-    """The rules of a node that send what comes to the port to another host or port (a container that was published
-    there), where they alone keep it from who listens; empty where other rules do, or none."""
+    """Return the rules that forward the port to another host or port (such as a published container).
+
+    Only if they alone keep packets from the listener; empty if other rules do, or none.
+    """
     rules = node.network.firewall
     found = []
     for chain in rules.chains if rules is not None else ():
@@ -163,8 +177,7 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
 
 
 def redirects(node: Node, port: int, target: Node | None) -> bool:
-    """Return whether a rule of the node sends what it means for that port of others to another host or port, and not
-    to the target."""
+    """Return whether a rule of the node redirects its packets for that port of others, and not to the target."""
     rules = _told(node, target)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
@@ -174,7 +187,7 @@ def redirects(node: Node, port: int, target: Node | None) -> bool:
 
 
 def _way(chain: FirewallChain) -> Direction:
-    """Return where in what it sees of connections to this host their port is."""
+    """Return the side of this host's port in packets of its incoming connections."""
     return "dport" if chain.hook == "input" else "sport"
 
 

@@ -1,4 +1,4 @@
-"""What several checks need to set a failure right: the master's address and port, firewalls, /etc/hosts."""
+"""Fixes that several checks share: the master's address and port, firewalls, /etc/hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 
 SHOWN_ROUTERS = 8
-"""On the way to how many peers routers are told of."""
+"""Most peers whose routers are named."""
 
 
 _RANKS_PER_NODE = {
@@ -39,10 +39,10 @@ _RANKS_PER_NODE = {
 
 
 def set_launch_fix(node: Node, text: str, name: str, value: object, option: int = 1) -> Fix:
-    """Another value of one setting of the node's launch, by its name in the plan: where its plan takes it from.
+    """Return a fix that sets one launch setting of the node, by its name in the plan, where its plan takes it from.
 
-    That is torchrun's variable where that gives it now, else the flag; the rank's variable where there is neither. How
-    many ranks a node has is said to the launcher that starts each of them, where that is known.
+    That is torchrun's variable if it is in use, else the flag, else the rank's variable. The number of ranks of a node
+    goes to the launcher that starts each of them, if it is known.
     """
     setting = BY_NAME[name]
     if setting is NPROC_PER_NODE and node.plan.started == "rank" and node.plan.launcher not in ("", "torchrun"):
@@ -56,7 +56,7 @@ def set_launch_fix(node: Node, text: str, name: str, value: object, option: int 
 def set_master(
     plan: Plan, address: str | None, port: int | None
 ) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """(env, flags) that set the master's address and port where this plan takes them from. None: leave as it is."""
+    """Return (env, flags) that set the master's address and port where this plan takes them from. None: unchanged."""
     env: dict[str, str | None] = {}
     flags: dict[str, str | None] = {}
     if (plan.init_method or "").startswith("tcp://"):  # it names the master itself, and no other flag counts
@@ -90,7 +90,7 @@ def _endpoint_source(plan: Plan) -> str | None:
 def set_master_fixes(
     nodes: Sequence[Node], text: str, address: str | None = None, port: int | None = None, option: int = 1
 ) -> tuple[Fix, ...]:
-    """One fix per way in which the nodes are given their master, all of one option."""
+    """Return one fix for each way in which nodes get their master, all of one option."""
     groups: dict[tuple[tuple[tuple[str, str | None], ...], ...], list[str]] = {}
     for node in nodes:
         env, flags = set_master(node.plan, address, port)
@@ -101,7 +101,7 @@ def set_master_fixes(
 
 
 def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
-    """Another MASTER_PORT on all nodes."""
+    """Return fixes that set another MASTER_PORT on all nodes."""
     if free_port is None:
         port = cluster.plan.master_port % 65535 + 1 if cluster.plan.master_port else DEFAULT_PORT
         return set_master_fixes(
@@ -113,14 +113,15 @@ def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fi
 
 
 def two_jobs_fixes(node: Node) -> tuple[Fix, ...]:
-    """For two processes that have one place on one host, which may be of two jobs: another port for one of these."""
+    """Return fixes for two processes with one rank on one host, which may be of two jobs: another port for one of
+    them."""
     port = node.plan.master_port % 65535 + 1
     text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
     return set_master_fixes([node], text, port=port, option=2)
 
 
 def end_leftover_fix(holders: Sequence[PortHolder], node: Node) -> Fix:
-    """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
+    """Return the last resort for a held port: end its holder, if that is the user's own left-over."""
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
     return Fix(
         f"Only if it is a left-over of your own earlier run: end {who or 'the process that holds the port'} yourself.",
@@ -132,7 +133,7 @@ def end_leftover_fix(holders: Sequence[PortHolder], node: Node) -> Fix:
 def open_firewall_fix(
     node: Node | None, name: str, hook: FilterHook, peers: Sequence[str], port: int | None, option: int = 1
 ) -> Fix:
-    """Let the peers through on ``node``: commands from its own rules, or text where those were not seen.
+    """Return a fix that accepts the peers on ``node``: commands from its own rules, or text if those are unknown.
 
     ``port`` None: all TCP ports.
     """
@@ -153,13 +154,13 @@ def open_firewall_fix(
 
 
 def _routers(node: Node | None, peers: Sequence[str]) -> tuple[str, ...]:
-    """The next hosts on the way from ``node`` to the peers that are not in its own networks."""
+    """Return the next hops from ``node`` to the peers that are not in its own networks."""
     ways = [lookup(node, peer) for peer in peers[:SHOWN_ROUTERS]] if node is not None else []
     return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
 
 
 def append_hosts_line(address: str, name: str) -> str:
-    """A command that adds a line to /etc/hosts."""
+    """Return a command that adds a line to /etc/hosts."""
     return f"echo {shlex.quote(f'{address} {name}')} >> /etc/hosts"
 
 
@@ -169,16 +170,16 @@ READ_HOSTS_FILE = (
     "new=$(sed 's/^[[:space:]]*hosts:[[:space:]]*/&files /' /etc/nsswitch.conf) && "
     'printf "%s\\n" "$new" > /etc/nsswitch.conf'
 )
-"""It writes into the file, as :func:`correct_own_hosts_line` does."""
+"""Command that edits the file in place, as :func:`correct_own_hosts_line` does."""
 OPEN_HOSTS_FILE = "chmod a+r /etc/hosts"
 
 
 LOCALHOST = ("localhost", "ip6-")
-"""What the names begin with that stay with the loopback address."""
+"""Prefixes of names that keep the loopback address."""
 
 
 def reads_hosts_file(node: Node) -> bool:
-    """Return whether look-ups on the node read /etc/hosts; True where that is not known."""
+    """Return whether look-ups on the node read /etc/hosts; True if unknown."""
     sources = node.host.name_sources
     if node.host.hosts_file_closed:
         return False
@@ -186,7 +187,7 @@ def reads_hosts_file(node: Node) -> bool:
 
 
 def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """For the evidence: whose look-ups do not read /etc/hosts."""
+    """Return evidence for the nodes whose look-ups do not read /etc/hosts."""
     return tuple(
         f"{node.name}: /etc/hosts may not be read by this user"
         if node.host.hosts_file_closed
@@ -198,9 +199,12 @@ def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 
 def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
-    """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
-    there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
-    if node.host.hosts_file_closed:  # what stands there is not known: a line is added where it lacks
+    """Return commands that give the names ``address`` on the node (the first name counts).
+
+    They add a line to /etc/hosts unless it is there, and make look-ups read the file. Address None: any line will do.
+    Empty if nothing is to be done.
+    """
+    if node.host.hosts_file_closed:  # the file's content is unknown: a line is added if it is missing
         if address is None:
             return (OPEN_HOSTS_FILE,)
         line = append_hosts_line(address, " ".join(names))
@@ -214,12 +218,12 @@ def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[s
 
 
 def correct_own_hosts_line(node: Node, address: str) -> str:
-    """A command that gives the node's own name ``address`` in /etc/hosts in place of the one there at which no
-    other host reaches it (loopback's, 0.0.0.0).
+    """Return a command that replaces the unreachable address of the node's own name in /etc/hosts by ``address``.
 
-    Empty where it has it and the file is read, and for a host that is called localhost, which every host is to itself.
+    Unreachable from other hosts are loopback's and 0.0.0.0. Empty if the line is right and the file is read, and for a
+    host that is called localhost, which every host is to itself.
 
-    It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
+    The command writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
     """
     names = own_host_names(node)
     if "localhost" in names:
@@ -241,7 +245,7 @@ def correct_own_hosts_line(node: Node, address: str) -> str:
     if not script:
         return " && ".join(hosts_file_commands(node, address, *names))
     if not placed:
-        # First: a line that is changed or deleted ends the script for that line, which may be the last.
+        # First: sed ends the script for a line that is changed or deleted, and that may be the last one.
         script.insert(0, f"$a\\{address} {' '.join(names)}")
     edits = " ".join(f"-e {shlex.quote(edit)}" for edit in script)
     return f'new=$(sed {edits} /etc/hosts) && printf "%s\\n" "$new" > /etc/hosts'

@@ -1,4 +1,4 @@
-"""The GPUs of a node: those that the job uses, as the driver and torch show them, and the NCCL there is for them."""
+"""GPUs of a node: those that the job uses, as the driver and torch report them, and NCCL's part."""
 
 from __future__ import annotations
 
@@ -44,19 +44,18 @@ _ALLOCATOR_SAYS = re.compile(
     r"ConfigTokenizer|[Aa]llocator (?:option|config)|expandable_segments|garbage_collect|max_split_size|roundup_power2"
     r"|pinned_|^sto(?:ull?|i|d|f)$"
 )
-"""What torch's errors about its allocator's settings hold (c10/core/AllocatorConfig.h and CUDAAllocatorConfig.cpp); of
-a number that is none, they are the name of the C++ function alone."""
+"""Text in torch's errors about its allocator's settings (c10/core/AllocatorConfig.h and CUDAAllocatorConfig.cpp); for
+an invalid number it is only the name of the C++ function."""
 T = TypeVar("T", bound=Hashable)
 
 
 def driver(node: Node) -> DriverFacts:
-    """The driver of the node's GPUs, and these as it shows them; empty where there is no sign of one."""
+    """Return the driver's facts about the node's GPUs; empty if there is no sign of one."""
     return node.facts.driver or NO_DRIVER
 
 
 def build_for(node: Node) -> str:
-    """Return what a torch for the GPUs of the node is built with, ``CUDA`` or ``ROCm``; empty where none are given
-    to it."""
+    """Return the platform of a torch build for the node's GPUs, ``CUDA`` or ``ROCm``; empty if it has none."""
     if driver(node).files:
         return "CUDA"
     amds = node.facts.amd is not None and bool(node.facts.amd.cards)
@@ -64,23 +63,25 @@ def build_for(node: Node) -> str:
 
 
 def wants_gpus(node: Node) -> bool:
-    """Return whether the job as planned computes on GPUs where the node has some."""
+    """Return whether the job as planned computes on GPUs if the node has some."""
     return "nccl" in node.plan.backends(gpus=True)
 
 
 def looked_at_gpus(node: Node) -> tuple[GpuFacts, ...]:
-    """Return what each rank of the node sees, of those that looked."""
+    """Return the devices that each rank of the node sees, for those that looked."""
     return tuple(rank.gpu for rank in node.facts.ranks if rank.gpu is not None)
 
 
 def visible_gpus(node: Node) -> tuple[Gpu, ...]:
-    """The devices that the node's ranks see through torch, each once."""
+    """Return the devices that the node's ranks see through torch, each once."""
     return tuple(_by_name(node).values())
 
 
 def used_gpus(node: Node) -> tuple[Gpu, ...]:
-    """Those of them that its ranks take, each the one of its LOCAL_RANK. The others may be of another kind, as one that
-    has the display, or somebody else's to use."""
+    """Return the visible devices that the ranks use, each the one of its LOCAL_RANK.
+
+    The others may be of another kind, such as a display's, or another user's.
+    """
     looked = [(rank.gpu, rank.local_rank) for rank in node.facts.ranks if rank.gpu is not None and rank.gpu.visible]
     taken = {_name(facts, facts.visible[place % len(facts.visible)]) for facts, place in looked}
     return tuple(gpu for name, gpu in _by_name(node).items() if name in taken)
@@ -91,7 +92,7 @@ def _by_name(node: Node) -> dict[str, Gpu]:
     for facts in looked_at_gpus(node):
         for gpu in facts.visible:
             name = _name(facts, gpu)
-            if gpu.computed or gpu.error or name not in seen:  # of several ranks one computes on it
+            if gpu.computed or gpu.error or name not in seen:  # one of several ranks computes on it
                 seen[name] = gpu
     return seen
 
@@ -101,33 +102,36 @@ def _name(facts: GpuFacts, gpu: Gpu) -> str:
 
 
 def gpu_reasons(node: Node) -> tuple[str, ...]:
-    """Why ranks of the node see no device, in torch's or the driver's words."""
+    """Return the reasons why ranks of the node see no device, in torch's or the driver's words."""
     said = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
     return tuple(dict.fromkeys(text for text in said if text))
 
 
 def allocator_refused(node: Node) -> str:
-    """Why torch, by its own words, does not use this node's GPUs with what its allocator is told; empty where it does,
-    or it is told nothing. Seen with torch 2.11 on an H100: it says so as CUDA is begun."""
+    """Return torch's error about an allocator setting that keeps it from this node's GPUs, empty if there is none.
+
+    Seen with torch 2.11 on an H100 at CUDA's initialization.
+    """
     if not any(name in node.variables for name in ALLOCATOR):
         return ""
     return next((text for text in gpu_reasons(node) if _ALLOCATOR_SAYS.search(text)), "")
 
 
 def cuda_short_of_addresses(node: Node) -> bool:
-    """Return whether CUDA does not begin on this node for want of memory where a process may not have all addresses
-    (``ulimit -v``). It takes some for all of the host's memory and the GPU's: with 15 GiB torch 2.11 on an H100 sees
-    no GPU."""
+    """Return whether CUDA fails on this node because ``ulimit -v`` limits its address space.
+
+    It maps all of the host's and the GPU's memory: with 15 GiB torch 2.11 on an H100 sees no GPU.
+    """
     limit = node.limits.address_space
     reasons = [facts.reason or facts.error or "" for facts in looked_at_gpus(node) if not facts.visible]
     return limit is not None and limit >= 0 and any("out of memory" in text for text in reasons)
 
 
 def used_devices(node: Node) -> tuple[Device, ...]:
-    """The devices, as the driver shows them, that the ranks see; all of them where torch sees none.
+    """Return the devices, as the driver reports them, that the ranks see; all of them if torch sees none.
 
-    A rank's mask, and the scheduler, may leave it a part of the node's. torch gives the UUID from 2.4 on: before, which
-    part that is is not known, and none of them is told.
+    A rank's mask, and the scheduler, may leave it a part of the node's. torch gives the UUID from 2.4 on: before, that
+    part is unknown, and nothing is returned.
     """
     visible = visible_gpus(node)
     seen = {_bare(gpu.uuid) for gpu in visible if gpu.uuid}
@@ -140,17 +144,17 @@ def used_devices(node: Node) -> tuple[Device, ...]:
 
 
 def used_device_list(node: Node) -> tuple[Device, ...]:
-    """Those of them that its ranks take; all of them where torch gives no UUIDs."""
+    """Return the driver's devices that the ranks use; all of them if torch gives no UUIDs."""
     used, ranks = used_devices(node), used_gpus(node)
     taken = {_bare(gpu.uuid) for gpu in ranks if gpu.uuid}
     named = any(device.uuid for device in used)
     if taken and not named and len(ranks) < len(used):
-        return ()  # which of them these are is not known
+        return ()  # their devices are unknown
     return tuple(device for device in used if not taken or not named or _bare(device.uuid) in taken)
 
 
 def computed_right(node: Node, device: Device) -> bool:
-    """Return whether a rank computed on this device, and rightly; without UUIDs, whether all that ranks see did."""
+    """Return whether a rank computed correctly on this device; without UUIDs, whether every rank did."""
     visible = visible_gpus(node)
     if not any(gpu.uuid for gpu in visible):
         return bool(visible) and all(gpu.computed == "right" for gpu in visible)
@@ -158,32 +162,34 @@ def computed_right(node: Node, device: Device) -> bool:
 
 
 def cut_up(node: Node) -> tuple[Device, ...]:
-    """The devices on which MIG is on, where torch sees parts of such: CUDA names those "... MIG 1g.10gb", sees one of
-    them alone in a process, and no whole device beside it (NVIDIA, MIG User Guide, "CUDA Device Enumeration")."""
+    """Return the devices with MIG on, if torch sees parts of them.
+
+    CUDA names those "... MIG 1g.10gb", and shows a process only one of them, without any whole device (NVIDIA, MIG User
+    Guide, "CUDA Device Enumeration").
+    """
     parts = any(" MIG " in gpu.name for gpu in visible_gpus(node))
     return tuple(device for device in driver(node).devices if device.mig) if parts else ()
 
 
 def out_of_reach(node: Node) -> tuple[Device, ...]:
-    """The devices that the driver lists and cannot reach. One that is another's to use is none of them."""
+    """Return the devices that the driver lists and cannot reach, without those that belong to other users."""
     refused = (NOT_ASKED, "Insufficient Permissions")  # NVML_ERROR_NO_PERMISSION, in nvidia-ml-py's words
     return tuple(device for device in driver(node).devices if device.error and device.error not in refused)
 
 
 def device_text(device: Device) -> str:
-    """Return what a device is called in a sentence: the driver's number, and its place on the bus, which never
-    changes."""
+    """Return a device's name in a sentence: the driver's number, and its place on the bus, which never changes."""
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
 
 
 def device_of(node: Node, gpu: Gpu) -> Device | None:
-    """Return what the driver shows of a device that torch shows; None where it cannot be told which that is."""
+    """Return the driver's facts about a device of torch's, None if it is unknown which one that is."""
     known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
     return next(known, None)
 
 
 def device_of_rank(node: Node, rank: int) -> str:
-    """The GPU that a rank of the node takes, as it is called in a sentence; its rank alone where that is not known."""
+    """Return the name of a rank's GPU in a sentence; only the rank if unknown."""
     one = next((one for one in node.facts.ranks if one.rank == rank), None)
     if one is None or one.gpu is None or not one.gpu.visible:
         return f"the GPU of rank {rank}"
@@ -193,13 +199,17 @@ def device_of_rank(node: Node, rank: int) -> str:
 
 
 def devices_text(devices: Iterable[Device]) -> str:
-    """The same for several."""
+    """Return the names of several devices."""
     return together(map(device_text, devices))
 
 
 def deviating_from_model(cluster: Cluster, value: Callable[[Device], T | None]) -> Iterator[tuple[Node, Device, T, T]]:
-    """The used devices with another value than more than half of their model in the job have, at least three of them:
-    node, device, its value, the usual one. A table of what a model should do would be wrong for some machine."""
+    """Yield used devices whose value differs from more than half of their model in the job, if it has three devices or
+    more.
+
+    Each with its node, its value and the usual one. A table of expected values per model would be wrong for some
+    machine.
+    """
     by_model: dict[str, list[tuple[Node, Device, T]]] = {}
     for node in cluster.nodes:
         for device in used_devices(node):
@@ -213,8 +223,7 @@ def deviating_from_model(cluster: Cluster, value: Callable[[Device], T | None]) 
 
 
 def may_share(node: Node) -> bool:
-    """Return whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL
-    src/init.cc)."""
+    """Return whether NCCL lets several ranks share one GPU here: from 2.30 on if configured (NCCL src/init.cc)."""
     version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return version >= [2, 30] and node.variables.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") not in ("0", "")
 
@@ -228,8 +237,8 @@ def nccl_made(nodes: Iterable[Node]) -> bool:
 
 
 def nccl_warned(node: Node, pattern: str) -> tuple[str, ...]:
-    """Return what NCCL warned of on this node where the group of a rank failed, as far as ``pattern`` is found in
-    it: lines of evidence, each once."""
+    """Return NCCL's warnings that match ``pattern`` on this node, from ranks whose group failed: lines of evidence,
+    each once."""
     texts = (
         text
         for rank in node.facts.ranks
@@ -241,5 +250,5 @@ def nccl_warned(node: Node, pattern: str) -> tuple[str, ...]:
 
 
 def _bare(uuid: str) -> str:
-    """NVML writes ``GPU-`` before what torch writes without it."""
+    """Return a UUID without NVML's prefix ``GPU-``, which torch omits."""
     return uuid.removeprefix("GPU-")

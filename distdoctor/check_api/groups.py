@@ -1,4 +1,4 @@
-"""What the process groups of fewer nodes say, that were made where that of all could not be."""
+"""Process groups of fewer nodes or ranks, tried after the group of all failed, and the members that they accuse."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Accused(Generic[T]):
-    """Whom groups of one and of two accuse."""
+    """Members accused by groups of one and of two."""
 
     alone: tuple[T, ...] = ()
-    """Those that fail by themselves."""
+    """Members that fail by themselves."""
     bad: tuple[T, ...] = ()
-    """Those that fail with every other they were tried with, which pass with others."""
+    """Members that fail with every other one they were tried with, while those pass with others."""
     links: tuple[tuple[T, T], ...] = ()
-    """Two that fail together, and pass with others."""
+    """Pairs that fail together, and pass with others."""
     unclear: tuple[T, ...] = ()
-    """Those of which it is one, and cannot be told which."""
+    """Candidates, if it is one of these and unknown which."""
 
     def __bool__(self) -> bool:
         return bool(self.alone or self.bad or self.links)
@@ -35,7 +35,7 @@ class Accused(Generic[T]):
 
 @dataclass(frozen=True)
 class GroupSearch:
-    """What the groups of fewer nodes say."""
+    """Result of the groups of fewer nodes."""
 
     nodes: Accused[Node]
     evidence: tuple[str, ...] = field(default=())
@@ -43,7 +43,7 @@ class GroupSearch:
 
 @dataclass(frozen=True)
 class DeviceSearch:
-    """What the groups of one node's own ranks say, each on its own GPU."""
+    """Result of the groups of one node's own ranks, each on its own GPU."""
 
     node: Node
     ranks: Accused[int]
@@ -52,7 +52,7 @@ class DeviceSearch:
 
 @dataclass(frozen=True)
 class CrossSearch:
-    """What groups of two ranks say, one of each of two nodes."""
+    """Result of the groups of two ranks on two nodes."""
 
     ranks: Accused[int]
     node_of: dict[int, Node]
@@ -60,7 +60,7 @@ class CrossSearch:
 
 
 def group_search(cluster: Cluster) -> GroupSearch | None:
-    """Return what was found of nodes; None where no smaller group of them was tried."""
+    """Return the accused nodes, None if no smaller group was tried."""
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if not group.ranks]
     tried = [(_nodes(group, cluster.by_key), group) for group in groups]
     tried = [(nodes, group) for nodes, group in tried if nodes]
@@ -71,7 +71,7 @@ def group_search(cluster: Cluster) -> GroupSearch | None:
 
 
 def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
-    """Return what was found of the GPUs of each node on which even its own group could not be made."""
+    """Yield the accused GPUs of each node on which even its own group could not be made."""
     tried: dict[Node, list[SmallerGroup]] = {}
     node_of = _node_of(cluster)
     for facts in cluster.nodes:
@@ -84,12 +84,11 @@ def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
 
 
 def cross_search(cluster: Cluster) -> CrossSearch | None:
-    """Return what was found of pairs of ranks across nodes; None where none was tried, or where all pairs failed, or
-    none."""
+    """Return the accused pairs of ranks across nodes; None if none was tried, all pairs failed, or none failed."""
     node_of = _node_of(cluster)
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if _crosses(group, node_of)]
     tried: dict[tuple[int, ...], SmallerGroup] = {}
-    for group in groups:  # both of a pair tell of it
+    for group in groups:  # both of a pair report it
         if group.ranks not in tried or tried[group.ranks].passed:
             tried[group.ranks] = group
     if len({group.passed for group in tried.values()}) < 2:

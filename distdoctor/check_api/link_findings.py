@@ -1,4 +1,4 @@
-"""What the checks of the links between the nodes have in common: whose fault a link is, and what to say of it."""
+"""Findings about links between nodes: the node at fault, evidence, fixes, and measured speed and loss."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from distdoctor.model.facts import LinkRate
 from distdoctor.model.findings import Finding, Fix, Severity
 
 MAX_LINKS_LISTED = 64
-"""Links that a finding lists; the others are counted."""
+"""Most links that a finding lists; the others are counted."""
 MAX_LINES = 12
-"""Links whose outcome a finding's evidence shows."""
+"""Most links whose outcome a finding's evidence shows."""
 MAX_FIXES = 32
 APART = "Nodes of one network do not reach each other at all"
 _PLACE = re.compile(r"\b[io]if(?:name)?\b|\b[sd]addr\b|(?:^|\s)-[iosd] ")
-"""What keeps a rule to some interfaces or addresses."""
+"""Match that restricts a rule to some interfaces or addresses."""
 EHOSTUNREACH = 113
 UNANSWERED = 1.0
-"""Seconds: a router's or a filter's ICMP message comes sooner."""
+"""Seconds within which an ICMP message of a router or a filter comes."""
 SPARED_BY_GLOO = " gloo does not connect in that direction; NCCL may."
 
 
@@ -45,25 +45,26 @@ def link_needed(edge: FailingLink) -> bool:
 
 
 def link_severity(cluster: Cluster, edges: Sequence[FailingLink]) -> Severity:
-    """``fail`` where the job makes one of these connections, or gloo said that one of them failed; else ``warn``."""
+    """Return ``fail`` if the job makes one of these connections, or gloo reported that one of them failed; else
+    ``warn``."""
     if any(link_needed(edge) for edge in edges) or gloo_errors_name(cluster, {edge.link.address for edge in edges}):
         return "fail"
     return "warn"
 
 
 def cut_after_accept(edges: Sequence[FailingLink]) -> bool:
-    """Return whether each of these connections was accepted, then cut: by something that answers in place of the
-    node, since a packet filter accepts none."""
+    """Return whether each of these connections was accepted, then cut: by a proxy in place of the node, since a packet
+    filter accepts none."""
     return bool(edges) and all(edge.link.outcome == "reset" for edge in edges)
 
 
 def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
-    """Return whether nobody answered for any of these addresses on the node's own link, by ARP or neighbour discovery.
+    """Return whether no host answered ARP or neighbour discovery for any of these addresses.
 
-    The kernel then says EHOSTUNREACH by itself, once it has asked three times, a second each (arp(7): mcast_solicit,
-    retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule of one
-    is the matter. Not so where it answered the same node for that address, at the store's port: those packets took
-    another way.
+    The kernel then returns EHOSTUNREACH by itself, after three requests, a second each (arp(7): mcast_solicit,
+    retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule is the
+    cause. Not so if the host answered the same node for that address at the store's port: those packets took another
+    route.
     """
     return bool(edges) and all(
         edge.link.errno == EHOSTUNREACH
@@ -82,12 +83,12 @@ def _answered_before(edge: FailingLink) -> bool:
 
 
 def _by_discovery(edges: Sequence[FailingLink]) -> bool:
-    """Return whether hosts are asked for these addresses by ICMPv6, as IPv6 does, and not by ARP."""
+    """Return whether the addresses are resolved by ICMPv6 neighbour discovery rather than ARP."""
     return all(":" in edge.link.address for edge in edges)
 
 
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
-    """Return what became of these connections, for the summary."""
+    """Return the outcome of these connections, for the summary."""
     if unanswered_below_ip(edges):
         return f"get no answer, not even to {'neighbour discovery' if _by_discovery(edges) else 'ARP'}"
     if cut_after_accept(edges):
@@ -96,18 +97,18 @@ def how_links_fail(edges: Sequence[FailingLink]) -> str:
 
 
 def link_arrows(edges: Sequence[FailingLink]) -> str:
-    """``host1 to host0 and host2 to host0``."""
+    """Return ``host1 to host0 and host2 to host0``."""
     return some_of(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
 
 
 def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]:
-    """(the nodes to blame for links that hang together, whether it cannot be told which of them it is).
+    """Return (the nodes to blame for connected links, whether it is unknown which of them it is).
 
-    By their packet filters where these say so, else the node that is common to all of the links.
+    By their packet filters if these block the links, else the node that all links have in common.
     """
     ruled, unknown = links_blocked_by_rules(star.edges)
     known = [node for node in cluster.nodes if node in ruled]
-    # Links that a node already blamed takes part in need no other culprit.
+    # Links of a node that is already blamed need no other culprit.
     unknown = [edge for edge in unknown if edge.source not in ruled and edge.target not in ruled]
     if not unknown:
         return tuple(known), False
@@ -120,7 +121,7 @@ def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]
 def links_blocked_by_rules(
     edges: Sequence[FailingLink], most: int = MAX_LINKS_LISTED
 ) -> tuple[set[Node], list[FailingLink]]:
-    """(the nodes whose packet filters block links, the links for which no rule says whose fault it is).
+    """Return (the nodes whose packet filters block links, the links that no rule explains).
 
     Looks at the first ``most`` only: rules that block a thousand links show in these.
     """
@@ -151,7 +152,7 @@ def link_finding(
     severity: Severity = "fail",
     fixes: tuple[Fix, ...] | None = None,
 ) -> Finding:
-    """A finding about these links."""
+    """Return a finding about these links."""
     found = link_obstacles(edges[:MAX_LINKS_LISTED])
     ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in found]
     apart = not found and unanswered_below_ip(edges)
@@ -178,7 +179,7 @@ def link_finding(
 def link_finding_by_need(
     cluster: Cluster, summary: str, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool = False
 ) -> Finding:
-    """The same of links that the job may do without: then it is a warning, and says so."""
+    """Return the same; if the job may do without the links it is a warning, with that reason."""
     severity = link_severity(cluster, edges)
     said = summary if severity == "fail" else summary + SPARED_BY_GLOO
     return link_finding(cluster, said, edges, blamed, unsure=unsure, severity=severity)
@@ -193,7 +194,7 @@ def _line(edge: FailingLink) -> str:
 
 
 def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str]:
-    """The chains that block these links, on the blamed nodes; each node's once."""
+    """Yield the chains on the blamed nodes that block these links, each node's once."""
     accused, told = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
         sides: tuple[tuple[Node, FilterHook, Node], ...] = (
@@ -208,7 +209,7 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
 
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
-    """Return what the nodes' own routing tables say about those of these links about which they say something."""
+    """Return the obstacles that the nodes' own routing tables show for these links."""
     tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port) for edge in edges}
     return {edge: found for edge, found in tried.items() if found is not None}
 
@@ -216,7 +217,7 @@ def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObsta
 def open_links_fixes(
     cluster: Cluster, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool
 ) -> Iterator[Fix]:
-    """On each of the blamed nodes, let its peers' connections through; a route that is wrong is put right instead."""
+    """Yield fixes on the blamed nodes that accept their peers' connections, or correct a wrong route instead."""
     found = link_obstacles(edges[:MAX_LINKS_LISTED])
     first = {one.node: one for one in reversed(found.values())}
     yield from (repair_route_fix(cluster, one) for one in list(first.values())[:MAX_FIXES])
@@ -259,35 +260,36 @@ def open_links_fixes(
 
 
 def own_addresses_filtered(cluster: Cluster, node: Node) -> list[str]:
-    """The node's own addresses, where its rules meet what its ranks send each other as well: they are peers, too."""
+    """Return the node's own addresses if its rules also apply to packets between its ranks: they are peers, too."""
     rules = [rule for chain in node.filter_chains for rule in chain.blocking_rules]
     return source_addresses(cluster, node) if any(not _PLACE.search(rule) for rule in rules) else []
 
 
 def source_addresses(cluster: Cluster, node: Node) -> list[str]:
-    """The addresses that a node's connections come from."""
+    """Return the source addresses of a node's connections."""
     return [a for a in dict.fromkeys((reachable_address(node, cluster), node.gloo_address)) if a and not is_loopback(a)]
 
 
-# Measured links: which are slow or lossy, and whom that is to be blamed on.
+# Measured links: slow or lossy ones, and the nodes to blame.
 
 
 FLOOR = 5e6
-"""Bytes per second (40 Mbit/s) that any working data network has; all that can be said of two nodes, without peers."""
+"""Bytes per second (40 Mbit/s) that any working data network has; the only criterion for two nodes, without peers."""
 SLOWER = 5.0
-"""How many times slower than the usual link of the cluster a link must be to count as slow."""
+"""Factor below the cluster's usual link from which a link counts as slow."""
 SLOWER_BUSY = 20.0
 FLOOR_BUSY = 50e6
-"""The same where a processor at either end was busy: what was measured may then be the processor."""
+"""The same if a processor at either end was busy: the measurement may then show the processor."""
 BUSY = 0.8
 RECEIVER_LIMITED = 0.5
-"""The share of the time above which it was the receiver that held the sender up, and not the link."""
+"""Share of the time above which the receiver held up the sender, rather than the link."""
 LOST_SEGMENTS = 3
 LOST_SHARE = 0.02
 ALL_PAIRS_UP_TO = 32
-"""Nodes: beyond it each measured its two neighbours only (see ``distdoctor.mesh.measurement``)."""
+"""Most nodes for which all pairs are measured: beyond it each measured its two neighbours only (see
+``distdoctor.mesh.measurement``)."""
 NEARLY_ALL = 0.75
-"""The share of a node's peers with which it must have the trouble to be blamed for it."""
+"""Share of a node's peers with which it must have the trouble to be blamed for it."""
 
 
 @dataclass(frozen=True)
@@ -300,15 +302,15 @@ class MeasuredLink:
 
     @property
     def speed(self) -> float | None:
-        """Bytes per second: what arrived, or the kernel's own estimate where that is better: a busy process spoils it
-        less."""
+        """Return bytes per second: received bytes, or the kernel's own estimate if that is higher, as a busy process
+        lowers it less."""
         if self.rate.bytes_per_second is None:
             return None
         return max(self.rate.bytes_per_second, self.rate.delivery_rate or 0.0)
 
     @property
     def routers(self) -> tuple[str, ...]:
-        """The gateways by which its two ends send to each other; empty where neither does, or that is not known."""
+        """Return the gateways by which its two ends send to each other; empty if none, or unknown."""
         ways = [lookup(a, b.reached_at) for a, b in self._both_ways() if b.reached_at is not None]
         return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
 
@@ -317,7 +319,7 @@ class MeasuredLink:
 
 
 def measured_links(cluster: Cluster) -> list[MeasuredLink]:
-    """All links that the nodes list: their slowest and their lossiest ones."""
+    """Return all links that the nodes list: their slowest and their lossiest ones."""
     found = []
     for node in cluster.nodes:
         for rate in node.mesh.rates:
@@ -328,13 +330,14 @@ def measured_links(cluster: Cluster) -> list[MeasuredLink]:
 
 
 def usual_link_speed(cluster: Cluster) -> float | None:
-    """Bytes per second of the usual link: the median of the nodes' medians; None below three nodes that measured."""
+    """Return bytes per second of the usual link: the median of the nodes' medians; None below three nodes that
+    measured."""
     medians = [m for node in cluster.nodes if (m := node.mesh.rate_median) is not None]
     return statistics.median(medians) if len(medians) > 2 else None
 
 
 def slow_links(links: Sequence[MeasuredLink], usual: float | None) -> list[MeasuredLink]:
-    """The links that are far slower than the usual one, and not for want of processors."""
+    """Return the links that are far slower than the usual one, and not for lack of processors."""
     return [link for link in links if _is_slow(link, usual)]
 
 
@@ -351,7 +354,7 @@ def _is_slow(link: MeasuredLink, usual: float | None) -> bool:
 
 
 def lossy_links(links: Sequence[MeasuredLink]) -> list[MeasuredLink]:
-    """The links on which TCP had to send small messages again, more often than chance has it."""
+    """Return the links on which TCP retransmitted small messages more often than by chance."""
     return [
         link
         for link in links
@@ -361,15 +364,15 @@ def lossy_links(links: Sequence[MeasuredLink]) -> list[MeasuredLink]:
 
 
 class Ends(Protocol):
-    """A link from one node to another."""
+    """Link from one node to another."""
 
     @property
     def source(self) -> Node:
-        """Return who connects."""
+        """Return the node that connects."""
 
     @property
     def target(self) -> Node:
-        """To whom."""
+        """Return the node that is connected to."""
 
 
 T = TypeVar("T", bound=Ends)
@@ -378,11 +381,12 @@ T = TypeVar("T", bound=Ends)
 def blamed_for_links(
     cluster: Cluster, links: Sequence[T], all_pairs: bool = False
 ) -> list[tuple[tuple[Node, ...], list[T], bool]]:
-    """(nodes to blame, their links, whether it cannot be told which of them it is) for links with one kind of trouble.
+    """Return (nodes to blame, their links, whether it is unknown which of them it is) for links with one kind of
+    trouble.
 
-    Nodes that have the trouble with nearly all their peers are blamed, and these peers are not. Of what is left, links
-    that hang together: the node common to all, else both ends. ``all_pairs``: every node tried every other, however
-    many there are.
+    Nodes that have the trouble with nearly all their peers are blamed, and these peers are not. Of the remaining links,
+    connected ones are blamed on their common node, else on both ends. ``all_pairs``: every node tried every other,
+    however many there are.
     """
     peers: dict[Node, set[Node]] = {}
     for link in links:

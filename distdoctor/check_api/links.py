@@ -1,4 +1,4 @@
-"""The mesh as a graph: which links between the nodes fail, and the smallest explanation of these.
+"""Graph of the mesh: failing links between nodes, their smallest explanation, and links of nodes that lose packets.
 
 Built once per cluster and in time linear in the failing links: with 1,024 nodes there may be half a million.
 """
@@ -18,22 +18,22 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Link
 
 BLOCKED = ("no-answer", "refused", "rejected", "reset", "unreachable", "error")
-"""The outcomes that a packet filter, a cut cable or a broken route has; ``stalled`` and ``wrong-node`` have others."""
+"""Outcomes of a packet filter, a cut cable or a broken route; ``stalled`` and ``wrong-node`` have other causes."""
 ENETUNREACH = 101
 OWN_SHORTAGE = (23, 24)
-"""ENFILE and EMFILE: who wanted to connect had no descriptor left for it."""
+"""ENFILE and EMFILE: the connecting process was out of descriptors."""
 WITHOUT_ZONE = 22
-"""EINVAL: of a link-local address, which is none without an interface beside it (ipv6(7))."""
+"""EINVAL: a link-local address, which needs an interface beside it (ipv6(7))."""
 NO_FAULT_OF_LINKS = (*OWN_SHORTAGE, WITHOUT_ZONE)
 MAX_COMPONENTS = 8
-"""Beyond it, scattered bad links are one failure of the network and not each one of its own."""
+"""Components beyond which scattered bad links are one failure of the network, rather than each one of its own."""
 Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled", "hidden"]
 _GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class FailingLink:
-    """A failing link between two nodes."""
+    """Failing link between two nodes."""
 
     source: Node
     target: Node
@@ -42,42 +42,42 @@ class FailingLink:
 
 @dataclass(frozen=True)
 class Star:
-    """Scattered failing links that hang together. ``hub``: the node common to all of them, where there is one."""
+    """Connected failing links without another explanation. ``hub``: the node common to all of them, if there is one."""
 
     edges: tuple[FailingLink, ...]
     hub: Node | None
     one_way: bool
-    """Each of its pairs fails in one direction only."""
+    """True if each of its pairs fails in one direction only."""
 
 
 @dataclass(frozen=True)
 class LinkGraph:
-    """The links that fail for whatever address is used, and what explains them, each link in one explanation."""
+    """Links that fail at every address, and their explanations, each link in one of them."""
 
     nodes: tuple[Node, ...] = ()
-    """Those that measured links."""
+    """Nodes that measured links."""
     no_route: tuple[FailingLink, ...] = ()
     no_way_back: tuple[FailingLink, ...] = ()
-    """Links that fail since their target has no route for its answers: the other direction of some of ``no_route``."""
+    """Links that fail since their target has no route for its replies: the other direction of some of ``no_route``."""
     stalled: tuple[FailingLink, ...] = ()
     cut: tuple[FailingLink, ...] = ()
     """Links that worked at first, and were dead after some bytes."""
     misled: tuple[FailingLink, ...] = ()
-    """Links that fail for one address only, while the same node is reached at another."""
+    """Links that fail at one address only, while the same node is reached at another."""
     hidden: tuple[FailingLink, ...] = ()
     """Links to an address behind translation (NAT), at which no other host reaches its node."""
     by_chance: tuple[FailingLink, ...] = ()
-    """Links of nodes that lose so many packets that nothing else need be wrong with these."""
+    """Links of nodes whose packet loss alone explains their failure."""
     doubled: tuple[FailingLink, ...] = ()
-    """Links to or from an address that another host has as well: who is meant is not who is asked, or is answered."""
+    """Links to or from an address that another host has as well, so that the wrong host is asked or answered."""
     isolated: tuple[Node, ...] = ()
     """Nodes that neither reach any other nor are reached, while others reach each other."""
     groups: tuple[tuple[Node, ...], ...] = ()
     """Two or more groups of nodes, largest first, that reach each other inside and not across."""
     deaf: tuple[Node, ...] = ()
-    """Nodes that accept nothing from any other, though they reach others."""
+    """Nodes that accept no connection from any other, though they reach others."""
     mute: tuple[Node, ...] = ()
-    """Nodes that reach none of those that accept anything, though others reach them."""
+    """Nodes that reach none of the accepting nodes, though others reach them."""
     stars: tuple[Star, ...] = ()
     bad: dict[int, dict[int, Link]] = field(default_factory=dict)
     """Failing links by the numbers of their nodes in ``nodes``: those that the fields from ``isolated`` on explain."""
@@ -85,7 +85,7 @@ class LinkGraph:
     def edges_of(
         self, nodes: Iterable[Node], limit: int, inward: bool = True, outward: bool = True
     ) -> list[FailingLink]:
-        """At most ``limit`` failing links into and out of these nodes."""
+        """Return at most ``limit`` failing links into and out of these nodes."""
         wanted = {id(node) for node in nodes}
         numbers = [number for number, node in enumerate(self.nodes) if id(node) in wanted]
         found: list[FailingLink] = []
@@ -102,14 +102,14 @@ class LinkGraph:
 
 
 def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
-    """The addresses that nodes on different hosts have."""
+    """Return the addresses that nodes on different hosts share."""
     owners: dict[str, tuple[str, str, str]] = {}
     return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host_key) != node.host_key}
 
 
 def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
-    """Return the addresses of each node that no node of another host reaches, and from which its own connections arrive
-    under an address that it does not have."""
+    """Return the addresses of each node at which no node of another host reaches it, and whose outgoing connections
+    arrive under an address that it does not have."""
     hidden: dict[Node, set[str]] = {}
     for node in nodes:
         behind = {one.own: one.seen for one in node.mesh.translated if one.seen not in node.addresses}
@@ -131,7 +131,7 @@ def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
 
 
 def link_graph(cluster: Cluster) -> LinkGraph:
-    """Return which links between the nodes fail, and what explains them. Built once for each cluster."""
+    """Return the failing links between the nodes, and their explanations. Built once for each cluster."""
     if (graph := _GRAPHS.get(cluster)) is None:
         graph = _GRAPHS[cluster] = _built(cluster)
     return graph
@@ -178,10 +178,11 @@ def _built(cluster: Cluster) -> LinkGraph:
 
 
 def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], doubled: bool, lost: bool) -> Shows | None:
-    """Return what a failing link shows; None where it is no matter of the link.
+    """Return the kind of evidence of a failing link, None if the link is not at fault.
 
     ``losing``: the nodes that lose packets; ``doubled``: an address of its ends is another host's, too; ``lost``: the
-    other's first address fails, too."""
+    other's first address fails, too.
+    """
     if link.accepted or link.errno in NO_FAULT_OF_LINKS:
         return None  # whether its process answers, or the own one can ask
     if losing and (node in losing or other in losing) and explained_by_packet_loss(node, other, link):
@@ -204,7 +205,7 @@ def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], double
 def _answers_of(
     no_route: Iterable[FailingLink], nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]
 ) -> list[FailingLink]:
-    """Those of ``bad``, and no longer in it, that fail since their target has no route for its answers."""
+    """Return, and remove from ``bad``, the links that fail since their target has no route for its replies."""
     numbers = {node: number for number, node in enumerate(nodes)}
     found = []
     for edge in no_route:
@@ -224,7 +225,7 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
             inward[target].add(source)
     parts = parts_of(len(nodes), bad, inward) if len(nodes) > 2 else [[*range(len(nodes))]]
     isolated, groups = _apart(nodes, parts)
-    # Deaf to all others, whatever their group; what isolates a node or a group explains its links already.
+    # Deaf to all others, in any group; an isolated node or group already explains its links.
     out = {*isolated, *(group[0] for group in groups if len(group) == 1)}
     deaf, mute = _deaf_and_mute(bad, inward, out) if len(nodes) > 2 else (set(), set())
     part_of = {member: number for number, part in enumerate(parts) for member in part}
@@ -248,10 +249,10 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
 
 
 def _apart(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Of the parts that do not reach each other: the nodes that are one by themselves, and the groups."""
+    """Return, of parts that do not reach each other, the single nodes, and the groups."""
     if len(parts[0]) == 1 or len(nodes) <= 2:
         return [], []
-    # One that reaches nodes whose facts are not here is a group with these.
+    # A node that reaches nodes without facts is a group with these.
     more = {n for n, node in enumerate(nodes) if node.mesh.good and len(nodes) < (node.plan.nnodes or 0)}
     isolated = sorted(part[0] for part in parts if len(part) == 1 and part[0] not in more)
     return isolated, [part for part in parts if len(part) > 1 or part[0] in more]
@@ -260,7 +261,7 @@ def _apart(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], 
 def _deaf_and_mute(
     bad: dict[int, dict[int, Link]], inward: list[set[int]], out: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """The nodes that accept nothing from any other, and those that reach none of those that do; but for ``out``."""
+    """Return the nodes that accept no connection, and those that reach none of the accepting nodes, without ``out``."""
     total = len(inward)
     deaf = {n for n in range(total) if n not in out and len(inward[n]) == total - 1}
     hearing = set(range(total)) - deaf
@@ -275,7 +276,7 @@ def _deaf_and_mute(
 
 
 def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[Pair]) -> tuple[Star, ...]:
-    """The scattered links, gathered into those that hang together; all in one where they are everywhere."""
+    """Return the scattered links by connected component; all in one if they are everywhere."""
     components = hanging_together(left)
     if len(components) > MAX_COMPONENTS:
         components = [left]
@@ -289,15 +290,17 @@ def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[
     return tuple(stars)
 
 
-# Pairs of nodes, by their numbers: which hang together, what is common to them, who is together without them.
+# Pairs of nodes, by their numbers: connected components, common nodes, and groups that reach each other.
 
 
 Pair = tuple[int, int]
 
 
 def parts_of(total: int, bad: Mapping[int, Mapping[int, object]], inward: Sequence[set[int]]) -> list[list[int]]:
-    """The groups of nodes that reach each other, in any direction and over others; largest first. ``bad``: those that a
-    node does not reach; ``inward``: of each node, those that do not reach it."""
+    """Return the groups of nodes that reach each other, in any direction and over others; largest first.
+
+    ``bad``: the nodes that a node does not reach; ``inward``: for each node, those that do not reach it.
+    """
     unseen = set(range(total))
     parts = []
     while unseen:
@@ -317,7 +320,7 @@ def parts_of(total: int, bad: Mapping[int, Mapping[int, object]], inward: Sequen
 
 
 def hanging_together(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """The pairs, gathered so that those which share a node are together; in the order of their first pairs."""
+    """Return the pairs grouped so that pairs with a common node are together, in the order of their first pairs."""
     leader: dict[int, int] = {}
 
     def find(node: int) -> int:
@@ -338,7 +341,7 @@ def hanging_together(pairs: Iterable[Pair]) -> list[list[Pair]]:
 
 
 def common(pairs: Iterable[Pair]) -> int | None:
-    """The node that takes part in all pairs, where these have more than one other node in them."""
+    """Return the node that takes part in all pairs, if these have more than one other node in them."""
     listed = list(pairs)
     shared = set(listed[0])
     for pair in listed[1:]:
@@ -348,19 +351,21 @@ def common(pairs: Iterable[Pair]) -> int | None:
     return next(iter(shared)) if len(shared) == 1 else None
 
 
-# Nodes that lose so many packets that a new connection may come to nothing by chance.
+# Nodes that lose so many packets that a new connection may fail by chance.
 
 
 NEARLY_ALL = 0.75
-"""The share of a node's measured links that must lose so much: it is the node's own loss, and not its peers'."""
+"""Share of a node's measured links that must lose so much for the loss to be its own, rather than its peers'."""
 UNHEARD = ("no-answer", "unreachable", "stalled")
-"""What lost packets look like: not like an answer of anybody's."""
+"""Outcomes of lost packets, as opposed to an answer by another host."""
 
 
 def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Node]:
-    """Those of these nodes of which nearly all measured links lose much, or nearly all of one direction: who loses what
-    it is sent does not lose what it sends; of one whose own packet filter drops by chance, any. ``number_of``: the
-    place of each key in it."""
+    """Return the nodes of which nearly all measured links lose much, or nearly all of one direction.
+
+    A node that loses incoming packets does not lose outgoing ones. One link is enough if its own packet filter drops by
+    chance. ``number_of``: the place of each key in it.
+    """
     out, into = dict[int, list[bool]](), dict[int, list[bool]]()
     for number, node in enumerate(nodes):
         for rate in node.mesh.rates:
@@ -379,8 +384,10 @@ def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Nod
 
 
 def explained_by_packet_loss(source: Node, target: Node, link: Link) -> bool:
-    """Return whether nothing but the packets that one of the two loses explains why this link was silent, or went
-    dead: no router or filter answered, no rule shuts it, and both know the way."""
+    """Return whether packet loss of one end alone explains a silent or dead link.
+
+    No router or filter answered, no rule shuts it, and both have a route.
+    """
     if (link.outcome not in UNHEARD and link.dead_after is None) or link.icmp or link.errno == ENETUNREACH:
         return False
     if route_obstacle(source, target, link.address) is not None:
@@ -389,7 +396,7 @@ def explained_by_packet_loss(source: Node, target: Node, link: Link) -> bool:
 
 
 def _shut(node: Node, hook: FilterHook, port: int) -> bool:
-    """Return whether a rule of the node, other than one that drops by chance, stops this connection or its answers."""
+    """Return whether a rule of the node, other than one that drops by chance, blocks this connection or its replies."""
     chains = (
         replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if rule not in chain.by_chance))
         for chain in node.filter_chains

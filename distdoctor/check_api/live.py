@@ -1,5 +1,4 @@
-"""A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
-checks share to tell of them."""
+"""Job that runs now, as ``judge_job`` gets it: waiting agents, its store, its ranks, and ranks that have not joined."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ __all__ = [
 ]
 
 
-# torchrun's agents that wait for each other, as those see it that came: who is missing, and who is still counted.
+# torchrun's agents that wait for each other, from the joined ones' view: missing agents, and those still counted.
 
 
 FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
@@ -83,21 +82,21 @@ STARTED_NOW = "the job was started only now: they may still come"
 NODES_NOT_JOINED = "Some nodes have not joined the job"
 SHOWN = 8
 SILENT = 7.0
-"""Seconds from which an agent counts as silent: it says every 5 s that it lives."""
+"""Seconds from which an agent counts as silent: it sends a heartbeat every 5 s."""
 LAST_CALL = 30
-"""Seconds for which others may come once enough are there (``last_call`` in torch's dynamic_rendezvous.py)."""
+"""Seconds for which further agents may join once enough have (``last_call`` in torch's dynamic_rendezvous.py)."""
 THROWN_OUT = 15
-"""Seconds after which the others throw out a silent one: three times those 5 (``RendezvousSettings`` in torch's
+"""Seconds after which the others remove a silent one: three heartbeats of 5 s (``RendezvousSettings`` in torch's
 dynamic_rendezvous.py)."""
 
 
 def perhaps_late(job: LiveJob) -> str:
-    """Return why the ranks that have not joined may still join; empty once PyTorch's limit is over."""
+    """Return the reason why missing ranks may still join, empty once PyTorch's limit is over."""
     return join_later(job, ranks_wait(job)) if job.ranks else FROM_OUTSIDE
 
 
 def join_later(job: LiveJob, wait: JoinWait) -> str:
-    """Return why whoever has not joined may still join; empty once the limit is over."""
+    """Return the reason why missing nodes or ranks may still join, empty once the limit is over."""
     if not any(job.agents) and not job.ranks:
         return FROM_OUTSIDE
     if wait.over:
@@ -106,7 +105,7 @@ def join_later(job: LiveJob, wait: JoinWait) -> str:
 
 
 def agents_missing(job: LiveJob) -> Iterator[Finding]:
-    """torchrun's agents wait for each other: no rank was started yet."""
+    """Yield findings about torchrun's agents that wait for each other: no rank was started yet."""
     planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
     if view is None:
         return
@@ -132,9 +131,9 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
 
 
 def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None, came: int) -> Finding:
-    """Fewer nodes joined the rendezvous than it waits for."""
+    """Return the finding that fewer nodes joined the rendezvous than it waits for."""
     planned, wait = job.first.nnodes or 0, agents_wait(job)
-    again = "re" if rendezvous is not None and rendezvous.round else ""  # since when it waits is not known then
+    again = "re" if rendezvous is not None and rendezvous.round else ""  # the start of the wait is unknown then
     absent = absent_numbers(job, came)
     who = f"node{'s' if absent[1:] else ''} {together(map(str, absent[:SHOWN]))}" if absent else ""
     who = who or f"{planned - came} node{'s' if planned - came > 1 else ''}"
@@ -162,7 +161,7 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
 
 
 def absent_numbers(job: LiveJob, came: int) -> list[int]:
-    """The node ranks of those that did not join a static rendezvous, where all that joined are here; else empty."""
+    """Return the missing node ranks of a static rendezvous, if all that joined are here; else empty."""
     facts = [facts for _, facts in job.facts if any(one.role == "agent" for one in facts.processes)]
     here = {one.node_rank for one in facts if one.node_rank is not None}
     if job.first.rdzv_backend != "static" or len(here) != came:
@@ -171,7 +170,8 @@ def absent_numbers(job: LiveJob, came: int) -> list[int]:
 
 
 def start_absent_nodes(job: LiveJob, view: StoreView, absent: list[int]) -> Fix:
-    """Start torchrun on the nodes that did not join; where it runs there, ``distdoctor check`` says what keeps them."""
+    """Return a fix that starts torchrun on the missing nodes; if it runs there, ``distdoctor check`` finds the
+    obstacle."""
     static = job.first.rdzv_backend == "static"
     number = str(absent[0]) if len(absent) == 1 else "N" if static else ""
     line = check_line(job, job.first.nnodes or 0, job.first.nproc_per_node, number, view)
@@ -183,7 +183,7 @@ def start_absent_nodes(job: LiveJob, view: StoreView, absent: list[int]) -> Fix:
 
 
 def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreView) -> str:
-    """The ``distdoctor check`` to run on a node that did not join, as its part of this job."""
+    """Return the ``distdoctor check`` command for a node that did not join, as its part of this job."""
     first = job.first
     line = f"distdoctor check --nnodes {nnodes}" + (f" --nproc-per-node {quote(nproc)}" if nproc else "")
     if first.rdzv_backend == "c10d":
@@ -194,8 +194,11 @@ def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreVi
 
 
 def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
-    """The rendezvous in the job's store, its own first, where they have different ids and wait for others, and those
-    who came to all of them are as many as the job is to have nodes; empty where it is not so."""
+    """Return the rendezvous in the job's store, its own first, if their ids differ and each waits for the others'
+    agents.
+
+    Their agents together are as many as the job's nodes; empty otherwise.
+    """
     view = next((view for view in job.stores if view.known), None)
     open_ = [one for one in view.rendezvous if one.agents and not one.complete and not one.round] if view else []
     open_.sort(key=lambda one: one.run_id != job.first.run_id)
@@ -206,7 +209,8 @@ def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
 
 
 def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
-    """As many came as it has to have, and it waits a while for more (--nnodes MIN:MAX)."""
+    """Return the finding that the minimum of nodes joined, and the rendezvous waits a while for more (--nnodes
+    MIN:MAX)."""
     count = len(rendezvous.agents)
     hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
     return Finding.about(
@@ -222,7 +226,7 @@ def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
 
 
 def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
-    """The hosts that had ranks before, where those agents that are back are all here."""
+    """Return the hosts that had ranks before, if all agents that are back are here."""
     here = [node.identity.hostname for node, _ in job.agents]
     group = job.store.default_group if job.store else None
     before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
@@ -230,7 +234,7 @@ def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
 
 
 def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
-    """Agents wait in it, and how many they are to be is not known."""
+    """Return the finding that agents wait for an unknown number of others."""
     hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
     count = len(rendezvous.agents)
     ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
@@ -249,8 +253,10 @@ def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
 
 
 def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
-    """Agents wait for the next round, because the last one still counts others: they have not left it. Who was killed
-    cannot, until it is thrown out."""
+    """Return the finding that agents wait for the next round because the last one still counts others.
+
+    Those have not left it: a killed agent cannot, until the others remove it.
+    """
     lost = {one: why for one in last.agents if (why := _lost(job, one))}
     blamed = [*lost] or [*last.agents]
     came, counted = (together([*dict.fromkeys(map(_named, those))][:SHOWN]) for those in (last.waiting, blamed))
@@ -279,7 +285,7 @@ def _named(agent: AgentView) -> str:
 
 
 def _lost(job: LiveJob, agent: AgentView) -> str:
-    """Return what shows that an agent does not run any more; empty where nothing does."""
+    """Return the evidence that an agent no longer runs, empty if there is none."""
     here = {node.identity.hostname: node.name for node, _ in job.facts}
     if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
         return f"no process {agent.pid} of torchrun is on {here[agent.host]} any more"
@@ -287,17 +293,17 @@ def _lost(job: LiveJob, agent: AgentView) -> str:
     return f"it said {age:.0f} s ago that it lives, and does so every 5 s" if age is not None and age > SILENT else ""
 
 
-# How a job that runs now fares with its store: who tries to reach it in vain, and what the doctor's own try gave.
+# Store of a job that runs now: failing clients, and distdoctor's own connection to it.
 
 
 def master_of(job: LiveJob) -> str:
-    """The host of the store, as the job calls it."""
+    """Return the host of the store, as the job names it."""
     view = store_answer(job)
     return job.first.master_addr or (view.host if view else "") or "the master"
 
 
 def store_answer(job: LiveJob) -> StoreView | None:
-    """Return what the doctor's own try at the ranks' store gave; without one, at that of the agents."""
+    """Return the result of distdoctor's connection to the ranks' store, else to the agents'."""
     return job.stores[-1] if job.stores else None
 
 
@@ -308,16 +314,18 @@ def store_contact(job: LiveJob) -> Contact | None:
 
 
 def dialling_store(job: LiveJob) -> list[LiveRank]:
-    """The ranks that try to reach the store."""
+    """Return the ranks that try to connect to the store."""
     return [rank for rank in job.ranks if rank.place.kind == places.MASTER]
 
 
 def before_store(job: LiveJob) -> bool:
-    """Return whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where
-    it is, and whether it gets on there, is why nobody listens."""
+    """Return whether rank 0, which serves the store if no torchrun does, is here and has not started it.
+
+    Its place and progress then explain why nobody listens.
+    """
     first = job.numbers.get(0)
     on_way = (*places.TOGETHER, places.ENDED)
-    if first is None:  # any whose number is not known may be the one, as where one script starts them all
+    if first is None:  # any rank without a known number may be 0, as with one script that starts them all
         return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
     by_agent = first.process.variables.get(AGENT_STORE) != "False"
     if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
@@ -326,7 +334,7 @@ def before_store(job: LiveJob) -> bool:
 
 
 def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
-    """The connections of ranks and agents to the store that are in this state, and whose they are."""
+    """Yield the connections of ranks and agents to the store in this state, with their owners."""
     ports = job.master_ports
     for rank in job.ranks:
         for one in rank.process.sockets or ():
@@ -339,12 +347,14 @@ def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
 
 
 SENT_AGAIN = 3
-"""How often a job's data was sent again without an answer from which the other side counts as silent: some 3 s."""
+"""Retransmissions without an answer from which the other side counts as silent: about 3 s."""
 
 
 def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
-    """From which node to which host nothing comes through any more, as ranks that wait are connected to it: their data
-    is not acknowledged, or their store does not answer; each with what shows it."""
+    """Return the silent links of waiting ranks, as (node, host), each with its evidence.
+
+    The host does not acknowledge their data, or its store does not answer.
+    """
     group = job.store.default_group if job.store else None
     hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
     contact = store_contact(job)
@@ -368,9 +378,9 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
 
 
 def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
-    """The finding that the store is not reached; ``how`` says how it fails."""
+    """Return the finding that the store is not reached; ``how`` describes the failure."""
     view, trying = store_answer(job), dialling_store(job)
-    # Not all nodes need mean the same place.
+    # The nodes may have different addresses for it.
     master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
     master = master or master_of(job)
     port = view.port if view else job.first.master_port
@@ -405,11 +415,11 @@ def _perhaps_late(job: LiveJob) -> str:
     return "the job was started only now: what is missing may still come"
 
 
-# What checks share to tell of the ranks of a job that runs now.
+# Evidence and findings about the ranks of a job that runs now.
 
 
 def called(ranks: Sequence[LiveRank]) -> str:
-    """``Ranks 1 and 2``, to begin a sentence with; by their processes where their numbers are not known."""
+    """Return ``Ranks 1 and 2``, to begin a sentence with; their processes if their numbers are unknown."""
     numbers = [rank.number for rank in ranks if rank.number is not None]
     if len(numbers) == len(ranks):
         shown = ranks_text(numbers[:SHOWN])
@@ -420,7 +430,7 @@ def called(ranks: Sequence[LiveRank]) -> str:
 
 
 def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
-    """A line of evidence for those who are at the same place, node by node."""
+    """Yield a line of evidence per place and node."""
     groups: dict[tuple[str, str], list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
@@ -432,7 +442,7 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
 
 
 def threads_in_collectives(ranks: Iterable[LiveRank]) -> Iterator[str]:
-    """Evidence of the threads beside the main ones that are in a collective."""
+    """Yield evidence of threads beside the main ones that are in a collective."""
     for rank in ranks:
         for thread in rank.process.threads[1:]:
             if call := stacks.call_of(thread):
@@ -451,7 +461,7 @@ def rank_finding(
     unsure: bool = False,
     matters: str = "",
 ) -> Finding:
-    """The finding that blames these ranks and the nodes they are on; ``unsure``: one of them."""
+    """Return the finding that blames these ranks and their nodes; ``unsure``: one of them."""
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
     numbers = sorted(rank.number for rank in ranks if rank.number is not None)
     return Finding.about(
@@ -460,27 +470,29 @@ def rank_finding(
 
 
 def waiting_evidence(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
-    """Evidence of who waits meanwhile."""
+    """Return evidence of the ranks that wait meanwhile."""
     return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
 
 
 def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
-    """The ranks here in whose name the store holds an address at which they do not listen, with what it holds: another
-    process wrote it, for each writes its own under its number (gloo's rendezvous/context.cc)."""
+    """Yield the ranks here whose entry in the store has an address at which they do not listen, with that entry.
+
+    Another process wrote it, for each writes its own under its number (gloo's rendezvous/context.cc).
+    """
     view = job.store
     group = view.default_group if view is not None and not view.restarted else None
     written = {member.rank: member for member in (group.members if group else ()) if member.port}
     for rank in job.ranks:
         one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
         listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
-        # Before it has a thread of gloo's it has written nothing; after a restart the address may be an older one's.
+        # A rank without a thread of gloo's has written nothing; after a restart the address may be an older one's.
         if other is None or one.restart or not listens or not stacks.threads_of(one, "gloo_tcp_loop"):
             continue
         if other.port not in listens:
             yield rank, other
 
 
-# Ranks that have not joined while others wait: those of nodes that joined, and those of nodes that did not.
+# Ranks that have not joined while others wait, on nodes that joined and on nodes that did not.
 
 
 RANKS_NOT_JOINED = "Some ranks have not joined the job"
@@ -497,7 +509,7 @@ def ranks_meet(job: LiveJob) -> bool:
 def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
     """Return the ranks that have not joined: those of nodes that joined, and those of nodes of which nothing joined.
 
-    torchrun starts ranks only once all its agents have met. Else the ranks of a node follow each other.
+    torchrun starts ranks only once all its agents have joined. Otherwise the ranks of a node are consecutive.
     """
     store = job.store
     if store is None:
@@ -512,7 +524,7 @@ def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
 
 
 def absent_by_count(job: LiveJob) -> list[int]:
-    """All ranks that are not here, where the store counts as many as are here and wait; else empty."""
+    """Return all ranks that are not here, if the store counts as many as are here and wait; else empty."""
     store = job.store
     if store is None or not job.world or store.arrived != len(job.numbers) or len(job.waiting) != len(job.numbers):
         return []
@@ -520,7 +532,7 @@ def absent_by_count(job: LiveJob) -> list[int]:
 
 
 def ranks_per_node(job: LiveJob) -> int:
-    """The ranks of one node, as its launcher says; else the most that are seen of one."""
+    """Return the number of ranks per node, from its launcher; else the most that are seen on one."""
     told = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
     group = job.store.default_group if job.store else None
     hosts = {member.rank: member.host for member in (group.members if group else ()) if member.host}
@@ -529,7 +541,8 @@ def ranks_per_node(job: LiveJob) -> int:
 
 
 def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
-    """Ranks of other nodes have not joined; ``absent`` is empty where the store does not tell which they are."""
+    """Return the finding that ranks of other nodes have not joined; ``absent`` is empty if the store does not name
+    them."""
     store, world = job.store, job.world or 0
     assert store is not None
     joined = world - len(absent) if absent else store.arrived or 0
@@ -560,7 +573,7 @@ def ranks_here(job: LiveJob) -> str:
 
 
 def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
-    """Start these ranks; where they run, ``distdoctor check`` on their node says what keeps them."""
+    """Return a fix that starts these ranks; if they run, ``distdoctor check`` on their node finds the obstacle."""
     store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
     those = ranks_text(absent[:8]).lower() if absent else "the ranks that have not joined"
     more = " and the others" if absent[8:] else ""

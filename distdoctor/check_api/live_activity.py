@@ -1,4 +1,4 @@
-"""What a rank of a job that runs now does where it is, in a clause."""
+"""Activity of a live job's ranks in words, and workers of Ray Train that Ray has not placed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from distdoctor.model.text import duration_text
 
 
 def where(ranks: Sequence[LiveRank]) -> str:
-    """``in all_reduce at job.py:6``: where these ranks wait, those at the most places first."""
+    """Return the places of waiting ranks, such as ``in all_reduce at job.py:6``, those at the most places first."""
     places = [rank.place.said(len(ranks) > 1) for rank in ranks]
     said = sorted(dict.fromkeys(places), key=lambda place: -places.count(place))[:3]
     return " or ".join(place if place.startswith("in ") else f"({place})" for place in said)
 
 
 def does(job: LiveJob, rank: LiveRank) -> str:
-    """``polls at job.py:5 (...)``: what the rank does, where, and why, as far as that is known."""
+    """Return the rank's activity, place and reason, as far as known: ``polls at job.py:5 (...)``."""
     verb, reason = _activity(job, rank)
     frame = rank.place.frame
     if rank.waits and (thread := called_thread(rank)) is not None:
@@ -44,7 +44,7 @@ def does(job: LiveJob, rank: LiveRank) -> str:
 
 
 def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
-    """The verb, and the reason; that is empty where the verb says it all."""
+    """Return the verb, and the reason; empty if the verb is enough."""
     one, lock = rank.process, rank.lock
     if lock is not None:
         return "waits for a lock", f"{lock.path}{who_has(lock)}"
@@ -56,7 +56,7 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     if rank.asleep is not None and rank.asleep >= 1.0 and not polls(one):
         return "sleeps", f"for {duration_text(rank.asleep)} more"
     if polls(one):
-        # What it looks for is in its own code; only a lock or a build is seen.
+        # The object that it polls for is in its own code; only a lock or a build is seen.
         again = f"it sleeps and checks {switches_of(one):.0f} times a second; only its code shows what for"
         builds = rank.place.kind == places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
@@ -89,7 +89,7 @@ def _works(rank: LiveRank) -> str:
 
 
 def _moves(rank: LiveRank) -> str:
-    """Return what moves in it, or below it."""
+    """Return the kind of activity in it, or below it."""
     moved = rank.process.moved
     if moved is None:
         return ""
@@ -109,18 +109,18 @@ def _stays(rank: LiveRank) -> str:
     return f"for the {moved.seconds:.1f} s of the look it stayed in this function"
 
 
-# A job of Ray Train whose workers Ray has not placed: how many, with which resources, and what its cluster has.
+# Workers of Ray Train that Ray has not placed: their number, their resources, and those of the cluster.
 
 
 ASKED = "what the task or actor asks for (num_cpus, num_gpus, resources)"
 NOT_PLACED = "Ray has not placed the workers"
 LONG = 60.0
-"""Seconds after which what the cluster lacks is not just on its way: its autoscaler looks every 5 s."""
+"""Seconds after which missing resources are not just on their way: the autoscaler checks every 5 s."""
 _NAMES = {"CPU": "CPU", "GPU": "GPU"}
 
 
 def not_placed(job: LiveJob) -> Iterator[Finding]:
-    """Yield the finding that the job's workers wait to be placed; nothing where the cluster has no such request."""
+    """Yield the finding that the job's workers wait to be placed; nothing if the cluster has no such request."""
     view = job.first.ray
     if view is None or not view.demands:
         return
@@ -157,7 +157,7 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
 
 
 def ray_process(job: LiveJob) -> str:
-    """``The driver (pid 7, train.py:12)``; Ray Train's controller where the driver is on another node."""
+    """Return ``The driver (pid 7, train.py:12)``, or Ray Train's controller if the driver is on another node."""
     view = job.first.ray
     driver = next((one for one in job.first.processes if view is not None and one.pid == view.driver), None)
     one = driver or next((one for one in job.first.processes if one.role == "launcher"), None)
@@ -169,7 +169,7 @@ def ray_process(job: LiveJob) -> str:
 
 
 def titles(job: LiveJob) -> Iterator[str]:
-    """Evidence of Ray's own processes in the job."""
+    """Yield evidence of Ray's own processes in the job."""
     for node, facts in job.facts:
         for one in facts.processes:
             if one.role == "launcher":
@@ -189,7 +189,7 @@ def _totals(demand: RayDemand) -> dict[str, float]:
 
 
 def amounts_text(amounts: dict[str, float]) -> str:
-    """``1 CPU and 2 GPUs``."""
+    """Return ``1 CPU and 2 GPUs``."""
     return together(_amount(name, amount) for name, amount in amounts.items())
 
 
@@ -198,7 +198,7 @@ def _amount(name: str, amount: float) -> str:
 
 
 def workers_text(demand: RayDemand) -> str:
-    """``4 workers with 1 GPU each``, as far as all need as much; of the first the driver's own part may be more."""
+    """Return ``4 workers with 1 GPU each``, if all need as much; the first may include the driver's part."""
     shared = _shared(demand.bundles)
     if not demand.strategy:  # the autoscaler does not count them
         return f"a task or actor with {amounts_text(shared)}"
@@ -207,14 +207,13 @@ def workers_text(demand: RayDemand) -> str:
 
 
 def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
-    """Return what every bundle has, in the least amount: the first also holds the resources of Ray Train's own
-    trainer."""
+    """Return the least amount of each resource in all bundles: the first also has those of Ray Train's own trainer."""
     found = [bundle.amounts for bundle in bundles]
     return {name: min(one[name] for one in found) for name in found[0] if all(name in one for one in found)}
 
 
 def cluster_text(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
-    """Say what the cluster has of what they need."""
+    """Return the resources of the cluster next to those that are needed."""
     if lacking:
         return "Ray's cluster has " + together(_amount(name, view.resources.get(name, (0, 0))[1]) for name in lacking)
     if spread:
@@ -234,13 +233,13 @@ def _free(view: RayView, name: str) -> float:
 
 
 def usage_text(view: RayView) -> str:
-    """``0 of 2 CPUs``."""
+    """Return ``0 of 2 CPUs``."""
     counted = {name: pair for name, pair in view.resources.items() if "memory" not in name}
     return together(f"{used:g} of {_amount(name, total)}" for name, (used, total) in counted.items()) or "nothing"
 
 
 def remedy(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:
-    """Say how to add what is missing, or to ask for less."""
+    """Return how to add the missing resources, or to request less."""
     host = view.address.rpartition(":")[0].strip("[]")
     join = f" (on each: `ray start --address={view.address}`)" if host and not is_loopback(host) else ""
     if view.starting:

@@ -1,4 +1,5 @@
-"""Who did not get to MASTER_ADDR:MASTER_PORT, and what the facts of node 0 say of the place that they tried."""
+"""Nodes that did not reach MASTER_ADDR:MASTER_PORT, the hosts that they tried, and nodes and ranks that did not
+join."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ ENETUNREACH = 101
 
 @dataclass(frozen=True)
 class FailedContact:
-    """A node whose connections to MASTER_ADDR:MASTER_PORT ended in the outcome looked for."""
+    """Node whose connections to MASTER_ADDR:MASTER_PORT ended in the wanted outcome."""
 
     node: Node
     contact: Contact
@@ -36,20 +37,20 @@ class FailedContact:
 
     @property
     def silent_neighbour(self) -> Neighbour | None:
-        """The next host on the way, the master's or a gateway, where nobody answers for its address."""
+        """Return the next hop, the master's or a gateway, if nobody answers for its address."""
         near = self.node.network.neighbour
         return near if near is not None and near.state == "silent" else None
 
     @property
     def asked_neighbour(self) -> str:
-        """Return how that host was asked for its hardware address, on which interface."""
+        """Return how the hardware address of that host was requested, and on which interface."""
         near = self.node.network.neighbour
         how = "neighbour discovery" if ":" in self.contact.address else "ARP"
         return f"{how} on {near.interface}" if near is not None else how
 
 
 def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedContact]:
-    """The nodes that did not get into the store, and whose last contact ended so."""
+    """Return the nodes that did not get into the store, and whose last contact ended so."""
     found = []
     for node in cluster.nodes:
         network, meeting = node.network, node.meeting
@@ -65,7 +66,7 @@ def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedC
 
 
 def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
-    """Node 0, where its facts are here and say that it hosted the store where these nodes looked for it, meanwhile."""
+    """Return node 0, if its facts show that it hosted the store where these nodes looked for it, meanwhile."""
     zero = store_host(cluster)
     if zero is None:
         return None
@@ -83,15 +84,17 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
 
 
 def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
-    """Node 0, where its facts are here and the address that these nodes tried is its own, or leads to it."""
+    """Return node 0, if its facts are here and the address that these nodes tried is its own, or leads to it."""
     zero = cluster.node0
     own = leading_to(cluster, zero) if zero is not None else frozenset[object]()
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 
 def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
-    """Return whether these looked for the store on another host than node 0, by another name or address than node 0
-    has for it itself. What keeps that host's port shut is then no matter of node 0, nor of the way to it."""
+    """Return whether these nodes tried another host than node 0, by another name or address than node 0's own.
+
+    That host's shut port then concerns neither node 0 nor the route to it.
+    """
     zero = store_host(cluster)
     if zero is None:
         return False
@@ -105,14 +108,13 @@ def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
 
 
 def tried_host(cluster: Cluster, shut: list[FailedContact]) -> str:
-    """Return the name of the node that has the address which these tried, else the address."""
+    """Return the name of the node that has the address which these nodes tried, else the address."""
     address = shut[0].contact.address
     return next((node.name for node in cluster.nodes if address in node.addresses), address)
 
 
 def lacks_route(one: FailedContact) -> bool:
-    """Return whether it is this node's own kernel that knows no way to the address; not where a policy of its own
-    drops it."""
+    """Return whether this node's own kernel has no route to the address, without a policy of its own that drops it."""
     network = one.node.network
     refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
     if refused_here or network.route is None or not network.route.error:
@@ -122,10 +124,9 @@ def lacks_route(one: FailedContact) -> bool:
 
 
 def _meanwhile(zero: Node, node: Node) -> bool:
-    """Return whether the store was there while ``node`` still looked for it, by their clocks; True where that is not
-    known.
+    """Return whether the store was there while ``node`` still tried it, by their clocks; True if unknown.
 
-    A node 0 that takes its time (a slow import of torch) refuses connections until then as one that is not started.
+    A slow node 0 (a slow import of torch) refuses connections until then, like one that is not started.
     """
     spans = []
     for one in (zero, node):
@@ -140,9 +141,10 @@ def _meanwhile(zero: Node, node: Node) -> bool:
 
 
 def contacted_itself(one: FailedContact) -> bool:
-    """Return whether it looked for another's store at its own address: no filter, no route keeps it from anything.
+    """Return whether it looked for another node's store at its own address: no filter and no route is at fault.
 
-    Who hosts the store and does not reach it itself is kept from it by a filter of its own."""
+    A host of the store that does not reach it itself is blocked by its own filter.
+    """
     if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
         return False
     bind = one.node.network.bind
@@ -150,7 +152,7 @@ def contacted_itself(one: FailedContact) -> bool:
 
 
 def grouped_by_address(shut: list[FailedContact]) -> list[list[FailedContact]]:
-    """Those that looked in one place together: who looks elsewhere has a reason of its own."""
+    """Return the contacts grouped by the address that they tried: another address has another cause."""
     groups: dict[tuple[object, int, int | None], list[FailedContact]] = {}
     for one in shut:
         groups.setdefault((parse_address(one.contact.address), one.contact.port, one.contact.errno), []).append(one)
@@ -158,8 +160,7 @@ def grouped_by_address(shut: list[FailedContact]) -> list[list[FailedContact]]:
 
 
 def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, RouteObstacle]:
-    """Return what the routing tables of these nodes and of node 0 say about the way between them, where they say
-    something."""
+    """Return the obstacles that routing tables of these nodes and of node 0 show between them."""
     found = {}
     for one in shut:
         zero = master_address_owner(cluster, [one])
@@ -171,7 +172,7 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
         its = route_obstacle(one.node, zero, one.contact.address, one.contact.port)
         if its is None and not ruled and not answers:
             its = mask_obstacle(one.node, zero, one.contact.address)
-        # A filter's own rule explains it, while the same host answers on another port: its way is no matter.
+        # A filter's own rule explains it, while the same host answers on another port: its route works.
         if its is not None and not (ruled and answers):
             found[one.node] = its
     return found
@@ -188,8 +189,8 @@ def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:
 
 
 def master_is_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
-    """Return whether the host that these nodes tried is known to be up: its facts are here, or another node got
-    there."""
+    """Return whether the host that these nodes tried is known to be up: its facts are here, or another node reached
+    it."""
     if master_address_owner(cluster, shut) is not None:
         return True
     tried = {parse_address(one.contact.address) for one in shut}
@@ -200,7 +201,7 @@ def master_is_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
     )  # fmt: skip
 
 
-# Where the nodes look for node 0, as a place and not as a spelling, and which of these places is the right one.
+# Targets of MASTER_ADDR on each node (hosts rather than spellings), and the right one among them.
 
 
 Host = tuple[str, str, str]
@@ -209,7 +210,7 @@ MasterTarget = tuple[object, int]
 
 
 def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
-    """Return where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
+    """Return the target of MASTER_ADDR and MASTER_PORT from each node for which it is known."""
     owners: dict[object, Host] = {}
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host_key for address in node.addresses})
@@ -218,7 +219,7 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {})
     for node in cluster.nodes:
         if zero is not None and joined_store(node) and arrived(zero, node):
-            # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
+            # It got there by any name: a service's address, or a published port that is forwarded.
             found[node.name] = (zero.host_key, zero.plan.master_port)
             continue
         place = _where(cluster, node, owners, elsewhere)
@@ -230,14 +231,13 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
 def _where(
     cluster: Cluster, node: Node, owners: Mapping[object, Host], elsewhere: Mapping[str, set[Host]]
 ) -> object | None:
-    """Return what MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not
-    known."""
+    """Return the target of MASTER_ADDR from this node: a host of the cluster, else its addresses; None if unknown."""
     addresses, contact = node.master_addresses, node.network.contact
     if len(addresses) > 1 and contact and joined_store(node):
-        # A store client tries one address after the other: a name that means every node (a headless service) leads
-        # each of them, its own address refused, to the one that hosts the store.
+        # A store client tries one address after the other: a name that means every node (a headless service) leads each
+        # of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
-    # A name that means just this node itself here, and another host on others: its own file is wrong.
+    # A name that means just this node here, and another host on others: its own file is wrong.
     only_here = any(host != node.host_key for host in elsewhere.get(node.plan.master_addr or "", ()))
     if not addresses or (cluster.multi_host and not only_here and master_means_itself(node)):
         return None
@@ -252,7 +252,7 @@ def _where(
 
 
 def _meant_elsewhere(cluster: Cluster) -> dict[str, set[Host]]:
-    """The hosts on which a name of MASTER_ADDR does not mean just each node itself, by the name."""
+    """Return, by each name of MASTER_ADDR, the hosts on which it does not mean just the node itself."""
     found: dict[str, set[Host]] = {}
     for node in cluster.nodes:
         if node.plan.master_addr and node.master_addresses and not master_means_itself(node):
@@ -261,16 +261,16 @@ def _meant_elsewhere(cluster: Cluster) -> dict[str, set[Host]]:
 
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
-    """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
+    """Return the master's address on ``node`` that is its own as well as that of the right host."""
     own = {a for other in cluster.nodes if other.host_key == right[0] for a in other.addresses if not is_loopback(a)}
     resolved = node.master_addresses
     return next((a for a in resolved if a in own and a in node.addresses and node.host_key != right[0]), None)
 
 
 def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
-    """Host names that lead to different places, each with the nodes that use them on one and the same port.
+    """Return hostnames with different targets, each with the nodes that use them on one port.
 
-    And addresses that do: those that several hosts have.
+    Also addresses that several hosts have.
     """
     groups: dict[tuple[str, int], list[Node]] = {}
     for node in cluster.nodes:
@@ -281,20 +281,20 @@ def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTar
 
 
 def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
-    """(the place that is taken for the right one, whether that is sure)."""
+    """Return (the presumably right target, whether it is certain)."""
     said = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
     elsewhere = any(isinstance(found[node.name][0], frozenset) for node in nodes)
     whole = not elsewhere or len(nodes) >= (nodes[0].plan.nnodes or 0)
     for node in nodes:
-        # Who hosts a store to which nobody came need not be node 0 where others look for it on a host that is not here
+        # A host of a store that nobody joined need not be node 0 if others look for it on a host without facts
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)
         if node.meeting.hosted and chosen:
             arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
     usual, votes = said.most_common(1)[0]
     lonely = [target for target, came in arrived.items() if came == 1 and target != usual and target[0] == usual[0]]
     if lonely and all(votes > said[target] for target in lonely) and len(lonely) == len(arrived):
-        return usual, True  # nobody came to that store: more look on its host for another port
+        return usual, True  # nobody joined that store: more look on its host for another port
     for counts in (arrived, said):
         ranked = counts.most_common(2)
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
@@ -305,12 +305,13 @@ def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarge
     return found[nodes[0].name], False
 
 
-# The addresses that lead to node 0 though no host has them: a service's, or one that is translated on the way.
+# Addresses that lead to node 0 though no host has them: a service's, or a translated one.
 
 
 @lru_cache(maxsize=4)
 def leading_to(cluster: Cluster, zero: Node) -> frozenset[object]:
-    """As numbers, the own addresses of ``zero``, and those by which nodes got to its store and which no node has."""
+    """Return, as numbers, the addresses of ``zero``, and those by which nodes reached its store and which no node
+    has."""
     owned = {parse_address(address) for node in cluster.nodes for address in node.addresses}
     found: set[object] = {parse_address(address) for address in zero.addresses}
     for node in cluster.nodes:
@@ -329,30 +330,30 @@ def joined_store(node: Node) -> bool:
 
 
 def arrived(zero: Node, node: Node) -> bool:
-    """Return whether ``zero`` knows of it."""
+    """Return whether ``zero`` counted it."""
     return bool({*node.keys} & {*zero.meeting.arrived})
 
 
-# Who did not come to the meeting, by name: where nothing was heard of a node, the name that others know for it.
+# Nodes that did not join, by name: an unknown node has the name by which others know it.
 
 
 JOB_LIST = SLURM_LISTS[0]
 
 
 def incomplete(meeting: MeetingFacts) -> bool:
-    """Return whether node 0's meeting is over and not all came."""
+    """Return whether node 0's wait is over and not all joined."""
     return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
 
 
 def fullest(cluster: Cluster) -> Node | None:
-    """Return where several nodes hosted a store each, who had the most in it of those to whom not all came, else
-    None."""
+    """Return the host of the fullest store, if several nodes hosted one each, and not all joined; else None."""
     short = [node for node in cluster.nodes if node.meeting.hosted and incomplete(node.meeting)]
     return max(short, key=lambda node: len(node.meeting.arrived), default=None)
 
 
 def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
-    """(names, global ranks) of those that did not come: by their own facts, by rank, else numbered from the top."""
+    """Return (names, global ranks) of the nodes that did not join: by their own facts, by rank, else numbered from the
+    top."""
     count = meeting.expected - len(meeting.arrived)
     here = [cluster.by_key[key] for key in meeting.arrived if key in cluster.by_key]
     strangers = [node for node in cluster.nodes if node not in here and node is not zero]
@@ -378,8 +379,11 @@ def unnamed(cluster: Cluster, zero: Node, free: list[int]) -> list[str]:
 
 
 def turned_away(cluster: Cluster, zero: Node, outside: list[Node], absent: list[str]) -> list[str]:
-    """Return those of the absent nodes that node 0 did not let in because of their tokens: by name, and as many without
-    one as called from a host of which another node is here. The facts of those ``outside`` say themselves why."""
+    """Return the absent nodes that node 0 rejected for their tokens.
+
+    By name, and without one as many as called from a host of which another node is here. The facts of those ``outside``
+    give the reason themselves.
+    """
     absent = [name for name in absent if name not in {node.name for node in outside}]
     known = {node.identity.hostname for node in cluster.nodes if node.meeting.token not in ("", "agreed")}
     hosts = [caller.host for caller in zero.meeting.callers if caller.host not in known]
@@ -389,12 +393,12 @@ def turned_away(cluster: Cluster, zero: Node, outside: list[Node], absent: list[
 
 
 def called(zero: Node, rank: int) -> str:
-    """The name that the launcher's list has for a node rank."""
+    """Return the name that the launcher's list has for a node rank."""
     return zero.plan.roster[rank] if rank < len(zero.plan.roster) else f"node{rank}"
 
 
 def short_of(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
-    """The nodes of the launcher's list from which fewer processes came than it started there."""
+    """Return the nodes of the launcher's list from which fewer processes joined than it started there."""
     here = Counter(one.plan.node_rank for one in cluster.slices if one.key in arrived)
     known = {node.plan.node_rank: node.name for node in cluster.nodes}
     short = [number for number, tasks in enumerate(zero.plan.tasks) if here[number] < tasks]
@@ -404,7 +408,7 @@ def short_of(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
 def missing_ranks(
     cluster: Cluster, zero: Node, meeting: MeetingFacts, strangers: list[Node]
 ) -> tuple[list[str], tuple[int, ...]]:
-    """(names of their nodes, global ranks) of the ranks that did not come."""
+    """Return (names of their nodes, global ranks) of the ranks that did not join."""
     arrived = set(meeting.arrived)
     claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
     ranks = tuple(rank for rank in range(min(meeting.expected, MOST_ABSENT)) if rank not in claimed)
@@ -412,7 +416,7 @@ def missing_ranks(
         return short_of(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node
     places = {rank // per_node for rank in claimed} if per_node else set()
-    # Who does not know its own rank has one of those that nobody has.
+    # A process without a rank has one of the unclaimed ones.
     without = [node.name for node in strangers if not node.ranks and node.plan.rank is None]
     names = []
     for rank in ranks:
@@ -426,15 +430,17 @@ def missing_ranks(
 
 
 def starts_without_the_rest(zero: Node) -> bool:
-    """Return whether those who came to node 0 are as many as an elastic job (--nnodes MIN:MAX) starts with, which
-    c10d lets it do once its ``last_call_timeout`` (30 s) is over
-    (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
+    """Return whether the joined nodes are enough for an elastic job (--nnodes MIN:MAX) to start.
+
+    c10d starts it once its ``last_call_timeout`` (30 s) is over
+    (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py).
+    """
     plan = zero.plan
     return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
 
 
 def too_few_nodes_fix(zero: Node | None) -> tuple[Fix, ...]:
-    """Return what to do where SLURM gave its job fewer nodes than the planned one has, and all of them are here."""
+    """Return fixes for a SLURM job with fewer nodes than planned, all of which are here."""
     if zero is None or zero.plan.min_nodes or zero.meeting.counts != "nodes":
         return ()
     listed, wanted = zero.variables.get(JOB_LIST, ""), zero.plan.nnodes or 0
@@ -455,7 +461,7 @@ def store_of(zero: Node) -> str:
 
 
 def line_for_them(zero: Node) -> tuple[str, str]:
-    """The line to run on nodes that did not come to node 0, started once per node, and what goes with it."""
+    """Return the command for nodes that did not join node 0, started once per node, and its comment."""
     plan = zero.plan
     line = f"distdoctor check --nnodes {f'{plan.min_nodes}:{plan.nnodes}' if plan.min_nodes else plan.nnodes}"
     if plan.sources.get("nproc_per_node", "").startswith("--"):
@@ -472,8 +478,10 @@ def line_for_them(zero: Node) -> tuple[str, str]:
 
 
 def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
-    """Return what else may keep the others away, by ``node`` alone: ranks started by hand do not say on how many
-    hosts they are, and MASTER_ADDR may mean each of these itself."""
+    """Return fixes for other hosts that cannot find this node, from ``node`` alone.
+
+    Ranks started by hand do not declare the number of hosts, and MASTER_ADDR may mean each of these itself.
+    """
     if node.plan.nnodes is not None or cluster.multi_host or not master_means_itself(node):
         return ()
     text = f"Where ranks belong on other hosts, MASTER_ADDR {node.plan.master_addr} means each host itself: "
@@ -486,8 +494,9 @@ def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
 def plans_other_hosts(node: Node) -> bool:
     """Return whether this node's own plan has others on other hosts.
 
-    Ranks started by hand need not say on how many they are: on one, localhost is right. A local rank above 0 and below
-    the rank is of a later node."""
+    Ranks started by hand need not declare their number of hosts: on one, localhost is right. A local rank above 0 and
+    below the rank is of a later node.
+    """
     plan = node.plan
     if plan.nnodes is not None or (plan.node_rank or 0) > 0 or first_of_job(node) is not None:
         return True
@@ -495,14 +504,14 @@ def plans_other_hosts(node: Node) -> bool:
 
 
 def first_of_job(node: Node) -> str | None:
-    """The first node of the SLURM job that this is in, where that has several: ``gpu01`` of ``gpu[01-16],extra7``."""
+    """Return the first node of this node's SLURM job, if it has several: ``gpu01`` of ``gpu[01-16],extra7``."""
     listed = node.variables.get(JOB_LIST, "")
     match = re.match(r"([\w.-]+)(?:\[(\d+)([^\]]*)\])?", listed)
     return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None
 
 
 def last_contact_text(node: Node) -> str:
-    """Return what a node that never got in saw last of node 0, in words."""
+    """Return the last contact with node 0 of a node that never joined, in words."""
     meeting, network, plan = node.meeting, node.network, node.plan
     if plan.master_addr is None:
         return "nothing says here where node 0 is"

@@ -1,4 +1,4 @@
-"""Why a node does not get to a store that is there: what the checks network/port-* have in common."""
+"""Nodes that do not reach an existing store: findings shared by the checks network/port-*."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ NODE_0_AND_CHECK = (
     "the log of node 0, which may have ended first, and what check sees of the nodes, run in each one's shell",
     "distdoctor check --nnodes NNODES --master-addr HOST --master-port PORT --save FACTS",
 )
-"""What tells of a store that was not reached whether nobody listens there or nothing gets there."""
+"""Next evidence for an unreached store, whether nobody listens there or no packet arrives."""
 
 
 def master_port_findings(
     cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool], how: str = ""
 ) -> Iterator[Finding]:
-    """The finding about the nodes whose last contact ended in one of ``outcomes``.
+    """Yield the finding about the nodes whose last contact ended in one of ``outcomes``.
 
-    ``told`` says what that means (``PORT ... ``); ``at_once`` whether one of them alone proves it, without node 0's
-    own word that it hosts the store. What is not proven is told as a consequence of that not
-    all met. ``how`` (``ShutPort.how``): what a filter does that looks so, for a node 0 that knows of no other node.
+    ``told`` is the meaning of that (``PORT ... ``); ``at_once`` is True if one of them alone proves it, without node
+    0's own report that it hosts the store. An unproven one is a consequence of incomplete joining. ``how``
+    (``ShutPort.how``): the kind of filter rule that has this effect, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)
     mirrored = [one for one in shut if contacted_itself(one)]
@@ -81,7 +81,7 @@ def master_port_findings(
         proven = group if zero is not None else [one for one in group if at_once(one) or _sent_elsewhere(one, owner)]
         if proven:
             yield _blocked(cluster, proven, zero or owner, told)
-        # Whose own plan makes no sense has asked once, and waited for nobody.
+        # A node with an invalid plan has tried once, without waiting.
         rest = [one for one in group if one not in proven and not one.node.plan.broken]
         if rest:
             yield _unproven(cluster, rest, told)
@@ -90,23 +90,27 @@ def master_port_findings(
 
 
 def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
-    """Return whether the node's own rules say that it asked somebody else than node 0.
+    """Return whether the node's own rules redirected its connection to another host than node 0.
 
-    Without that one's facts, only of an address in a network of its own: a rule for another may be what leads to node
-    0, as those of a service are."""
+    Without that host's facts, only for an address in the node's own network: a rule for another may be the right way to
+    node 0, as those of a service are.
+    """
     near = any(in_network(own, length, one.contact.address) for _, own, length in networks(one.node))
     return (zero is not None or near) and redirects(one.node, one.contact.port, zero)
 
 
 def _proxied(one: FailedContact) -> tuple[str, ...]:
-    """The rules by which a proxy on the node itself gets all that it sends, where that refused: one that runs accepts
-    every connection. They may be for other users than this one, which node 0 tells that hosted its store meanwhile."""
+    """Return the rules that redirect all of the node's packets to a local proxy, if that refused.
+
+    A running proxy accepts every connection. The rules may be for other users, which node 0 shows if it hosted its
+    store meanwhile.
+    """
     rules = one.node.network.firewall
     return rules.proxied if rules is not None and one.contact.outcome == "refused" else ()
 
 
 def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:
-    """The finding about nodes that do not get to node 0 for a route, a netmask or a reverse path filter."""
+    """Return the finding about nodes that a route, a netmask or a reverse path filter keeps from node 0."""
     name = owner_name(cluster, shut)
     its = list(dict.fromkeys(found.values()))
     clients = [one.node for one in shut]
@@ -137,7 +141,7 @@ def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding
 
 
 def _misaimed(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
-    """The finding about nodes that look for the store on another host than the one that has it."""
+    """Return the finding about nodes that look for the store on another host than the one that has it."""
     zero = store_host(cluster)
     assert zero is not None
     clients = [one.node for one in shut]
@@ -155,7 +159,7 @@ def _itself(shut: list[FailedContact]) -> str:
 
 
 def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
-    """Return what to start: node 0, but one whose own facts are here was started; then it is when, or where."""
+    """Return what to start: node 0, or the time or place to start it, if its facts show that it was started."""
     if contacted_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
         return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
     zero = master_address_owner(cluster, shut)
@@ -185,7 +189,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
         if zero is None and (own := asymmetric_route(one.node, None, one.contact.address)) is not None
     ]
     if strays:
-        side = "either"  # whether node 0 has a way back to such an address only it can tell
+        side = "either"  # only node 0 knows whether it has a route back to such an address
     at = shut[0].contact.address
     service = zero is not None and at not in zero.addresses  # it leads to node 0, and is no host's
     clients = tuple(one.node.name for one in shut)
@@ -223,17 +227,17 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
 
 
 class _Words(NamedTuple):
-    """What is told where a rule changes to whom the packets go."""
+    """Wording of a finding about a rule that redirects the packets."""
 
     title: str
     told: str
     evidence: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
-    """Instead of accepting the port; empty where that helps."""
+    """Fixes instead of accepting the port; empty if accepting it helps."""
 
 
 def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, side: Suspect) -> _Words | None:
-    """The words where a rule of the one to blame does that; None where none does."""
+    """Return the wording if a rule of the blamed node redirects packets, else None."""
     port, clients = shut[0].contact.port, [one.node for one in shut]
     if zero is not None and side == "to" and forwarding_rules(zero, port):
         others = other_master_port_fixes(cluster, zero.network.bind.free_port if zero.network.bind else None)
@@ -250,7 +254,7 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
 
 
 def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fix, ...]:
-    """Return what to do where neither end but a router between them sent the ICMP error."""
+    """Return fixes for an ICMP error that came from a router between the two ends."""
     senders = {one.contact.icmp_from if one.contact.outcome == "rejected" else "" for one in shut}
     known = {address for node in cluster.nodes for address in node.addresses} | {one.contact.address for one in shut}
     if "" in senders or senders & known:
@@ -262,9 +266,11 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
 
 
 def _side(one: FailedContact, zero: Node | None) -> Suspect:
-    """Return whose packet filter keeps it out: who sent the ICMP error, which tells it without root, too, or whose
-    rules say so. Where a rule of its own changed the place that it asked for, the kernel changes the sender of an
-    error, too."""
+    """Return the node whose packet filter blocks the connection: the sender of the ICMP error, or by its rules.
+
+    The sender is known without root, too. If a rule of the node itself rewrote the destination, the kernel rewrites the
+    sender of an error, too.
+    """
     if _sent_elsewhere(one, zero) or (zero is not None and _proxied(one)):
         return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
@@ -281,7 +287,7 @@ def _summary(shut: list[FailedContact], name: str, told: str) -> str:
 
 
 def _seen_alone(one: FailedContact) -> Iterator[str]:
-    """Return what the node's own interfaces and routing table say of the way, whoever is at its end."""
+    """Yield the obstacles that the node's own interfaces and routing table show, whatever host is at the end."""
     who, at = one.node.name, one.contact.address
     near, entry = nearer(one.node, at), lookup(one.node, at)
     for rule in _proxied(one):
@@ -307,12 +313,12 @@ def _line(one: FailedContact) -> str:
     return line
 
 
-# Something else than this job's store on node 0's port: whose port it is, and what to say and do about it.
+# Another service than this job's store on node 0's port: its owner, evidence and fixes.
 
 
 def master_port_owner(cluster: Cluster, seen: Sequence[Node]) -> tuple[Node | None, str]:
-    """(node 0 where its facts are here, its name) for nodes that looked for it: one of them that takes itself for it,
-    else the cluster's."""
+    """Return (node 0 if its facts are here, its name) for nodes that looked for it: one of them that takes itself for
+    node 0, else the cluster's."""
     owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
     return owner, owner.name if owner else node0_name(cluster, seen[0])
 
@@ -320,7 +326,7 @@ def master_port_owner(cluster: Cluster, seen: Sequence[Node]) -> tuple[Node | No
 def taken_port_finding(
     cluster: Cluster, seen: Sequence[Node], what: str, evidence: Iterable[str], rest: str = ""
 ) -> Finding:
-    """The finding about what these nodes met on node 0's port: ``what``, on which port, and the ``rest``."""
+    """Return the finding about the service on node 0's port: ``what``, on which port, and the ``rest``."""
     owner, name = master_port_owner(cluster, seen)
     bind = owner.network.bind if owner else None
     port, holders = seen[0].plan.master_port, bind.holders if bind else ()
@@ -339,20 +345,20 @@ def taken_port_finding(
     )
 
 
-# Node 0's own packet filter, as the reason why nobody comes: what it knows before any other node's facts are here.
+# Node 0's own packet filter as the obstacle, before any other node's facts are here.
 
 
 SHOWN = 8
-"""How many of those who did not come are told by name."""
+"""Most missing nodes that are named."""
 _REDIRECT = re.compile(r"\bredirect to :(\d+)|-j REDIRECT --to-ports (\d+)|(?<!-j )\bREDIRECT$")
-"""nft's own, iptables', and iptables-nft's as nft shows it: it does not tell to which port. ``-j REDIRECT`` alone is to
-the same one."""
+"""Redirecting rule of nft, of iptables, and of iptables-nft as nft prints it, without the port. ``-j REDIRECT`` alone
+keeps the port."""
 
 
 def shuts_itself(cluster: Cluster, how: str, outcomes: Collection[str]) -> Node | None:
-    """Node 0, where it hosts the store, is not met by any other host, and shuts its port itself; else None.
+    """Return node 0, if it hosts the store, no other host joins it, and it shuts its port itself; else None.
 
-    ``how``: a ``ShutPort.how``; ``outcomes``: what that looks like for others; who saw something else is against it.
+    ``how``: a ``ShutPort.how``; ``outcomes``: its effects on others; any other outcome is evidence against it.
     """
     zero = store_host(cluster)
     if zero is None or not _waits_in_vain(cluster, zero, outcomes):
@@ -362,7 +368,7 @@ def shuts_itself(cluster: Cluster, how: str, outcomes: Collection[str]) -> Node 
 
 
 def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
-    """The finding about such a node 0, where no other node's facts are here."""
+    """Return the finding about such a node 0, if no other node's facts are here."""
     port, name = zero.plan.master_port, zero.name
     return Finding.about(
         (name,),
@@ -374,7 +380,8 @@ def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
 
 
 def _waits_in_vain(cluster: Cluster, zero: Node, outcomes: Collection[str]) -> bool:
-    """Return whether nobody came to ``zero`` from another host, and none that tried saw anything but ``outcomes``."""
+    """Return whether no node joined ``zero`` from another host, and every failed contact had one of the
+    ``outcomes``."""
     meeting = zero.meeting
     if not meeting.ended or len(meeting.arrived) >= meeting.expected or not cluster.multi_host:
         return False
@@ -387,7 +394,7 @@ def _waits_in_vain(cluster: Cluster, zero: Node, outcomes: Collection[str]) -> b
 
 
 def _absent(cluster: Cluster, zero: Node) -> list[str]:
-    """Those who did not come, by the launcher's list, else by their numbers."""
+    """Return the missing nodes, by the launcher's list, else by number."""
     plan, numbers = zero.plan, missing_node_ranks(cluster)
     if plan.started == "rank":
         numbers = tuple(dict.fromkeys(rank // (plan.nproc_per_node or 1) for rank in missing_ranks(cluster)))
@@ -395,8 +402,10 @@ def _absent(cluster: Cluster, zero: Node) -> list[str]:
 
 
 def _shutting(zero: Node) -> list[ShutPort]:
-    """The chains that shut MASTER_PORT on every address at which it is looked for; or the rules that send what comes to
-    it to another port, where nobody listens, as a TCP reset says."""
+    """Return the chains that shut MASTER_PORT on every address at which it is looked for.
+
+    Or the rules that redirect it to another port without a listener, which causes a TCP reset.
+    """
     addresses = zero.master_addresses or ((zero.reached_at,) if zero.reached_at else ())
     parsed = [number for at in addresses if (number := parse_address(at)) is not None and not number.is_loopback]
     versions = {number.version for number in parsed} or {4, 6}
@@ -410,13 +419,13 @@ def _shutting(zero: Node) -> list[ShutPort]:
 
 
 def _to_another(rule: str, port: int) -> bool:
-    """Return whether a rule redirects what is for the port to another one of the host."""
+    """Return whether a rule redirects the port to another one of the host."""
     found = _REDIRECT.search(rule)
     return found is not None and str(port) not in found.groups()
 
 
 def _neighbourhood(zero: Node) -> tuple[str, ...]:
-    """The network of the address by which the others reach it."""
+    """Return the network of the address by which the others reach it."""
     at = zero.reached_at or next(iter(zero.master_addresses), None)
     found = (ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(zero) if own == at)
     return tuple(map(str, found))

@@ -1,4 +1,4 @@
-"""Who a node is in the job: node 0, one with other hosts beside it, one with so many ranks and these backends."""
+"""Roles of a node in the job: node 0, other hosts, ranks, backends, and its addresses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from distdoctor.model.cluster import Cluster, Node
 
 
 def node0_name(cluster: Cluster, seen_from: Node | None = None) -> str:
-    """Node 0's name: its own where its facts are here, else what /etc/hosts calls MASTER_ADDR, else ``node0``.
+    """Return node 0's name: its own if its facts are here, else MASTER_ADDR's in /etc/hosts, else ``node0``.
 
-    The name of a node that is here and was started as another one is not node 0's.
+    A node that is here and was started as another one does not have node 0's name.
     """
     if cluster.node0 is not None:
         return cluster.node0.name
@@ -44,8 +44,8 @@ def claims_node0(node: Node) -> bool:
 def joined_other_run(node: Node) -> bool:
     """Return whether another run of the check has the port of this node, which its own plan makes node 0.
 
-    Node 0 hosts the store of its run. One that finds on its own address a store with the doctor's mark was started
-    beside another: of another job, or of the same one twice.
+    Node 0 hosts the store of its run. One that finds distdoctor's store on its own address was started next to another:
+    of another job, or of the same one twice.
     """
     plan, network, meeting = node.plan, node.network, node.meeting
     zero = plan.rank == 0 if plan.started == "rank" else plan.node_rank == 0
@@ -55,12 +55,12 @@ def joined_other_run(node: Node) -> bool:
         return not network.bind.ok and network.bind.answer is not None and network.bind.answer.kind == "distdoctor"
     if not node.saw("meeting") or not network.master_is_own:
         return False
-    # It joined that store, to be found as one too many, and was not counted.
+    # It joined that store as a surplus node, and was not counted.
     return meeting.ended and (meeting.host_lost or meeting.late is not None)
 
 
 def store_host(cluster: Cluster) -> Node | None:
-    """Node 0 where its facts are here and say that it hosts the store, else None."""
+    """Return node 0 if its facts show that it hosts the store, else None."""
     node = cluster.node0
     if node is None or not node.meeting.hosted:
         return None
@@ -69,10 +69,10 @@ def store_host(cluster: Cluster) -> Node | None:
 
 
 def has_other_hosts(cluster: Cluster, node: Node) -> bool:
-    """Return whether other hosts take part, as far as is known: they, too, may have to reach this node's addresses."""
+    """Return whether other hosts take part, as far as known: they may have to reach this node's addresses, too."""
     if len(cluster.nodes) > 1:
         return bool(cluster.peers(node))
-    # Alone, and everything it talks to is on loopback: the others may well be on this host.
+    # Alone, and all its addresses are on loopback: the others may well be on this host.
     master = node.network.master
     local = master is not None and bool(master.addresses) and all(map(is_loopback, master.addresses))
     return cluster.multi_host and not local and node.reached_at is not None and not is_loopback(node.reached_at)
@@ -87,13 +87,13 @@ def makes_gloo_group(node: Node) -> bool:
 
 
 def missing_ranks(cluster: Cluster) -> tuple[int, ...]:
-    """The global ranks that nobody here claims, for processes started once per rank."""
+    """Return the global ranks that nobody here claims, for processes started once per rank."""
     plans = [one.plan for one in cluster.slices or tuple(n.facts for n in cluster.nodes)]
     return _unclaimed((p.rank for p in plans), [p.world_size for p in plans])
 
 
 def missing_node_ranks(cluster: Cluster) -> tuple[int, ...]:
-    """The node ranks that no node here has, declared or assigned."""
+    """Return the node ranks that no node here has, declared or assigned."""
     return _unclaimed((n.node_rank for n in cluster.nodes), [n.plan.nnodes for n in cluster.nodes])
 
 
@@ -112,34 +112,37 @@ def plans_nccl_group(node: Node) -> bool:
 
 
 def rank_count(node: Node) -> int:
-    """Return how many ranks the node has: planned where it was started once per node or that is known, else those
+    """Return the number of ranks of the node: planned if it was started once per node or that is known, else those
     seen."""
     return node.plan.nproc_per_node or len(node.facts.ranks)
 
 
 def planned_rank_count(cluster: Cluster) -> int:
-    """Return how many ranks the job has, as far as the plan or the nodes here tell; 1 at least."""
+    """Return the number of ranks of the job, as far as the plan or the nodes here show; at least 1."""
     return max(cluster.plan.world_size or 0, sum(rank_count(node) for node in cluster.nodes), 1)
 
 
 def gloo_dials(node: Node, peer: Node, at: str | None) -> bool:
-    """Return whether the node's gloo connects to the device of ``peer`` that has the address ``at``, and not the
-    peer's to it: the larger address does (see knowledge.gloo). Of equal ones that is not known before: it may."""
+    """Return whether the node's gloo connects to the device of ``peer`` with the address ``at``, rather than the
+    reverse.
+
+    The larger address connects (see knowledge.gloo). With equal ones it is unknown beforehand, and True is returned.
+    """
     theirs, mine = peer.gloo_addresses, node.gloo_addresses
     place = theirs.index(at) if at in theirs else 0
     own = mine[place] if place < len(mine) else node.gloo_address or ""
     return initiates(own, at or "") or own == at
 
 
-# The addresses of a node, and the interface that its data takes.
+# Addresses of a node, and the interface of its data.
 
 
 def reachable_address(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
-    """The address by which other hosts reach ``node``: by its routes, else one in a network it shares with another
+    """Return the address by which other hosts reach ``node``, None without any.
 
-    node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any. One of
-    IPv6 (or IPv4) only where the other nodes have such addresses, too, or it has no other.
-    ``but``: addresses that it is not to be.
+    By its routes, else one in a network it shares with another node of the cluster, else the first that is neither
+    loopback nor on a container bridge. IPv6 (or IPv4) only if the other nodes have such addresses, too, or it has no
+    other. ``but``: excluded addresses.
     """
     reached = [a for a in (node.reached_at,) if a and not is_loopback(a) and a not in but]
     candidates = [(address, network) for address, network in _candidates(node) if address not in but]
@@ -153,12 +156,12 @@ def reachable_address(node: Node, cluster: Cluster | None = None, but: Container
 
 
 _Trait = bool | tuple[int, int]
-"""What hosts have in common: addresses of a family (whether IPv6), or in a network."""
+"""Common property of hosts: addresses of a family (True for IPv6), or in a network."""
 
 
 @dataclass(frozen=True)
 class _Spread:
-    """What the hosts of a cluster that others may reach have, and how many hosts have it."""
+    """Number of hosts in the cluster with each property of reachable addresses."""
 
     at: dict[tuple[str, str, str], frozenset[_Trait]] = field(default_factory=dict)
     hosts: Counter[_Trait] = field(default_factory=Counter)
@@ -166,7 +169,7 @@ class _Spread:
 
 @lru_cache(maxsize=4)
 def _spread(cluster: Cluster) -> _Spread:
-    """Counted once: of each of a thousand nodes it is asked which of its addresses the others reach."""
+    """Return the counts, cached: they are used for each of a thousand nodes."""
     found: dict[tuple[str, str, str], set[_Trait]] = {}
     for node in cluster.nodes:
         for address, network in _candidates(node):
@@ -177,7 +180,7 @@ def _spread(cluster: Cluster) -> _Spread:
 
 
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
-    """Addresses of a node's interfaces, each with its network: (prefix length, number)."""
+    """Return the addresses of a node's interfaces, each with its network: (prefix length, number)."""
     found = []
     interfaces = node.interfaces
     for interface in sorted(interfaces, key=lambda one: is_virtual(one.name)):
@@ -191,20 +194,22 @@ def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
 
 
 def primary_interface(node: Node) -> str | None:
-    """The interface that reaches the other nodes, by this node's routes."""
+    """Return the interface that reaches the other nodes, by this node's routes."""
     return node.network.primary.interface if node.network.primary else None
 
 
 def own_host_names(node: Node) -> tuple[str, ...]:
-    """Return what a node is called: its host name and, where that has dots, the first label."""
+    """Return a node's own names: its hostname and, if that has dots, the first label."""
     hostname = node.identity.hostname
     return tuple(dict.fromkeys((hostname, hostname.partition(".")[0])))
 
 
 def master_means_itself(node: Node) -> bool:
-    """Return whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1,
-    0.0.0.0 (a connection to it is one to this host: Linux's ip(7), INADDR_ANY), or another host's name that resolves
-    to one of these. A node's own name may: the store listens on every address."""
+    """Return whether MASTER_ADDR means, on this node, the node itself and no other.
+
+    That is localhost, 127.x, ::1, 0.0.0.0 (a connection to it is one to this host: Linux's ip(7), INADDR_ANY), or
+    another host's name that resolves to one of these. A node's own name may: the store listens on every address.
+    """
     master = node.plan.master_addr
     if master is None:
         return False
@@ -218,6 +223,6 @@ def master_means_itself(node: Node) -> bool:
 
 
 def data_interface(node: Node) -> tuple[str | None, int]:
-    """(the interface that gloo, or else the route to the others, uses; its MTU in bytes, 0 where that is not known)."""
+    """Return (the interface of gloo, or else of the route to the others; its MTU in bytes, 0 if unknown)."""
     name = node.interface_of(node.gloo_address) or primary_interface(node)
     return name, next((i.mtu for i in node.interfaces if i.name == name), 0)

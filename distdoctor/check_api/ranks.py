@@ -1,4 +1,4 @@
-"""Ranks whose stages failed: which they are, what they said, and the finding that tells it."""
+"""Ranks whose stages failed: their errors, the peers that they accuse, fixes for their own errors, and the finding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from distdoctor.model.text import shortened
 
 
 def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
-    """Node name -> the errors of its ranks, and of stages that broke on the node itself, that hold one of ``words`` and
-    not ``unless``, each once, as lines of evidence."""
+    """Return the errors of ranks, and of stages that failed on the node itself, that contain one of ``words`` and not
+    ``unless``.
+
+    Node name -> lines of evidence, each once.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
@@ -35,12 +38,12 @@ NOT_SEEN = (
     "at best by luck: gloo connects from the larger address to the smaller, and whether that will do was not seen"
 )
 STOPPED = ("T", "t")
-"""The states of a stopped process (proc(5)): by a signal, by a tracer."""
+"""States of a stopped process (proc(5)): by a signal, by a tracer."""
 
 
 @dataclass(frozen=True)
 class FailedRank:
-    """One rank's stage that did not end well."""
+    """Stage of one rank that did not end well."""
 
     node: Node
     rank: RankFacts
@@ -48,9 +51,10 @@ class FailedRank:
 
 
 def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
-    """The ranks for which ``stage`` failed; where one of them was kept waiting for a processor all the time, those with
-    wrong results only: of the others it says that they waited, and torch waits for 30 minutes. It cannot be told then,
-    nor where node 0, which had the facts of all, could not tell.
+    """Return the ranks for which ``stage`` failed.
+
+    If one of them waited for a processor all the time, only ranks with wrong results count: the others waited for it,
+    and torch waits for 30 minutes. None are returned either if node 0, which had the facts of all, could not decide.
     """
     failed = [
         FailedRank(node, rank, entry)
@@ -66,23 +70,24 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
 
 
 def stopped_ranks(cluster: Cluster) -> list[FailedRank]:
-    """The ranks whose process was stopped when a stage ended, in their first such stage."""
+    """Return the ranks whose process was stopped when a stage ended, in their first such stage."""
     return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
 
 
 def starved_ranks(cluster: Cluster) -> list[FailedRank]:
-    """The ranks that had no processor for most of a stage, in their first such stage."""
+    """Return the ranks that had no processor for most of a stage, in their first such stage."""
     return _first(cluster, lambda entry: bool(entry.detail.get("starved")))
 
 
 def died_ranks(cluster: Cluster) -> list[FailedRank]:
-    """The ranks whose process ended by itself or from outside, but not by the doctor's hand, in the stage it was in."""
+    """Return the ranks whose process ended by itself or from outside, but not by distdoctor, with the stage it was
+    in."""
     ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
     return [one for one in ended if one.stage.detail.get("died")]
 
 
 def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[FailedRank]:
-    """Each rank with the first of its stages that is wanted."""
+    """Return each rank with its first stage that satisfies ``wanted``."""
     found = []
     for node in cluster.nodes:
         for rank in node.facts.ranks:
@@ -93,15 +98,17 @@ def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[Failed
 
 
 def by_luck(cluster: Cluster) -> str:
-    """Why what only gloo's choice of direction makes harmless matters, where no run of gloo has shown that it is: the
-    check was interrupted, ended below that stage, or the other nodes are not known. Empty where gloo came through.
+    """Return the reason why a failure that only gloo's choice of direction makes harmless matters; empty if gloo
+    passed.
+
+    No run of gloo has shown it: the check was interrupted, ended below that stage, or the other nodes are unknown.
     """
     ran = all(any(s.stage == "gloo" and s.status == "ok" for s in node.facts.stages) for node in cluster.nodes)
     return "" if ran or not cluster.gloo_planned else NOT_SEEN
 
 
 def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
-    """Those with an error of their own, else those whose process ended by itself; all of them where every one was only
+    """Return those with an error of their own, else those whose process ended by itself; all if every one was only
     ended from outside."""
     alive = [one for one in ended if not one.stage.detail.get("killed")]
     return [one for one in alive if not one.stage.detail.get("died")] or alive or ended
@@ -114,18 +121,18 @@ def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
 
 
 def ranks_of_failed(ended: list[FailedRank]) -> tuple[int, ...]:
-    """The global ranks concerned, each once, in order."""
+    """Return the global ranks concerned, each once, in order."""
     return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
 
 
 def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...]:
-    """The nodes concerned, each once, in the cluster's order."""
+    """Return the nodes concerned, each once, in the cluster's order."""
     names = {one.node.name for one in ended}
     return tuple(node.name for node in cluster.nodes if node.name in names)
 
 
 def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
-    """Return what was said, each text once with the ranks that said it."""
+    """Return the errors, each text once with its ranks."""
     groups: dict[str, list[FailedRank]] = {}
     for one in ended:
         groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
@@ -140,12 +147,12 @@ def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
 
 
 def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
-    """Return whom the errors of these ranks are to be blamed on (see :func:`distdoctor.check_api.ranks.accused`)."""
+    """Return the nodes that the errors of these ranks accuse (see :func:`distdoctor.check_api.ranks.accused`)."""
     return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
 
 
 def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
-    """The ranks to blame: those that failed on the blamed nodes; of a node that others name, all of its ranks."""
+    """Return the ranks to blame: those that failed on the blamed nodes; all ranks of a node that others name."""
     failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
     for one in ended:
         failed[one.node].append(one)
@@ -158,8 +165,11 @@ def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, .
 def failed_stage_finding(
     cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail"
 ) -> Iterator[Finding]:
-    """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``;
-    ``fix`` is for what failed between ranks: an error of a rank's own has remedies of its own."""
+    """Yield the finding about a stage that failed, for any reason.
+
+    ``what`` completes ``... on rank 1 of host0``; ``fix`` is for failures between ranks: an error of a rank's own has
+    its own fixes.
+    """
     ended = [one for one in failed_by_themselves(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
     if not ended:
         return  # wrong results have a check of their own
@@ -180,13 +190,13 @@ def failed_stage_finding(
         evidence=rank_errors_text(ended),
         fixes=remedies(blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
-        # A rank that is stopped or gone says why ranks fail together.
+        # A stopped or dead rank explains why ranks fail together.
         because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
 def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
-    """Return what to do about these errors: by their own words where these say what it is, else ``fix``."""
+    """Return fixes for these errors: by their own words if these identify the cause, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
@@ -198,13 +208,11 @@ def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix
     return tuple(unique) or (Fix(fix, names),)
 
 
-# Whom the errors of ranks name: the peer that a connection failed to is the suspect, not whoever reports it.
+# Nodes that ranks' errors name: the peer of a failed connection is the suspect, not the reporter.
 #
-# Texts: gloo/transport/tcp (``Connection refused, remote=[10.0.0.5]:41904``, ``Read error [10.0.0.5]:40123:
-# Connection
-# reset by peer``), c10d, which names a store's host as ``(host0, 29500)`` and in a time-out the key that a rank never
-# wrote (``keys: /default_pg/0//cpu//0/1``), and NCCL's socket.cc (``Connect to 10.0.0.5<40123> failed``). Those of
-# gloo
+# Texts: gloo/transport/tcp (``Connection refused, remote=[10.0.0.5]:41904``, ``Read error [10.0.0.5]:40123: Connection
+# reset by peer``), c10d, which names a store's host as ``(host0, 29500)`` and in a timeout the key that a rank never
+# wrote (``keys: /default_pg/0//cpu//0/1``), and NCCL's socket.cc (``Connect to 10.0.0.5<40123> failed``). Those of gloo
 # and c10d were seen in runs of torch 2.13, NCCL's in public reports.
 
 
@@ -213,30 +221,30 @@ _PLACE = re.compile(r"(?<!local=)\[([0-9a-fA-F.:]+)(?:%\w+)?\]|\b([0-9a-fA-F.:]+
 _HOST = re.compile(r"\(([^\s,()]+), \d+\)")
 _KEY = re.compile(r"wait timeout after \d+ ?ms, keys: \S*?/(\d+)(?![\w/])")
 _ANSWERED = re.compile(r"(?i)refused|reset by peer|closed by (?:remote )?peer|broken pipe")
-"""The host that is named answers, or did before: the way there is open."""
+"""Error of a host that answers, or did before: the route to it works."""
 _WAITED = re.compile(r"(?i)timed? ?out|did not return|another rank failed")
 
 Said = tuple[Node, str]
-"""A node, and the error of one of its ranks."""
+"""Node, and the error of one of its ranks."""
 
 
 @dataclass(frozen=True)
 class Accused:
-    """Whom the errors of a stage are to be blamed on."""
+    """Nodes to blame for the errors of a stage."""
 
     nodes: tuple[Node, ...]
     blame: Blame
     reporters: tuple[Node, ...] = ()
-    """The other nodes, whose errors name these; empty where it is an error of these nodes' own."""
+    """Other nodes, whose errors name these; empty if it is an error of these nodes' own."""
     place: str | None = None
-    """The address that the reporters name."""
+    """Address that the reporters name."""
 
 
 def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
-    """Return whom these errors are to be blamed on.
+    """Return the nodes to blame for these errors.
 
-    One that names no other node is of the rank's own and is the cause. One that names a peer accuses the peer: the one
-    whom all name, and surely where several nodes name it or it has answered them. A time-out that names nobody accuses
+    An error that names no other node is the rank's own and the cause. One that names a peer accuses the peer: the one
+    that all name, with certainty if several nodes name it or it has answered them. A timeout that names nobody accuses
     nobody.
     """
     named = [(node, text, culprits(cluster, node, text)) for node, text in said]
@@ -270,15 +278,16 @@ def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """The addresses of peers in an error: those called remote, else every one but its own."""
+    """Return the addresses of peers in an error: those called remote, else every one but its own."""
     found = _REMOTE.findall(text) or [one or other for one, other in _PLACE.findall(text)]
     return tuple(dict.fromkeys(address for address in found if parse_address(address) is not None))
 
 
 def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
-    """The nodes that an error names, by an address that they have or gloo advertises there, a host name or a rank.
+    """Return the nodes that an error names, by an address that they have or gloo advertises there, a hostname or a
+    rank.
 
-    Of a loopback address it is those others whose gloo advertises it: on the reporter's own host nobody listens there.
+    A loopback address stands for the other nodes whose gloo advertises it: nobody listens on it on the reporter's host.
     """
     found: set[Node] = set()
     for place in addresses(text):
@@ -306,22 +315,22 @@ def _in_order(cluster: Cluster, nodes: set[Node]) -> tuple[Node, ...]:
     return tuple(node for node in cluster.nodes if node in nodes)
 
 
-# Errors of a rank's own whose words say what to do about them, where nothing is wrong between the nodes.
+# Errors of a rank's own whose words identify the fix, without a fault between the nodes.
 
 
 NAME_LENGTH = 64
-"""c10d's gloo asks for the host name with a buffer of HOST_NAME_MAX (64) bytes, in which a name of 64 has no room for
-its end: gethostname(2) then gives ENAMETOOLONG. With GLOO_SOCKET_IFNAME it does not ask."""
+"""Length of a hostname at which c10d's gloo fails: it passes a buffer of HOST_NAME_MAX (64) bytes, without room for the
+end of a name of 64, and gethostname(2) gives ENAMETOOLONG. With GLOO_SOCKET_IFNAME it does not ask."""
 USUAL_PROCESSES = 65536
 BETWEEN = re.compile(
     r"(?i)connect|refused|unreachable|no route to host|reset by peer|closed|broken pipe|time-?d? ?out|read error"
     r"|did not return|another rank failed|ss_family"
 )
-"""What errors about connections say, and those of who waited for somebody else."""
+"""Words of errors about connections, and of waits for another rank."""
 
 
 def fixes_for_error(node: Node, text: str) -> tuple[Fix, ...]:
-    """Return what to do on ``node`` about this error of one of its ranks; nothing where its words do not tell."""
+    """Return fixes on ``node`` for this error of one of its ranks; nothing if its words identify none."""
     for words, remedy in _REMEDIES:
         if words.search(text):
             return tuple(remedy(node))

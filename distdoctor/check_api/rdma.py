@@ -1,4 +1,4 @@
-"""The InfiniBand and RoCE ports of nodes, as NCCL would use them."""
+"""InfiniBand and RoCE ports of nodes, as NCCL would use them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ __all__ = [
 ]
 T = TypeVar("T", bool, float)
 ADDRESS_SETTINGS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY")
-"""By which NCCL chooses the address of a RoCE port, where no index is set."""
+"""Variables by which NCCL chooses the address of a RoCE port without an index."""
 
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
-    """Return whether NCCL of this job would take RDMA ports of the node if it can: on one node alone it needs no
+    """Return whether NCCL of this job would use RDMA ports of the node if it can: on a single node it needs no
     network."""
     return cluster.multi_host and plans_nccl_group(node) and not nccl.rdma_switched_off(node.variables)
 
@@ -61,12 +61,12 @@ def is_forbidden(node: Node) -> bool:
 
 
 def over_tcp(nodes: Iterable[Node]) -> dict[str, str | None]:
-    """The setting by which NCCL does without InfiniBand and RoCE on these nodes, whatever they are set to now."""
+    """Return the setting that makes NCCL work without InfiniBand and RoCE on these nodes, whatever it is now."""
     return {"NCCL_NET": "Socket"} if any(map(needs_devices, nodes)) else {nccl.RDMA_DISABLED: "1"}
 
 
 def chosen_ports(node: Node) -> list[RdmaPort]:
-    """The ports that NCCL_IB_HCA leaves, up or not."""
+    """Return the ports that NCCL_IB_HCA leaves, up or not."""
     return nccl.chosen_devices(node.facts.rdma.ports, node.variables) if node.facts.rdma else []
 
 
@@ -76,7 +76,7 @@ def is_active(port: RdmaPort) -> bool:
 
 
 def active_ports(node: Node) -> list[RdmaPort]:
-    """Those of the chosen that NCCL takes."""
+    """Return the chosen ports that NCCL takes."""
     return [port for port in chosen_ports(node) if is_active(port)]
 
 
@@ -87,19 +87,22 @@ def openable(node: Node) -> bool:
 
 
 def roce_ports(node: Node) -> list[RdmaPort]:
-    """Those of the active ones that have an address of Ethernet: InfiniBand's do not ask for it."""
+    """Return the active ports with an Ethernet address: those of InfiniBand need none."""
     return [port for port in active_ports(node) if port.link_layer == "Ethernet" and port.gids]
 
 
 def looks_itself(node: Node) -> bool:
-    """Return whether its NCCL looks for an address of RoCE where no index is set: 2.21 and later do."""
+    """Return whether its NCCL searches a RoCE address without an index: from 2.21 on."""
     numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return numbers >= [2, 21]
 
 
 def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
-    """Version and kind of the address that NCCL finds on each RoCE port, with the node's settings but for some; empty
-    where that is not known of one, or where it does not look."""
+    """Return version and kind of the address that NCCL finds on each RoCE port, with the node's settings except
+    ``without``.
+
+    Empty if one is unknown, or if NCCL does not search.
+    """
     settings = {name: value for name, value in node.variables.items() if name not in without}
     if not looks_itself(node) or gid_index(settings) is not None:
         return {}
@@ -109,8 +112,7 @@ def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
 
 
 def differ_by_settings(cluster: Cluster) -> bool:
-    """Return whether NCCL takes RoCE addresses of different kinds on the nodes for no other reason than those
-    settings."""
+    """Return whether only these settings make NCCL use RoCE addresses of different kinds on the nodes."""
     nodes = [node for node in cluster.nodes if uses_rdma(cluster, node)]
 
     def kinds(without: Iterable[str] = ()) -> set[str]:
@@ -120,20 +122,23 @@ def differ_by_settings(cluster: Cluster) -> bool:
 
 
 def ports_text(ports: Iterable[RdmaPort]) -> str:
-    """Return what some ports are called in a sentence."""
+    """Return the names of some ports in a sentence."""
     return some_of([port.name for port in ports], 4)
 
 
 def has_no_device(node: Node) -> bool:
-    """Return whether the kernel was asked and shows this host, or container, no RDMA device."""
+    """Return whether the kernel was asked and has no RDMA device for this host, or container."""
     return node.facts.rdma is None and node.limits.open_files is not None and not node.limits.rdma_devices
 
 
 def deviating_ports(
     cluster: Cluster, value: Callable[[Node, RdmaPort], T | None]
 ) -> Iterator[tuple[Node, RdmaPort, T, T]]:
-    """The chosen ports with another value than the same port of at least half of the nodes has: node, port, its value,
-    the usual one; the greater of two that are as usual. Alike nodes have alike names for their ports."""
+    """Yield chosen ports whose value differs from that of the same port on at least half of the nodes: node, port,
+    value, usual value.
+
+    Of two usual values the greater counts. Equal nodes have equal names for their ports.
+    """
     by_name: dict[str, list[tuple[Node, RdmaPort, T]]] = {}
     for node in cluster.nodes:
         if not uses_rdma(cluster, node):

@@ -1,4 +1,4 @@
-"""What proves that a route, a netmask or a reverse path filter keeps two nodes apart: one sentence for each kind."""
+"""Evidence and fixes for a route, a netmask or a reverse path filter that keeps two nodes apart, per kind."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from distdoctor.model.findings import Fix
 
 
 def route_obstacle_evidence(one: RouteObstacle) -> str:
-    """The evidence."""
+    """Return the evidence for an obstacle."""
     return _EVIDENCE[one.kind](one)
 
 
 def odd_source(node: Node, address: str) -> str:
-    """The evidence that packets to ``address`` come from an address of another interface than they leave by; empty
-    where they do not."""
+    """Return evidence that packets to ``address`` have the address of another interface than they leave by; empty if
+    not."""
     own, source = better_source(node, address), source_address(node, address)
     if own is None or source is None:
         return ""
@@ -53,15 +53,16 @@ def odd_source(node: Node, address: str) -> str:
 
 
 def by_rule(node: Node, address: str) -> bool:
-    """Return whether packets to ``address`` come from the address of another card than the routing table says they
-    leave by: the kernel may take a rule of policy routing that is not known here (inverted, or one that passes
-    routes over)."""
+    """Return whether packets to ``address`` have the address of another card than the routing table names.
+
+    The kernel may use a rule of policy routing that is not known here (inverted, or one that skips routes).
+    """
     source, cards = source_address(node, address), {one.name for one in node.interfaces if not one.loopback}
     return source is not None and node.interface_of(source) in cards
 
 
 def bridge_of(one: RouteObstacle) -> str:
-    """The bridge of which the interface is a port that the packets leave by."""
+    """Return the bridge of which the outgoing interface is a port."""
     return next(card.bridge for card in one.node.interfaces if card.name == one.route.interface)
 
 
@@ -78,7 +79,7 @@ def _none(one: RouteObstacle) -> str:
 
 
 def _narrow(one: RouteObstacle) -> str:
-    assert one.mask is not None  # of this kind it has one
+    assert one.mask is not None  # it has one of this kind
     return f"{_leaves_out(one, one.mask)}; it sends there by the gateway {one.route.gateway}"
 
 
@@ -207,14 +208,14 @@ _EVIDENCE: dict[Kind, Callable[[RouteObstacle], str]] = {
 }
 
 
-# What to do about a route, a netmask or a reverse path filter that keeps two nodes apart: one fix for each kind.
+# Fixes for a route, a netmask or a reverse path filter that keeps two nodes apart, per kind.
 
 
 TITLE = "Packets between two nodes have no way, or the wrong one"
 
 
 def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
-    """Return what to do about it."""
+    """Return the fix for an obstacle."""
     if one.kind in ("none", "down"):
         return add_route_fix(cluster, one.node, one.other, one.address, option)
     return _FIXES[one.kind](one, option)
@@ -225,12 +226,12 @@ def _fix(one: RouteObstacle, option: int, text: str, *commands: str) -> Fix:
 
 
 def _ip(one: RouteObstacle, words: str) -> str:
-    """A command of iproute2's, for the address's family."""
+    """Return an ``ip`` command for the address's family."""
     return f"ip -6 {words}" if ":" in one.address else f"ip {words}"
 
 
 def _reverse_path_fixes(one: RouteObstacle, option: int) -> Fix:
-    # With slashes: a dot in the name (eth0.100) is one, then.
+    # With slashes: a dot in the name (eth0.100) would separate keys.
     setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
     text = f"let {one.interface} take in what is answered by another interface (rp_filter: loose)."
     return _fix(one, option, text, f"sysctl -w {setting}")
@@ -260,7 +261,7 @@ def _ttl_fixes(one: RouteObstacle, option: int) -> Fix:
 
 
 def _port_fixes(one: RouteObstacle, option: int) -> Fix:
-    """Move what addresses a port of a bridge has to the bridge."""
+    """Return a fix that moves the addresses of a bridge's port to the bridge."""
     card, bridge = shlex.quote(one.route.interface or ""), shlex.quote(bridge_of(one))
     commands = [f"ip link set dev {bridge} up"]
     for interface, address, length in networks(one.node):
@@ -323,7 +324,7 @@ def _detour_fixes(one: RouteObstacle, option: int) -> Fix:
 
 
 def _take_away(one: RouteObstacle, option: int, what: str, way: str) -> Fix:
-    """Take the entry away, or the rule that leads to its table."""
+    """Return a fix that removes the entry, or the rule that leads to its table."""
     if one.route.rule:
         text = "take the rule of policy routing away, or mend the table that it leads to."
         return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
@@ -349,8 +350,8 @@ _FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {
 
 
 def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str, option: int = 1) -> Fix:
-    """A way from ``node`` to ``address``: by an interface that is down, the netmask that is right, else the route that
-    a peer's table speaks for."""
+    """Return a fix for a missing route from ``node`` to ``address``: bring up an interface, correct a netmask, or add
+    the route that a peer's table has."""
     names, family = (node.name,), "-6 " if ":" in address else ""
     asleep = sleeping(node, address)
     if asleep is not None:
@@ -389,14 +390,17 @@ def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
     )
     add = f"ip {family}address add {mask.address}/{mask.right} dev {device}"
     take = f"ip {family}address del {mask.address}/{mask.length} dev {device}"
-    # An interface has an IPv6 address once, with whatever prefix.
+    # An interface has an IPv6 address once, with one prefix.
     command = f"{take} && {add}" if family else f"{add} && {take}"
     return Fix(text, (node.name,), option, commands=(command,))
 
 
 def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> tuple[str, str] | None:
-    """(``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` where the other has the
-    node on its own link; why)."""
+    """Return a known route and its source, None if there is none.
+
+    ``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` if the other has the node on
+    its own link.
+    """
     mine = list(networks(node))
     for peer in cluster.nodes:
         entry = lookup(peer, address) if peer is not node else None
@@ -415,13 +419,14 @@ def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -
     return None
 
 
-# Which of two nodes has a netmask that is wrong, where one takes the other for a neighbour and that one sends by a
-# gateway: a mask that is too narrow or too wide. Either works where the gateway forwards what it is sent, or answers
-# for the other (proxy ARP), so it is asked only of nodes between which nothing passes.
+# Wrong netmask, too narrow or too wide, of one of two nodes: one takes the other for a neighbour, and that one sends by
+# a gateway. Both work if the gateway forwards the packets, or answers for the other (proxy ARP), so this is only used
+# for nodes between which nothing passes.
 
 
 def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
-    """The netmask by which ``node`` has no way to ``address`` of ``other``, in whose network it is itself."""
+    """Return the netmask by which ``node`` has no route to ``address`` of ``other``, though it is in that node's
+    network."""
     theirs = [length for i, a, length in networks(other) if a == address] if other is not None else []
     for interface, mine, length in networks(node):
         for right in theirs:
@@ -431,7 +436,7 @@ def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
 
 
 def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | None:
-    """The netmask by which ``source`` and ``address`` of ``target`` miss each other; None: none, or not known."""
+    """Return the netmask by which ``source`` and ``address`` of ``target`` miss each other, None if none or unknown."""
     mine = source_address(source, address)
     if mine is None or source.host_key == target.host_key:
         return None
@@ -449,8 +454,10 @@ def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | N
 
 
 def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
-    """The mask that ``node``'s own address should have, where ``other`` at ``address`` has one that leaves it out and
-    sends to it by a gateway."""
+    """Return the netmask that ``node``'s own address should have.
+
+    ``other`` at ``address`` has one that leaves it out, and sends to it by a gateway.
+    """
     way, theirs = lookup(other, mine), netmask(other, node, mine)
     if way is None or not way.gateway or theirs is None or theirs.address != address:
         return None
@@ -458,8 +465,7 @@ def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
 
 
 def _by_chance(entry: TableRoute, mask: Mask) -> bool:
-    """Return whether a packet goes by a gateway for want of a better entry: none was written for that network or a
-    part."""
+    """Return whether a packet uses a gateway for lack of a better entry: none exists for that network or a part."""
     return bool(entry.gateway) and ipaddress.ip_network(entry.network).prefixlen < mask.right
 
 

@@ -1,8 +1,7 @@
-"""What two nodes' own routing tables, netmasks and reverse path filters say about packets between them.
+"""Obstacles between two nodes by their own routing tables, netmasks, reverse path filters and IPsec policies. Pure.
 
-Pure. Of one direction it is asked whether packets get there and whether the answers find their way back: a node whose
-netmask leaves its peer out, or that sends to it by a gateway that is none, looks from the other end as one behind a
-packet filter does.
+For one direction, packets must arrive and the replies must find their way back: a node whose netmask leaves its peer
+out, or with a wrong gateway, looks from the other end like one behind a packet filter.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, IpsecPolicy, Link, NextHop, PacketMark, PolicyRule, TableRoute
 from distdoctor.model.findings import Fix
 
-# By which entry of its routing tables a node sends: the rules of policy routing first, then the main table. Pure.
+# Routing table lookup: the rules of policy routing first, then the main table.
 
 
 NO_ENTRY = TableRoute("", None, None)
@@ -26,7 +25,8 @@ NO_ENTRY = TableRoute("", None, None)
 
 @dataclass(frozen=True)
 class Packet:
-    """What rules of policy routing may ask of a packet besides where it goes; empty and None: not known."""
+    """Properties of a packet that rules of policy routing may match besides its destination; empty and None if
+    unknown."""
 
     source: str = ""
     source_port: int | None = None
@@ -34,9 +34,9 @@ class Packet:
 
 
 def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | None:
-    """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known.
+    """Return the entry by which the node sends to ``address``; NO_ENTRY if it has none, None if unknown.
 
-    Rules of policy routing come first, as far as it is known of the packet that they are about it.
+    Rules of policy routing come first, as far as they are known to match the packet.
     """
     if node.network.routes is None or parse_address(address) is None or address in node.addresses:
         return None
@@ -50,14 +50,13 @@ def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | 
             return TableRoute(network, None, None, True, rule.text, marked)
         found = longest(rule.routes, address)
         if found is None or not (found is NO_ENTRY or found.throws):
-            # What is wrong about an entry of the main table is the entry, whatever rule led there.
+            # A wrong entry of the main table is wrong whatever rule leads there.
             return found if found is None or rule.main else replace(found, rule=rule.text, marked=marked)
     return longest(node.network.routes, address)
 
 
 def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[bool, PacketMark | None]:
-    """Return whether the packet is known to be one of those that the rule is about, and the mark on it for which it
-    is."""
+    """Return whether the packet is known to match the rule, and the mark by which it does."""
 
     def within(network: str, its: str) -> bool | None:
         number, wanted = parse_address(its), ipaddress.ip_network(network, strict=False)
@@ -83,7 +82,7 @@ def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[
 
 
 def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None:
-    """The mark that the rule is for, where the node's packet filter is known to put it on the packet."""
+    """Return the mark that the rule matches, if the node's packet filter is known to put it on the packet."""
     if rule.mark is None or node.network.firewall is None:
         return None
     ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
@@ -94,16 +93,14 @@ def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None
 
 
 def _is_of(mark: PacketMark, port: int | None, node: Node) -> bool:
-    """Return whether the mark is put on packets of that port: its own, or one of those that the kernel picks from,
-    as it is for these."""
+    """Return whether the mark is put on packets of that port: its own, or as one that the kernel picks."""
     picked = node.limits.port_range
     own = mark.port == port
     return own or (port is not None and picked is not None and mark.port in picked and picked[0] <= port <= picked[1])
 
 
 def longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:
-    """The entry of a table that the kernel takes for ``address``; NO_ENTRY where none has it in its network, None where
-    that cannot be told."""
+    """Return the entry of a table that the kernel takes for ``address``; NO_ENTRY if none matches, None if unknown."""
     number = parse_address(address)
     best, length = NO_ENTRY, -1
     if number is None:
@@ -125,47 +122,47 @@ Kind = Literal[
 
 
 TTL = "net.ipv4.ip_default_ttl"
-"""Over how many routers the packets of a host go; with 1 the first of them drops what it would pass on."""
+"""Sysctl for the number of routers that a host's packets pass; with 1 the first router drops them."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """An address whose netmask leaves out a peer that has it in its own network."""
+    """Address whose netmask leaves out a peer that has it in its own network."""
 
     interface: str
     address: str
     length: int
     right: int
-    """The prefix length that it should have."""
+    """Prefix length that it should have."""
 
 
 @dataclass(frozen=True)
 class RouteObstacle:
-    """Why packets from ``node`` do not get to ``address`` of ``other``; or why those from there are dropped."""
+    """Reason why packets from ``node`` do not reach ``address`` of ``other``, or why the replies are dropped."""
 
     node: Node
     other: Node | None
-    """None: nothing is known of who has the address; ``node`` has proven it alone."""
+    """None if the owner of the address is unknown; ``node`` has proven it alone."""
     address: str
     kind: Kind
     route: TableRoute = NO_ENTRY
     interface: str = ""
-    """With ``reverse-path``: the interface that drops what comes from ``address``; with ``source``: the one by which
-    packets leave that come from an address of another one; with ``ruled``: the one that the main table names."""
+    """Interface; with ``reverse-path``: the one that drops packets from ``address``; with ``source``: the outgoing one
+    of packets with another interface's address; with ``ruled``: the one in the main table."""
     policy: IpsecPolicy | None = None
-    """With ``ipsec``: that of ``node`` which drops the packets."""
+    """Policy of ``node`` that drops the packets, with ``ipsec``."""
     mask: Mask | None = None
-    """With ``narrow`` and ``wide``: that of ``node`` which is in the way."""
+    """Netmask of ``node`` that is at fault, with ``narrow`` and ``wide``."""
 
     @property
     def there(self) -> str:
-        """The address, with the name of who has it."""
+        """Return the address, with the name of its owner."""
         return f"{self.address} ({self.other.name})" if self.other is not None else self.address
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
-    """Return what the nodes' own tables say why ``source`` has no connection to ``address`` of ``target``; None:
-    nothing.
+    """Return the obstacle in the nodes' own tables for a connection from ``source`` to ``address`` of ``target``, None
+    if none.
 
     ``port``: that of the target, which rules of policy routing may name.
     """
@@ -213,7 +210,7 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
         return RouteObstacle(node, other, address, "none")
     if (kind := _by_itself(node, entry)) is not None or entry.next_hops:
         return RouteObstacle(node, other, address, kind, entry) if kind is not None else None
-    # Sent to a gateway though it is a neighbour: by an entry that is narrower than the network both are in.
+    # Sent to a gateway though it is a neighbour: by a narrower entry than the network both are in.
     if entry.gateway not in (None, address) and any(_holds(i, n, address) for i, _, n in networks(node)):
         return RouteObstacle(node, other, address, "gateway", entry)
     if not entry.rule and nearer(node, address) is not None:
@@ -225,7 +222,7 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
 
 @dataclass(frozen=True)
 class Own:
-    """An address of a node's own, on an interface in whose network a peer is."""
+    """Address of a node's own, on an interface in whose network a peer is."""
 
     interface: str
     address: str
@@ -233,8 +230,8 @@ class Own:
 
 
 def nearer(node: Node, address: str) -> Own | None:
-    """The interface that has ``address`` in its network, where a narrower entry (a VPN client's) sends to it by another
-    interface, which has not."""
+    """Return the interface with ``address`` in its network, if a narrower entry (a VPN client's) sends by another
+    interface that has it not."""
     entry = lookup(node, address)
     near = [Own(i.device, own, length) for i, own, length in networks(node) if in_network(own, length, address)]
     if entry is None or entry.interface is None or any(one.interface == entry.interface for one in near):
@@ -243,14 +240,16 @@ def nearer(node: Node, address: str) -> Own | None:
 
 
 def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteObstacle | None:
-    """Return what is wrong by the node's own word alone: what an entry shows (to reject all means that there is no
-    other); or a narrower one (a VPN client's), where by the interface with ``address`` in its network it was
-    answered."""
+    """Return the obstacle that the node's own facts prove.
+
+    Either an entry that rejects everything (there is no other), or a narrower one (a VPN client's), while ``address``
+    answered on the interface with it in its network.
+    """
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
     dropped = dropping_policy(node, None, address, Packet(source_address(node, address) or "", target_port=port))
-    if dropped is not None and dropped[1].block:  # an association is not to be had either where the other is not up
+    if dropped is not None and dropped[1].block:  # an association cannot be made either if the other is not up
         return RouteObstacle(node, None, address, "ipsec", policy=dropped[1])
     if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
         return RouteObstacle(node, None, address, kind, entry)
@@ -262,9 +261,10 @@ def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteO
 
 
 def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
-    """Return what shows by the entry that it leads nowhere.
+    """Return the kind of obstacle that the entry itself shows.
 
-    An interface without a carrier keeps its entries; and what answers is the bridge's, where it is a port of one."""
+    An interface without a carrier keeps its entries; for a port of a bridge the bridge answers.
+    """
     if entry.reject:
         return "reject"
     card = next((one for one in node.interfaces if one.name == entry.interface), None)
@@ -274,16 +274,18 @@ def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
 
 
 def keeps_for_itself(node: Node, address: str) -> bool:
-    """Return whether the node's own kernel delivers here what is for an address that is none of its own (a route of
-    type ``local``): it then sends from that address itself."""
+    """Return whether the node's own kernel delivers packets for a foreign address locally (a route of type ``local``).
+
+    It then also sends from that address.
+    """
     way = node.network.route
     return bool(node.interfaces) and way is not None and way.target == way.source == address not in node.addresses
 
 
 def sleeping(node: Node, address: str) -> Own | None:
-    """The interface that is down and has ``address`` in its network, to which no entry as narrow leads.
+    """Return the interface that is down and has ``address`` in its network, without another entry as narrow.
 
-    One that is up and has no carrier keeps its entry: it is not to be brought up.
+    An interface that is up without a carrier keeps its entry: bringing it up is no fix.
     """
     entry = lookup(node, address)
     if entry is None:
@@ -301,12 +303,12 @@ def sleeping(node: Node, address: str) -> Own | None:
 
 
 def _length(entry: TableRoute) -> int:
-    """The prefix length of an entry; -1 for none."""
+    """Return the prefix length of an entry, -1 for none."""
     return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network, strict=False).prefixlen
 
 
 def source_address(node: Node, address: str) -> str | None:
-    """The address that packets to ``address`` have as their source."""
+    """Return the source address of packets to ``address``."""
     network = node.network
     if network.route is not None and network.route.target == address and network.route.source is not None:
         return network.route.source
@@ -318,8 +320,10 @@ def source_address(node: Node, address: str) -> str | None:
 
 
 def asymmetric_route(node: Node, other: Node | None, address: str) -> RouteObstacle | None:
-    """A way to ``address`` on which packets come from an address of another interface than they leave by. It is an
-    obstacle where ``other`` has no way back to that."""
+    """Return the obstacle of packets to ``address`` with the address of another interface than they leave by.
+
+    It is one if ``other`` has no route back to that address.
+    """
     own = better_source(node, address)
     if own is None:
         return None
@@ -327,8 +331,11 @@ def asymmetric_route(node: Node, other: Node | None, address: str) -> RouteObsta
 
 
 def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
-    """A rule of policy routing (a VPN client's) by which packets to ``address`` leave by another interface than by the
-    main table, from whose network ``other`` would have a way back."""
+    """Return the obstacle of a policy routing rule (a VPN client's) that overrides the main table's interface for
+    ``address``.
+
+    ``other`` would have a route back to that interface's network.
+    """
     entry = lookup(node, address, Packet(source_address(node, address) or ""))
     usual = longest(node.network.routes or (), address)
     if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
@@ -340,8 +347,11 @@ def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
 
 
 def better_source(node: Node, address: str) -> Own | None:
-    """The address of the interface that packets to ``address`` leave by, where they come from one of another interface
-    (``ip route ... src``, or an address of ``lo``): the hosts on that link know a way back to the former."""
+    """Return the address of the outgoing interface for ``address``, if packets have another interface's.
+
+    That comes from ``ip route ... src``, or an address of ``lo``; the hosts on that link have a route back to the
+    former.
+    """
     way, entry = node.network.route, lookup(node, address)
     if way is None or way.target != address or way.source is None or entry is None:
         return None
@@ -352,7 +362,7 @@ def better_source(node: Node, address: str) -> Own | None:
 
 
 def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:
-    """(interface, address, prefix length) of each address that other hosts may have a way to."""
+    """Yield (interface, address, prefix length) of each address that other hosts may have a route to."""
     for interface in node.interfaces:
         if interface.loopback or not interface.up:
             continue
@@ -363,33 +373,33 @@ def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:
 
 
 def _holds(interface: Interface, length: int, address: str) -> bool:
-    """Return whether the interface's network of this prefix length holds ``address``."""
+    """Return whether the interface's network of this prefix length contains ``address``."""
     return any(
         its == length and in_network(own, length, address)
         for own, its in zip(interface.addresses, interface.prefix_lengths, strict=False)
     )
 
 
-# Routes with several next hops (ECMP), for one of which nobody answers: what is sent by that one is lost.
+# Routes with several next hops (ECMP), one of which does not answer: packets by that one are lost.
 
 
 def dead_hops(node: Node, entry: TableRoute) -> tuple[NextHop, ...]:
-    """The next hops of the entry that the node asked for their hardware address, and that gave no answer.
+    """Return the next hops of the entry that did not answer a request for their hardware address.
 
-    The kernel asks one when it sends by it, so that this node did send that way. One that answers and forwards nothing
-    is not known from here.
+    The kernel asks a hop when it sends by it, so that this node did use it. A hop that answers and forwards nothing is
+    not recognized here.
     """
     silent = {(one.address, one.interface) for one in node.network.unanswered}
     return tuple(hop for hop in entry.next_hops if (hop.gateway, hop.interface) in silent)
 
 
 def hops_text(hops: tuple[NextHop, ...]) -> str:
-    """``10.77.0.98 (eth0) and 10.77.0.99 (eth0)``."""
+    """Return ``10.77.0.98 (eth0) and 10.77.0.99 (eth0)``."""
     return " and ".join(f"{hop.gateway or 'its own link'} ({hop.interface})" for hop in hops)
 
 
 def without_dead_hops(node: Node, entry: TableRoute) -> str | None:
-    """The arguments of ``ip route replace`` that leave the others; None where there are none."""
+    """Return the arguments of ``ip route replace`` that leave the others; None if there are none."""
     dead = dead_hops(node, entry)
     left = [hop for hop in entry.next_hops if hop not in dead]
     words = [
@@ -407,15 +417,16 @@ def _mixed(entry: TableRoute, hop: NextHop) -> bool:
     return ":" in (hop.gateway or "") and ":" not in entry.network
 
 
-# Ways to other nodes that a node had when the check began, and lost in the middle. Pure.
+# Routes to other nodes that a node lost during the check.
 
 
 ENETDOWN, ENETUNREACH = 100, 101
 
 
 def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
-    """The links of a node that met the others for which its own kernel knew no way any more, with the network and the
-    interface by which it still had one when the check began: a card went down, or lost its address, in the middle.
+    """Return the links of a joined node to which its own kernel lost the route, with its former network and interface.
+
+    A card went down, or lost its address, during the check.
     """
     found: dict[Link, tuple[str, str]] = {}
     for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
@@ -428,11 +439,11 @@ def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
     return found
 
 
-# What two nodes' own policies of IPsec say about packets between them. Pure.
+# IPsec policies of two nodes for packets between them.
 
 
 def dropping_policy(source: Node, target: Node | None, address: str, packet: Packet) -> tuple[Node, IpsecPolicy] | None:
-    """The policy by which one of the two drops what ``source`` sends to ``address`` of ``target``, with whose it is."""
+    """Return the node and its policy that drops packets from ``source`` to ``address`` of ``target``."""
     ends = [(source, "out"), *([(target, "in")] if target is not None else [])]
     for node, way in ends:
         its = next(
@@ -444,7 +455,7 @@ def dropping_policy(source: Node, target: Node | None, address: str, packet: Pac
 
 
 def _policies_between(policy: IpsecPolicy, address: str, packet: Packet) -> bool:
-    """Return whether the policy is for the packet, by all that is known of that."""
+    """Return whether the policy matches the packet, as far as known."""
     if policy.version != (6 if ":" in address else 4) or not packet.source:
         return False
     return (
@@ -464,7 +475,7 @@ def _within(network: str, address: str) -> bool:
 
 
 def policy_text(policy: IpsecPolicy) -> str:
-    """As ``ip xfrm policy`` takes it: ``src 10.77.0.11/32 dst 10.77.0.10/32 dir out``."""
+    """Return a policy as ``ip xfrm policy`` takes it: ``src 10.77.0.11/32 dst 10.77.0.10/32 dir out``."""
     ports = (("sport", policy.source_port), ("dport", policy.target_port))
     words = ["src", policy.source, "dst", policy.target, *(("proto", "tcp") if policy.tcp else ())]
     words += [word for name, port in ports if port is not None for word in (name, str(port))]
@@ -472,7 +483,7 @@ def policy_text(policy: IpsecPolicy) -> str:
 
 
 def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
-    """The evidence."""
+    """Return the evidence for a policy."""
     what = f"{node.name}: a policy of IPsec ({policy_text(policy)})"
     if policy.block:
         return f"{what} drops these packets"
@@ -481,7 +492,7 @@ def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
 
 
 def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
-    """Return what to do about it."""
+    """Return the fix for a policy."""
     text = (
         f"On {node.name}, start what is to set up the association (strongSwan, libreswan, a CNI's encryption), on both "
         "ends; or take the policy away, where it is left from one that is gone."

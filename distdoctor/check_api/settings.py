@@ -1,9 +1,10 @@
-"""Variables of a node: names that look like a known one misspelled, and values of torch's own that end a process.
+"""Variables and settings of nodes: misspellings, values that end a process, values that differ between nodes,
+rendezvous.
 
-c10d reads the latter as a process group is made (Utils.hpp, getCvarInt and getCvarBool): an empty text is no value,
-either. Gloo's were tried with torch 2.13: what the flight recorder cannot read ends the process by signal 6, without a
+c10d reads torch's own as a process group is made (Utils.hpp, getCvarInt and getCvarBool): an empty text is no value,
+either. Gloo's were tried with torch 2.13: an invalid flight recorder setting ends the process by signal 6, without a
 Python error. NCCL's are those that the constructor of ProcessGroupNCCL reads from torch 2.2 on, and were not tried on a
-GPU. What NCCL itself makes of its settings stands in knowledge/nccl.py.
+GPU. NCCL's own settings are in knowledge/nccl.py.
 """
 
 from __future__ import annotations
@@ -59,15 +60,17 @@ _NCCL = {
     "TORCH_NCCL_ENABLE_MONITORING": _SWITCH,
 }
 _BARRIER = "TORCH_DIST_INIT_BARRIER"
-"""Read by distributed_c10d.py, with Python's int()."""
+"""Variable that distributed_c10d.py reads with Python's int()."""
 _LAZY_SINCE, _SEEN = (2, 8), (2, 13)
-"""torch, from which gloo has the one; the version with which the others were seen."""
+"""Version of torch from which gloo has the first; version with which the others were seen."""
 _SWITCHES = ("y", "yes", "1", "t", "true", "n", "no", "0", "f", "false")
 
 
 def unreadable(node: Node) -> Iterator[PlanProblem]:
-    """Return what torch or NCCL would end on as this node's ranks make their groups, or take for something else;
-    nothing where their version is not known."""
+    """Yield the settings that end torch or NCCL when this node's ranks make their groups, or that they misread.
+
+    Nothing is returned if their version is unknown.
+    """
     match = re.match(r"(\d+)\.(\d+)", node.identity.torch or "")
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     backends = node.plan.backends(gpus=node.gpus)
@@ -94,7 +97,7 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
 
 
 def _of_nccl(node: Node) -> Iterator[PlanProblem]:
-    """The settings of NCCL that it refuses or misreads. RCCL's own were not read."""
+    """Yield the settings of NCCL that it refuses or misreads. RCCL's own were not read."""
     if node.identity.cuda is None:
         return
     own, several = f"NCCL {node.identity.nccl}", (node.plan.world_size or 0) > 1
@@ -111,17 +114,17 @@ def _of_nccl(node: Node) -> Iterator[PlanProblem]:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether std::stoi makes a number of it: what stands behind one is passed over."""
+    """Return whether std::stoi parses it: text behind a number is ignored."""
     match = re.match(r"[ \t\n\v\f\r]*([+-]?\d{1,12})", text)
     return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
 
 def misspellings_of(node: Node, variable: str) -> tuple[str, ...]:
-    """The variables of this node that look like ``variable`` misspelled."""
+    """Return the variables of this node that look like ``variable`` misspelled."""
     return tuple(name for name in node.facts.near_misses if intended_variable(name) == variable)
 
 
-# Values that should be the same on all nodes: which one is usual, and who differs.
+# Values that should be the same on all nodes: the usual one, and the nodes with another.
 
 
 T = TypeVar("T", bound=Hashable)
@@ -134,26 +137,26 @@ class Disagreement(Generic[T]):
     values: Mapping[str, T]
     """Node name -> its value, in the cluster's order."""
     usual: T
-    """What more than half of them have; without such a majority, what the first one has."""
+    """Value of more than half of them; without such a majority, the first one's."""
     majority: bool
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The nodes that have another value than the usual one."""
+        """Return the nodes with another value than the usual one."""
         return tuple(name for name, value in self.values.items() if value != self.usual)
 
     @property
     def blamed(self) -> tuple[str, ...]:
-        """The minority; all of them where there is no majority."""
+        """Return the minority, or all of them if there is no majority."""
         return self.others if self.majority else tuple(self.values)
 
     @property
     def blame(self) -> Blame:
-        """``one-of`` where it cannot be told which value is the right one."""
+        """Return ``one-of`` if the right value is unknown."""
         return "all" if self.majority else "one-of"
 
     def said(self, none: str = "not set") -> str:
-        """``a on host0 and host1; b on host2``, for a sentence."""
+        """Return ``a on host0 and host1; b on host2``, for a sentence."""
         parts = []
         for value in dict.fromkeys(self.values.values()):
             names = together(name for name, its in self.values.items() if its == value)
@@ -162,7 +165,7 @@ class Disagreement(Generic[T]):
 
 
 def disagreement(values: Mapping[str, T]) -> Disagreement[T] | None:
-    """Return how the nodes disagree; None where they do not."""
+    """Return the nodes' disagreement, None if they agree."""
     said = Counter(values.values())
     if len(said) < 2:
         return None
@@ -172,7 +175,7 @@ def disagreement(values: Mapping[str, T]) -> Disagreement[T] | None:
     return Disagreement(values, next(iter(values.values())), False)
 
 
-# Where torchrun's agents meet: who hosts it, and the launch line that brings a node to another's rendezvous.
+# Rendezvous of torchrun's agents: its host, and the command that brings a node to another's rendezvous.
 
 
 Flags = dict[str, str | None]
@@ -180,7 +183,7 @@ _SETTINGS = (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, NODE_RANK, MASTER_ADDR, MASTE
 
 
 def flags_like(right: Node, node: Node, free: list[int]) -> Flags:
-    """torchrun's flags for ``node``, to start it with the rendezvous that ``right`` has; None: without that flag.
+    """Return torchrun's flags for ``node`` to start it with the rendezvous of ``right``; None: without that flag.
 
     A static one takes one of the ``free`` node ranks out of that list.
     """
@@ -197,6 +200,6 @@ def flags_like(right: Node, node: Node, free: list[int]) -> Flags:
 
 
 def free_node_ranks(right: Collection[Node], total: int) -> list[int]:
-    """The node ranks, from 0 to those of ``total`` nodes, that none of those which are started rightly has."""
+    """Return the node ranks, from 0 to those of ``total`` nodes, that none of the correctly started nodes has."""
     taken = {node.plan.node_rank for node in right}
     return [rank for rank in range(total + len(taken)) if rank not in taken]

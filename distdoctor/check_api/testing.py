@@ -30,26 +30,26 @@ from distdoctor.model.plan import Plan
 
 
 def nodes(count: int = 2) -> tuple[NodeFacts, ...]:
-    """Nodes host0, host1, ... of one job, with one rank each, which joined. Everything else is not known."""
+    """Return nodes host0, host1, ... of one job, with one rank each, which joined. Everything else is unknown."""
     return tuple(_node(number, count) for number in range(count))
 
 
 def with_limits(facts: NodeFacts, **limits: Any) -> NodeFacts:
-    """The same node with these fields of Limits, as ``open_files=1024``."""
+    """Return the same node with these fields of Limits, such as ``open_files=1024``."""
     assert facts.host is not None
     return replace(facts, host=replace(facts.host, limits=replace(facts.host.limits or Limits(), **limits)))
 
 
 def with_variables(facts: NodeFacts, **variables: str) -> NodeFacts:
-    """The same node with these environment variables set."""
+    """Return the same node with these environment variables set."""
     return replace(facts, variables={**facts.variables, **variables})
 
 
 def findings(check: Path | str, *facts: NodeFacts) -> list[Finding]:
-    """Return what the check in this file finds on these nodes, run as ``--checks`` runs it.
+    """Return the findings of the check in this file on these nodes, run as ``--checks`` runs it.
 
     The variables that it declares count as collected: one that a node does not have was not set there. Raises
-    AssertionError where the check crashes or reads other variables, and BadCheck where its folder cannot be loaded.
+    AssertionError if the check crashes or reads other variables, and BadCheck if its folder cannot be loaded.
     """
     path = Path(check).resolve()
     (loaded,) = (one for one in load([path.parents[1]]) if one.path == path)

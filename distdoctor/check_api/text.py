@@ -1,4 +1,4 @@
-"""Pieces of text and of blame that several checks share."""
+"""Texts and links that several checks share: lists of names and ranks, look-ups, port holders, errors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from distdoctor.model.text import shortened
 
 
 def together(names: Iterable[str]) -> str:
-    """Names for a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    """Return names for a sentence: ``a``, ``a and b``, ``a, b and c``."""
     parts = list(names)
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def names_of(nodes: Iterable[Node]) -> str:
-    """The names of nodes for a sentence: ``host0``, ``host0 and host1``, ``host0, host1 and host2``; of many, some."""
+    """Return the names of nodes for a sentence: ``host0``, ``host0 and host1``, ``host0, host1 and host2``; of many,
+    some."""
     return some_of(node.name for node in nodes)
 
 
 def some_of(names: Iterable[str], limit: int = 8) -> str:
-    """Names for a sentence, but for those beyond ``limit``, which are counted."""
+    """Return names for a sentence, with the number of those beyond ``limit``."""
     parts = list(names)
     if len(parts) <= limit:
         return together(parts)
@@ -34,17 +35,17 @@ def some_of(names: Iterable[str], limit: int = 8) -> str:
 
 
 def ranks_text(ranks: Sequence[int], none: str = "A rank") -> str:
-    """``Rank 1`` or ``Ranks 1 and 2``, to begin a sentence with; ``none`` where their numbers are not known."""
+    """Return ``Rank 1`` or ``Ranks 1 and 2``, to begin a sentence with; ``none`` if their numbers are unknown."""
     return f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else none
 
 
 def links_to(sources: Iterable[Node], name: str) -> tuple[tuple[str, str], ...]:
-    """The links on which these nodes connect to the node called ``name``, which may be one of them."""
+    """Return the links on which these nodes connect to the node called ``name``, which may be one of them."""
     return tuple((node.name, name) for node in sources if node.name != name)
 
 
 def lookup_failed(look: Resolution, source: str | None = None) -> str:
-    """Return how a look-up of a name ended that gave no address, as evidence. ``source``: where the name comes from."""
+    """Return how a failed look-up of a name ended, as evidence. ``source``: the origin of the name."""
     asked = f"{look.name} (from {source})" if source is not None else look.name
     if look.timed_out:
         return f"looking up {asked} timed out after {look.seconds:.1f} s"
@@ -52,7 +53,7 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
 
 
 def port_holder_evidence(holder: PortHolder, port: int) -> str:
-    """Return who has the port, for the evidence; where that is a job's store, with how to look into the job."""
+    """Return the holder of a port as evidence; for a job's store, with the command to inspect the job."""
     held = f"{endpoint(holder.address, port)} is "
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
     if holder.pid is None:
@@ -63,16 +64,16 @@ def port_holder_evidence(holder: PortHolder, port: int) -> str:
 
 
 SHOWN = 300
-"""Characters of an error's text that are shown."""
+"""Most characters of an error's text that are shown."""
 
 
 def shorten_error(text: str) -> str:
-    """An error on one line of at most SHOWN characters, its gloo ports put right."""
+    """Return an error on one line of at most SHOWN characters, with its gloo ports corrected."""
     return shortened(ports_right(text), SHOWN)
 
 
 def ports_right(text: str) -> str:
-    """gloo prints the ports of remote addresses with their two bytes swapped (``remote=[10.0.0.5]:41904`` is 45219)."""
+    """Correct gloo's remote ports, which it prints with swapped bytes (``remote=[10.0.0.5]:41904`` is 45219)."""
 
     def right(match: re.Match[str]) -> str:
         port = int(match[2])

@@ -1,4 +1,4 @@
-"""Why torch cannot be imported on a node, told apart by what was seen: for the checks about it."""
+"""Failed imports of torch: the cause on each node, evidence and fixes."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
 _INDEXED = re.compile(r"\d+\.\d+(?:\.\d+)?(?P<nightly>\.dev\d{8})?(?:\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu))?")
-"""The versions that pypi.org and download.pytorch.org have."""
+"""Versions that pypi.org and download.pytorch.org have."""
 _NO_INDEX = "No index of pip has this build: take the image, module or environment that has it."
 SHOWN = 400
-"""Characters of the error: that of a setting lists all that it takes."""
+"""Most characters of the error: that of a setting lists all valid values."""
 LEAST_SPACE = 1 << 29
-"""Bytes of address space: the import takes more (0.53 GB with torch 2.13, CPU build)."""
+"""Bytes of address space that the import exceeds (0.53 GB with torch 2.13, CPU build)."""
 LEAST_DATA = 100 << 20
-"""The same of writable memory: it ends well with 150 MB, and not with 100 MB."""
+"""Bytes of writable memory that are too little: the import passes with 150 MB, and not with 100 MB."""
 _BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
     # torch/csrc/distributed/c10d/debug.cpp; torch/_logging/_internal.py
     ("setting", re.compile(r"The value of TORCH_\w+ must be |Invalid log settings: ")),
     # torch/__init__.py, _import_device_backends()
     ("plugin", re.compile(r"Failed to load the backend extension: ")),
-    # glibc, elf/dl-reloc.c; of the memory of the machine it says nothing
+    # glibc, elf/dl-reloc.c; it does not depend on the memory of the machine
     ("tls", re.compile(r"cannot allocate memory in static TLS block")),
-    # glibc, elf/dl-load.c: dlopen() makes it so no more from 2.41 on; SELinux and sandboxes did not let it before
+    # glibc, elf/dl-load.c: dlopen() no longer does so from 2.41 on; SELinux and sandboxes did not let it before
     ("stack", re.compile(r"cannot enable executable stack as shared object requires")),
     # LLVM's and Intel's OpenMP, before it calls abort(): "Initializing ..., but found ... already initialized"
     ("openmp", re.compile(r"OMP: Error #15|KMP_DUPLICATE_LIB_OK")),
@@ -49,7 +49,7 @@ _BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
 
 
 def why(node: Node) -> TorchImportCause | None:
-    """Why torch cannot be imported on ``node``; None where it can, or where nobody has tried."""
+    """Return the cause for which torch cannot be imported on ``node``; None if it can, or if nobody has tried."""
     identity = node.identity
     if identity.torch is not None or not identity.torch_error:
         return None
@@ -88,8 +88,8 @@ def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
     if failure.type.endswith("Warning"):
         return "warning"
     if failure.type == "ImportError" and re.match(r"cannot import name .* from 'torch\.", failure.text):
-        return "incomplete"  # one module of torch lacks what another one of it has
-    # With so little its end may have any words, or none that were kept.
+        return "incomplete"  # one module of torch lacks a name that another one has
+    # With so little memory its last error may have any text, or none.
     space = (failure.address_space, LEAST_SPACE), (failure.data_segment, LEAST_DATA)
     scarce = any(limit is not None and limit < least for limit, least in space)
     return _by_text(text) or ("memory" if scarce else "package" if failure.package else "other")
@@ -112,13 +112,13 @@ def _by_text(text: str) -> TorchImportCause | None:
 
 
 def missing_library_name(text: str) -> str:
-    """The library that the loader did not find."""
+    """Return the library that the loader did not find."""
     match = _NO_LIBRARY.search(text)
     return match[1].rpartition("/")[2] if match else "a library"
 
 
 def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) -> Mapping[TorchImportCause, list[Node]]:
-    """The nodes of each of these kinds, in the cluster's order."""
+    """Return the nodes of each of these kinds, in the cluster's order."""
     wanted, found = set(kinds), dict[TorchImportCause, list[Node]]()
     for node in cluster.nodes:
         kind = why(node)
@@ -128,7 +128,7 @@ def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) ->
 
 
 def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
-    """The nodes where the import of torch had not ended after so many seconds."""
+    """Return the nodes where the import of torch had not ended after so many seconds."""
     return [
         node
         for node in cluster.nodes
@@ -137,7 +137,7 @@ def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
 
 
 def torch_error_evidence(node: Node) -> str:
-    """Return what was seen on a node, with the Python in which it was."""
+    """Return the evidence on a node, with the Python that tried the import."""
     identity = node.identity
     python = f"Python {identity.python}"
     where = f"{identity.executable}, {python}" if identity.executable else python
@@ -145,13 +145,15 @@ def torch_error_evidence(node: Node) -> str:
 
 
 def pip_command(node: Node, *words: str) -> str:
-    """pip's command line for the node's own Python."""
+    """Return pip's command line for the node's own Python."""
     return shlex.join([node.identity.executable or "python3", "-m", "pip", *words])
 
 
 def install_torch_command(cluster: Cluster, node: Node, *flags: str, version: str = "") -> str:
-    """The command that installs this torch, else that of the other nodes, or any, into the node's own Python; empty
-    where no index has it."""
+    """Return the command that installs this torch, else that of the other nodes, or any, into the node's own Python.
+
+    Empty if no index has it.
+    """
     versions = [other.identity.torch for other in cluster.nodes if other.identity.torch]
     failure = node.identity.torch_failure
     wanted = version or (failure.version if failure else None) or (versions[0] if versions else None)
@@ -160,8 +162,10 @@ def install_torch_command(cluster: Cluster, node: Node, *flags: str, version: st
 
 
 def fixes_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
-    """One fix for all nodes with the same command (by their names); an empty one is that of a torch which only an image
-    or a site has."""
+    """Return one fix for all nodes with the same command (by their names).
+
+    An empty command is that of a torch which only an image or a site has.
+    """
     groups: dict[str, list[str]] = {}
     for node in nodes:
         groups.setdefault(command[node.name], []).append(node.name)
@@ -172,10 +176,10 @@ def fixes_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str
 
 
 def install_torch_version(version: str) -> str:
-    """The command that installs this version of torch, from the index of its build where it names one (+cu126); empty
-    for one that no index has: NVIDIA's images (2.7.0a0+...nv25.2), a build from source, conda-forge's (2.5.1.post303).
+    """Return the command that installs this version of torch, from the index of its build if it names one (+cu126).
 
-    The build belongs to the version that pip is told: without it, any that is there is the one (PEP 440).
+    Empty for a version that no index has: NVIDIA's images (2.7.0a0+...nv25.2), a build from source, conda-forge's
+    (2.5.1.post303). pip gets the version with its build: without it, any installed build satisfies it (PEP 440).
     """
     match = _INDEXED.fullmatch(version)
     if match is None:
@@ -187,7 +191,7 @@ def install_torch_version(version: str) -> str:
     return shlex.join(words)
 
 
-# What helps where the import of torch fails for something beside torch: a variable, a package, a library's place.
+# Fixes for imports that fail outside torch: a variable, a package, a library's path.
 
 
 _TAKES = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
@@ -195,17 +199,17 @@ _STATIC = re.compile(r"(/\S+\.so[.\d]*): cannot allocate memory in static TLS bl
 _STACK = re.compile(r"(\S+\.so[.\d]*): cannot enable executable stack")
 _PLUGIN = re.compile(r"Failed to load the backend extension: ([\w.-]{1,100}?)\. ")
 SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
-"""Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
+"""Libraries that come with the system and not with torch, and their packages in Debian and Ubuntu."""
 _CUDA = re.compile(r"lib(?:cu|nv|nccl|cupti)")
 _OF_DRIVER = re.compile(r"libcuda\.so|libnvidia-")
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 OF_USER = "/.local/lib/python"
-"""Where site.py has a user's own packages, before those that are installed for all."""
+"""Part of the path of a user's own packages, which site.py puts before those that are installed for all."""
 INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
-    """The fixes for one of these causes, node by node."""
+    """Yield the fixes for one of these causes, node by node."""
     for node in bad:
         failure = node.identity.torch_failure or _failure(node)
         for option, (text, env, commands) in enumerate(_of(kind, failure, node), start=1):
@@ -213,7 +217,7 @@ def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterat
 
 
 def missing_libraries(bad: Sequence[Node]) -> Iterator[Fix]:
-    """The fix for each library that the loader did not find, on the nodes that miss it."""
+    """Yield the fix for each library that the loader did not find, on the nodes that miss it."""
     names = {node: missing_library_name((node.identity.torch_failure or _failure(node)).text) for node in bad}
     for name in dict.fromkeys(names.values()):
         nodes = [node for node in bad if names[node] == name]
@@ -296,7 +300,8 @@ def _openmp(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
 
 
 def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
-    """glibc, elf/dl-reloc.c: room for such variables of libraries that are loaded later is small and fixed."""
+    """Yield fixes for exhausted static TLS (glibc, elf/dl-reloc.c): room for libraries that are loaded later is small
+    and fixed."""
     match = _STATIC.search(failure.text)
     file = match[1] if match else ""
     if "LD_LIBRARY_PATH" in failure.loader and not (failure.found and file.startswith(failure.found)):
