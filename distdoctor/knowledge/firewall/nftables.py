@@ -155,7 +155,7 @@ class NftTable:
         return list(dict.fromkeys(found))
 
     def limiting(self, chain: str, above: tuple[str, ...] = ()) -> list[str]:
-        """The text of the rules of ``chain`` that let in only so many TCP connections, themselves or by a jump."""
+        """Return the rules of ``chain`` that limit TCP connections, themselves or by a jump."""
         found = []
         for expr in self.chains.get(chain, ()):
             parts = [part for part in expr if isinstance(part, dict)]
@@ -170,7 +170,7 @@ class NftTable:
         return list(dict.fromkeys(found))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:
-        """Return what a rule can end in: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps
+        """Return the possible ends of a rule: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps
         to."""
         found: list[str] = []
         for part in expr:
@@ -192,7 +192,7 @@ class NftTable:
         return found
 
     def elements(self, data: Any) -> list[Any]:
-        """The elements of a set or map, anonymous or named."""
+        """Return the elements of a set or map, anonymous or named."""
         if isinstance(data, str) and data.startswith("@"):
             data = self.sets.get(data[1:], [])
         if isinstance(data, dict):
@@ -240,7 +240,7 @@ class NftTable:
         return _limit_text(kind, value) or ("" if kind in ("counter", "log", "comment") else kind)
 
     def value(self, value: Any) -> str:
-        """The right side of a match."""
+        """Return the right side of a match."""
         if isinstance(value, str) and value.startswith("@"):
             value = {"set": self.elements(value)}
         if isinstance(value, dict):
@@ -258,7 +258,7 @@ class NftTable:
         return str(value)
 
     def element(self, one: Any) -> str:
-        """One element of a set, or one pair of a verdict map."""
+        """Return one element of a set, or one pair of a verdict map."""
         if isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict):
             return f"{self.value(one[0])} : {self.text(one[1])}"
         return self.value(one)
@@ -274,14 +274,16 @@ def _limit_text(kind: str, value: Any) -> str:
 
 
 def _target(part: Mapping[str, Any]) -> str:
-    """The target of a rule of iptables-nft, which nft does not print in its own words."""
+    """Return the target of a rule of iptables-nft, which nft does not print in its own words."""
     name = part.get("xt", {}).get("name") if isinstance(part.get("xt"), dict) else None
     return str(name or "")
 
 
 def _queued(part: Mapping[str, Any]) -> bool:
-    """Return whether a program is asked what becomes of the packet: without one that listens it is dropped, but for
-    a queue with the flag ``bypass`` (nft(8), QUEUE STATEMENT)."""
+    """Return whether a program decides about the packet and may drop it by not listening.
+
+    Not for a queue with the flag ``bypass`` (nft(8), QUEUE STATEMENT).
+    """
     if "queue" in part:
         flags = part["queue"].get("flags") if isinstance(part["queue"], dict) else None
         return "bypass" not in _listed(flags)
@@ -307,30 +309,30 @@ def _harmless(part: dict[str, Any]) -> bool:
     return isinstance(left, dict) and left.get("payload", {}).get("protocol") in _NOT_TCP
 
 
-# nft's rules as a new TCP connection of another host meets them, out of ``nft --json list ruleset``. Pure.
+# nft's verdict on a new TCP connection of another host.
 
 
 _TCP = ("tcp", "6", 6)
 _INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
 VERSIONS = {4: ("ip", "inet"), 6: ("ip6", "inet")}
-"""The families whose chains see packets of a version. Those of netdev are each on a device, which need not be the one
-by which the others come."""
+"""Families whose chains see packets of an IP version. Those of netdev are each on a device, which need not be the one
+of the other nodes' packets."""
 _INTERFACES = {"iif": "in", "iifname": "in", "oif": "out", "oifname": "out"}
 _MARK = ("meta", {"key": "mark"})
 _SAME = (ALL_BITS, 0)
 _FLAGS = {"protocol": "tcp", "field": "flags"}
 _NOT_TCP_NAMES = {"udp", "udplite", "sctp", "dccp", "icmp", "icmpv6", "igmp", "ah", "esp", "comp", "arp"}
-"""Of those that a payload can be looked at in, the ones that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). One
-has an Ethernet header, and may have a VLAN's."""
+"""Protocols of nft's payload expressions that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). A TCP packet has an
+Ethernet header, and may have a VLAN's."""
 
 
 def opaque(text: str) -> bool:
-    """Return whether it has matches of iptables' modules in it, which nft does not print."""
+    """Return whether it contains matches of iptables' modules, which nft does not print."""
     return '"xt":' in text.replace(" ", "")
 
 
 def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple[ShutPort, ...]:
-    """The base chains that let no new connection of another host in to ``port``. Raises BadRuleset.
+    """Return the base chains that let no new connection of another host in to ``port``. Raises BadRuleset.
 
     ``but``: tables (family, name) that are left out.
     """
@@ -341,7 +343,7 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
 
 
 def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...] = ()) -> bool:
-    """Return whether all base chains let a packet of this version of IP through for certain. Raises BadRuleset."""
+    """Return whether all base chains certainly let a packet of this version of IP through. Raises BadRuleset."""
     try:
         for name, policy, table, lines in _met_by(text, version, replace(packet, other=None), but):
             meets = _Met(packet, version, table)
@@ -357,8 +359,11 @@ def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, st
 
 
 def nft_marks(text: str, port: int, interface: str | None) -> tuple[PacketMark, ...]:
-    """The marks of what this host sends to and from ``port``, by chains after which it is routed anew. Raises
-    BadRuleset. ``interface``: by which it goes; None: not known."""
+    """Return the marks on packets that this host sends to and from ``port``, set by chains after which the kernel
+    routes again.
+
+    ``interface``: the outgoing one, None if unknown. Raises BadRuleset.
+    """
     try:
         return tuple(_marks(_items(text), port, interface))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
@@ -372,14 +377,16 @@ def _items(text: str) -> list[dict[str, Any]]:
 
 
 Lines = dict[str, list[tuple[Sequence[Any], tuple[Rule, ...] | None]]]
-"""By chain, the rules as nft prints them, and what each is for any other address; None: that goes by the address."""
+"""By chain, the rules as nft prints them, and their meaning for any other address; None if it depends on the
+address."""
 
 
 @lru_cache(maxsize=64)
 def _met_by(
     text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...]
 ) -> list[tuple[str, str, NftTable, Lines]]:
-    """Each base chain that a packet meets, with its policy and its table's rules: read once for all addresses."""
+    """Return each base chain that a packet meets, with its policy and its table's rules: read once for all
+    addresses."""
     items, found = _items(text), []
     tables, asleep = NftTable.all(items), dormant(items)
     for chain in (item["chain"] for item in items if "chain" in item):
@@ -389,7 +396,7 @@ def _met_by(
         if chain["family"] not in (*VERSIONS[version], "netdev", "bridge"):
             continue
         if chain["type"] == "nat" and (packet.reply or hook not in ("prerouting", "output")):
-            continue  # the source only is translated there, or it is not asked
+            continue  # the source only is translated there, or it is not consulted
         meets = _Met(packet, version, tables[place])
         lines = {name: list(meets.lines(exprs)) for name, exprs in tables[place].chains.items()}
         found.append((chain["name"], chain.get("policy", "accept"), tables[place], lines))
@@ -409,7 +416,7 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
                 continue
             rules = _rules(table, Packet(port), version)
             if chain.get("type") == "nat" and may_pass(chain["name"], rules):
-                return  # sent to another port, perhaps, before the filter sees it
+                return  # possibly sent to another port before the filter sees it
             end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
             if end is not None:
                 where = f"nft chain {chain['family']} {chain['table']} {chain['name']}"
@@ -434,20 +441,19 @@ def _marks(items: Sequence[dict[str, Any]], port: int, interface: str | None) ->
 
 
 def _rules(table: NftTable, packet: Packet, version: int) -> dict[str, list[Rule]]:
-    """All chains of a table, as the packet meets them."""
+    """Return all chains of a table, as the packet meets them."""
     meets = _Met(packet, version, table)
     return {name: [rule for expr in exprs for rule in meets.rules(expr)] for name, exprs in table.chains.items()}
 
 
 class _Met:
-    """The rules of a table, as a packet meets them."""
+    """Rules of a table, as a packet meets them."""
 
     def __init__(self, packet: Packet, version: int, table: NftTable) -> None:
         self._packet, self._version, self._table = packet, version, table
 
     def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:
-        """Return what one rule of nft is for this packet: of a verdict map each of its elements, one after the
-        other."""
+        """Yield one rule of nft as evaluated for this packet; a verdict map yields each of its elements."""
         parts = [part for part in expr if isinstance(part, dict)]
         matches = _all([self._matches(part) for part in parts])
         if matches is False:
@@ -468,8 +474,10 @@ class _Met:
                 yield Rule(matches, name, text, target)
 
     def lines(self, exprs: Sequence[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], tuple[Rule, ...] | None]]:
-        """Of each rule of a chain what it is for this packet, whose other address is not known; those left out that
-        it does not match whatever that is."""
+        """Yield each rule of a chain with its meaning for this packet, whose other address is unknown.
+
+        Rules that match it with no address are left out.
+        """
         for expr in exprs:
             rules = tuple(rule for rule in self.rules(expr) if rule.matches is not False)
             unknown = any(rule.matches is None for rule in rules)
@@ -485,7 +493,7 @@ class _Met:
         return True if _verdict(part)[0] or next(iter(part)) in (*_INERT, "vmap") else None
 
     def _holds(self, left: Any, operator: str, right: Any) -> bool | None:
-        """Return whether ``left`` of the packet is what ``right`` says; None where that is not known."""
+        """Return whether ``left`` of the packet equals ``right``, None if unknown."""
         holds = self._equals(left, right)
         if operator not in ("==", "in", "!=") or holds is None:
             return None
@@ -533,7 +541,7 @@ class _Met:
         return _any([self._packet.is_of(side, str(network)) for network in networks])
 
     def _values(self, right: Any) -> list[Any]:
-        """Return what may stand on the right, one by one."""
+        """Return the values of a right side, one by one."""
         if isinstance(right, str) and right.startswith("@"):
             right = {"set": self._table.elements(right)}
         if isinstance(right, dict) and "|" in right:
@@ -551,19 +559,21 @@ def _holds_port(one: Any, port: int) -> bool:
 
 
 def _only(part: Any) -> tuple[str, Any]:
-    """The one name in a part of a rule, and what it holds."""
+    """Return the single key in a part of a rule, and its value."""
     return next(iter(part.items())) if isinstance(part, dict) else ("", {})
 
 
 _REDIRECT_STATEMENTS = ("queue", "tproxy", "synproxy", "redirect", "dnat", "snat", "masquerade", "fwd")
-"""Statements after which the packet is another's to judge."""
+"""Statements after which another chain or program decides about the packet."""
 _ENDS: dict[str, Verdict] = {"accept": "accept", "drop": "drop", "return": "return"}
 _JUMPS: dict[str, Verdict] = {"jump": "jump", "goto": "goto"}
 
 
 def _mark(value: Any) -> tuple[int, int] | None:
-    """``meta mark set 0x1``, ``... set meta mark and 0xff or 0x10``: the bits that are kept, and those that are put
-    over them; None: not known."""
+    """Return the bits that a rule keeps and those that it sets, None if unknown.
+
+    Forms: ``meta mark set 0x1``, ``... set meta mark and 0xff or 0x10``.
+    """
     if isinstance(value, int):
         return 0, value
     added, kept = 0, ALL_BITS
@@ -575,7 +585,7 @@ def _mark(value: Any) -> tuple[int, int] | None:
 
 
 def _verdict(part: Any) -> tuple[Verdict, str]:
-    """(the verdict, the chain of a jump) of one part of a rule."""
+    """Return (the verdict, the chain of a jump) of one part of a rule."""
     kind, value = _only(part)
     if kind in _ENDS:
         return _ENDS[kind], ""
@@ -584,7 +594,7 @@ def _verdict(part: Any) -> tuple[Verdict, str]:
     if kind == "reject":
         return ("reset" if value and value.get("type") == "tcp reset" else "reject"), ""
     if kind == "xt" and value.get("type") == "target" and value.get("name") not in INERT:
-        # Which of its answers REJECT gives is not printed; by default it is an ICMP error.
+        # The answer of REJECT is not printed; by default it is an ICMP error.
         return ("reject" if value.get("name") == "REJECT" else "elsewhere"), ""
     return ("elsewhere", "") if kind in _REDIRECT_STATEMENTS else ("", "")
 
