@@ -134,14 +134,14 @@ def _used(groups: Collection[frozenset[int]]) -> dict[frozenset[int], float]:
 
 def _spent(pids: Collection[int]) -> float:
     """Return the seconds of processor time that these processes and those below them used or waited for."""
-    seen = {pid: one for pid in proc.all_pids() if (one := proc.stat(pid)) is not None}
-    those = set(pids)
+    stats = {pid: one for pid in proc.all_pids() if (one := proc.stat(pid)) is not None}
+    wanted = set(pids)
     while True:
-        below = {pid for pid, one in seen.items() if one.parent in those} - those
+        below = {pid for pid, one in stats.items() if one.parent in wanted} - wanted
         if not below:
             break
-        those |= below
-    return sum(seen[pid].cpu + waited(pid) for pid in those if pid in seen)
+        wanted |= below
+    return sum(stats[pid].cpu + waited(pid) for pid in wanted if pid in stats)
 
 
 # Process of the job at the other end of a pipe that a rank waits at: proc_pid_fd(5), proc_pid_fdinfo(5).
@@ -300,5 +300,5 @@ def _time_at(pid: int, address: int, parts: float) -> float | None:
             os.close(file)
     except (OSError, OverflowError, struct.error):
         return None
-    told = seconds + fraction / parts
-    return told if 0 <= fraction < parts and 0 <= told < _LONGEST else None
+    time = seconds + fraction / parts
+    return time if 0 <= fraction < parts and 0 <= time < _LONGEST else None

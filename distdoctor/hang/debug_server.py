@@ -41,7 +41,7 @@ async def _servers(view: StoreView, end: float, hosts: set[str]) -> tuple[Worker
     known = {member.host: member.address for member in reversed(members) if member.host}
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(rank: int, url: str) -> WorkerServer:
+    async def ask(rank: int, url: str) -> WorkerServer:
         async with turns:
             try:
                 return await _ask_server(rank, url, known, {view.host, *hosts}, end)
@@ -49,7 +49,7 @@ async def _servers(view: StoreView, end: float, hosts: set[str]) -> tuple[Worker
                 return WorkerServer(rank, url, problem=fit(str(err)))
 
     named = list(view.debug_servers.items())[:_MOST_ASKED]
-    return tuple(await asyncio.gather(*(one(rank, url) for rank, url in named)))
+    return tuple(await asyncio.gather(*(ask(rank, url) for rank, url in named)))
 
 
 async def _ask_server(rank: int, url: str, known: Mapping[str, str], hosts: set[str], end: float) -> WorkerServer:
@@ -174,11 +174,11 @@ async def _ask_ras(address: str, port: int, timeout: float, world: int | None) -
         return RasView(address, port, problem=fit(str(err)))
     text = data.decode("utf-8", "replace")
     if not text.startswith("SERVER PROTOCOL "):
-        said = f"it says {fit(text, 60)!r}" if text else "it says nothing"
-        return RasView(address, port, problem=f"no RAS: {said}")
+        answer = f"it says {fit(text, 60)!r}" if text else "it says nothing"
+        return RasView(address, port, problem=f"no RAS: {answer}")
     version = re.search(r"^NCCL version (\S{1,40})", text, re.MULTILINE)
     sections = _sections(text)
-    table = next((told for name, told in sections.items() if name.startswith("Communicators")), "")
+    table = next((section for name, section in sections.items() if name.startswith("Communicators")), "")
     missing, bereft = missing_from(sections.get("Errors", ""), table, world)
     return RasView(
         view.address,
@@ -239,7 +239,7 @@ def missing_from(errors: str, table: str, world: int | None) -> tuple[tuple[RasR
     Ranks count if their communicator has ``world`` ranks and so numbers them as the job does. Never raises.
     """
     sizes = {int(row[1]): int(row[2]) for row in _SIZE.finditer(table[:100_000])}
-    missing, told = dict[int, RasRank](), dict[int, None]()
+    missing, noticed = dict[int, RasRank](), dict[int, None]()
     whole, kind, remote = False, "", False
     for line in map(str.strip, errors[:400_000].splitlines()):
         if (found := _COMMUNICATOR.match(line)) is not None:
@@ -250,11 +250,11 @@ def missing_from(errors: str, table: str, world: int | None) -> tuple[tuple[RasR
         if (rank := _PROCESS.search(line)) is None:
             continue
         if kind == "ERROR" and remote:
-            told.setdefault(int(rank[2]))
+            noticed.setdefault(int(rank[2]))
         elif kind == "INCOMPLETE" and whole and line.startswith("Rank "):
             number = int(line.split()[1])
             missing.setdefault(number, RasRank(number, int(rank[2]), fit(rank[3])))
-    return tuple(missing.values())[:_MAX_RAS_ENTRIES], tuple(told)[:_MAX_RAS_ENTRIES]
+    return tuple(missing.values())[:_MAX_RAS_ENTRIES], tuple(noticed)[:_MAX_RAS_ENTRIES]
 
 
 def _counts(text: str) -> Iterator[RasCount]:

@@ -89,14 +89,14 @@ def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> Local
     if wanted.store is not None:
         port = split_endpoint(wanted.store)[1]
         found = [job for job in found if (place := view.store_address(job)) and place[1] == port]
-    here, elsewhere = jobs.of_namespace(found, proc.read_link("self", "ns/net") or "")
+    here, others = jobs.of_namespace(found, proc.read_link("self", "ns/net") or "")
     there = [
-        f"{job.id}, in a container or another network: --pid {min(job.members)} ({_said(job)})" for job in elsewhere
+        f"{job.id}, in a container or another network: --pid {min(job.members)} ({_description(job)})" for job in others
     ]
-    if len(here or elsewhere) == 1:
-        return replace((here or elsewhere)[0], beside="; ".join(there[:8]) if here else "")
+    if len(here or others) == 1:
+        return replace((here or others)[0], beside="; ".join(there[:8]) if here else "")
     if found:
-        listed = [*(f"{_named(job)}--pid {min(job.members)} ({_said(job)})" for job in here), *there]
+        listed = [*(f"{_named(job)}--pid {min(job.members)} ({_description(job)})" for job in here), *there]
         raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
     if hidden := _of_others(scan):
         users = ", ".join(sorted({one.user for one in hidden}))
@@ -136,7 +136,7 @@ def _named(job: LocalJob) -> str:
     return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
 
 
-def _said(job: LocalJob) -> str:
+def _description(job: LocalJob) -> str:
     ranks = len(job.ranks)
     age = duration_text(max(0.0, proc.uptime() - min(one.started for one, _ in job.members.values())))
     return (f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet") + f", for {age}"
@@ -145,18 +145,18 @@ def _said(job: LocalJob) -> str:
 def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Callable[[], object]) -> JobFacts:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(view.ask_stores, found, wanted.store)
-        seen = snapshot.take_two(found, scan, wanted.apart, wanted.stacks, meanwhile)
+        look = snapshot.take_two(found, scan, wanted.apart, wanted.stacks, meanwhile)
         views, found_notes = asked.result()
     if any(view.contact is not None and view.contact.outcome in ("refused", "reset") for view in views):
         views, found_notes = view.ask_stores(found, wanted.store)  # it may have opened meanwhile, as in a starting job
-    notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
+    notes = [*look.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
     if hidden := _of_others(scan):
         pids = ", ".join(str(one.pid) for one in hidden[:8])
         notes.append(f"not looked at: processes of other users ({pids}); run this as root")
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")
-    processes = seen.processes
-    job = _facts(found, processes, seen.apart, [*notes, *found_notes])
+    processes = look.processes
+    job = _facts(found, processes, look.apart, [*notes, *found_notes])
     servers, ras = ask_services(found, views, processes, timeout=TOLD_SECONDS, host=platform.node())
     asked_already = {server.rank for server in servers if server.recorders}
     servers = (*servers, *(one for one in read_recorder_files(found) if one.rank not in asked_already))
@@ -166,17 +166,17 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
     job = replace(job, servers=servers, ras=ras)
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(files.probe_build_locks(builders))
-    strangers = _strangers(views, processes, seen.tables.listening(processes[0].pid)) if processes else ()
+    strangers = _strangers(views, processes, look.tables.listening(processes[0].pid)) if processes else ()
     return replace(job, stores=views, locks=found_locks or (), ended=_ended(found, scan), strangers=strangers)
 
 
 def _ended(found: LocalJob, scan: jobs.Scan) -> tuple[int, ...]:
     """Return the ended processes for the job's facts: only their parent, name and state are readable."""
     alike = {(one.parent, one.name) for one in found.ranks if one.parent in scan.candidates}
-    beside = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
+    siblings = (pid for pid, parent in scan.parents.items() if parent in {parent for parent, _ in alike})
     return tuple(
         pid
-        for pid in sorted(beside)
+        for pid in sorted(siblings)
         if (stat := proc.stat(pid)) is not None
         and stat.state == "Z"
         and (stat.parent, (proc.read_text(pid, "comm", 64) or "").strip()) in alike
@@ -299,7 +299,7 @@ def view_by_ras(processes: Sequence[JobProcess], *, timeout: float) -> RasView |
 
 def _is_of_another_job(view: RasView, pids: Collection[int]) -> bool:
     """Return whether none of the processes that it names is in ``pids``."""
-    named = {int(pid) for said in (*view.errors, *view.warnings) for pid in _NAMED.findall(said)}
+    named = {int(pid) for line in (*view.errors, *view.warnings) for pid in _NAMED.findall(line)}
     return bool(named) and named.isdisjoint(pids)
 
 
@@ -331,7 +331,7 @@ _VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
     """Return the content of the files, one entry for each rank that has one."""
-    told = []
+    servers = []
     for one in found.ranks:
         rank = one.variables.get(RANK.variables[0], "")
         if number_of(rank) is None:
@@ -339,9 +339,9 @@ def read_recorder_files(found: LocalJob) -> tuple[WorkerServer, ...]:
         for prefix in prefixes(one.variables):
             entry = _read(one, int(rank), f"{prefix}{rank}")
             if entry is not None:
-                told.append(entry)
+                servers.append(entry)
                 break
-    return tuple(told)
+    return tuple(servers)
 
 
 def prefixes(env: dict[str, str]) -> Iterator[str]:
@@ -365,9 +365,9 @@ def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
     except OSError:
         return None
     with open(number, "rb") as file:
-        seen = os.fstat(number)
+        status = os.fstat(number)
         since = min(RECENT, max(0.0, proc.uptime() - one.started) + 1.0)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_mtime < time.time() - since or seen.st_uid != owner:
+        if not stat.S_ISREG(status.st_mode) or status.st_mtime < time.time() - since or status.st_uid != owner:
             return None
         try:
             dump = flight_recorder.load(path, file.read(MOST_BYTES))

@@ -77,7 +77,7 @@ class LocalJob:
         """Return whether one of its ranks here serves a store."""
         return any(name.startswith("pt_tcpstore") for one in self.ranks for name in one.thread_names)
 
-    def seen_store(self) -> tuple[str, int] | None:
+    def store_of_sockets(self) -> tuple[str, int] | None:
         """Return the address of the store by the sockets of its ranks, for a job without variables.
 
         One of them serves it, or most of them are connected, or try to connect, to one port.
@@ -120,23 +120,23 @@ def merged_by_world(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 
     They run one script, and only together they have all ranks of this host, each once. Rank 0 is the first.
     """
-    told: list[LocalJob] = []
+    merged: list[LocalJob] = []
     alike: dict[tuple[str, ...], list[LocalJob]] = {}
     for job in jobs:
         names = (MASTER_ADDR.variables[0], WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0])
         by_variables = job.options is None and all(_is_rank(one) for one in job.ranks)
         key = (job.netns, *map(job.variable, names)) if by_variables and job.variable(names[0]) else (job.id, job.netns)
         alike.setdefault(key, []).append(job)
-    for those in (part for jobs_alike in alike.values() for part in _by_program(jobs_alike)):
-        ranks = [one for job in those for one in job.ranks]
-        if len(those) > 1 and all(_one_program(ranks[0], one) for one in ranks[1:]) and _are_all(ranks):
-            those.sort(key=lambda job: min(number_of(one.variables[RANK.variables[0]]) or 0 for one in job.ranks))
-            for other in those[1:]:
-                those[0].members.update(other.members)
-            told.append(those[0])
+    for group in (part for jobs_alike in alike.values() for part in _by_program(jobs_alike)):
+        ranks = [one for job in group for one in job.ranks]
+        if len(group) > 1 and all(_one_program(ranks[0], one) for one in ranks[1:]) and _are_all(ranks):
+            group.sort(key=lambda job: min(number_of(one.variables[RANK.variables[0]]) or 0 for one in job.ranks))
+            for other in group[1:]:
+                group[0].members.update(other.members)
+            merged.append(group[0])
         else:
-            told += those
-    return told
+            merged += group
+    return merged
 
 
 def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
@@ -168,22 +168,24 @@ def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 
     Each was started by itself, with its rank among its arguments.
     """
-    told: list[LocalJob] = []
+    merged: list[LocalJob] = []
     tables = SocketTables()
     ends: dict[int, set[tuple[str, int, str, int]]] = {}
     for job in jobs:
-        told.append(job)
+        merged.append(job)
         if not job.id.startswith(_UNNAMED) or job.options is not None:
             continue
         sockets = (socket for one in job.ranks for socket in tables.of(one.pid) or () if socket.state in _OUTGOING)
         mine = {(socket.local, socket.local_port, socket.remote, socket.remote_port) for socket in sockets}
         far = {(remote, port, local, own) for local, own, remote, port in mine}
-        for other in [one for one in told[:-1] if one.netns == job.netns and not far.isdisjoint(ends.get(id(one), ()))]:
+        for other in [
+            one for one in merged[:-1] if one.netns == job.netns and not far.isdisjoint(ends.get(id(one), ()))
+        ]:
             job.members.update(other.members)
             mine |= ends.pop(id(other))
-            told.remove(other)
+            merged.remove(other)
         ends[id(job)] = mine
-    return told
+    return merged
 
 
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
@@ -205,8 +207,8 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
             loose.append(one)
     # Child of the same parent as a rank: a rank that is not yet recognizable.
     for one in loose:
-        beside = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
-        if one.torch is not None and beside and one.parent in scan.candidates and one.name != DATA_WORKER:
+        siblings = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
+        if one.torch is not None and siblings and one.parent in scan.candidates and one.name != DATA_WORKER:
             roles[one.pid] = "rank"
         elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
             roles[one.pid] = "launcher"
@@ -232,9 +234,9 @@ def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
     if one.is_distributed or any(above in roles for above in scan.above(pid)):
         return False
     places = (name, WORLD_SIZE.variables[0], MASTER_ADDR.variables[0], MASTER_PORT.variables[0])
-    told = [one.variables.get(word) for word in places]
+    addresses = [one.variables.get(word) for word in places]
     for other in (scan.candidates[rank] for rank, role in roles.items() if role == "rank" and rank != pid):
-        same = other.netns == one.netns and told == [other.variables.get(word) for word in places]
+        same = other.netns == one.netns and addresses == [other.variables.get(word) for word in places]
         if same and other.is_distributed and other.started <= one.started and not _one_program(one, other):
             return True
     return False
@@ -256,7 +258,7 @@ def inherited(found: LocalJob, scan: Scan) -> set[int]:
         for above in scan.above(one.pid):
             if above in scan.candidates and _numbers(scan.candidates[above]) == _numbers(one) != ():
                 started.setdefault(above, []).append(one.pid)
-    return {pid for those in started.values() if len(those) > 1 for pid in those}
+    return {pid for pids in started.values() if len(pids) > 1 for pid in pids}
 
 
 def _numbers(one: Candidate) -> tuple[str, ...]:
@@ -266,8 +268,8 @@ def _numbers(one: Candidate) -> tuple[str, ...]:
 
 def _is_rank(one: Candidate) -> bool:
     """Return whether its variables make it a rank: they are those at its start, and a child inherits them."""
-    told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
-    return told or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
+    has_rank = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
+    return has_rank or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
 
 
 def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
@@ -585,8 +587,8 @@ class AgentOptions:
         """
         if self.standalone or self.rdzv_backend != "static":
             return self.endpoint is None
-        told = self.master_port or self.rdzv_endpoint
-        return not told and self.nodes is not None and self.nodes[1] == 1
+        address = self.master_port or self.rdzv_endpoint
+        return not address and self.nodes is not None and self.nodes[1] == 1
 
     @property
     def static_node_rank(self) -> int | None:
@@ -624,19 +626,19 @@ def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptio
     if given is None:
         return AgentOptions(nnodes="", nproc_per_node="", rdzv_backend="")
 
-    def told(setting: Setting, default: str) -> str:
+    def value_of(setting: Setting, default: str) -> str:
         return given.get(setting.flag) or variables.get(setting.pet) or default
 
     return AgentOptions(
-        nnodes=told(NNODES, "1"),
-        nproc_per_node=told(NPROC_PER_NODE, "1"),
-        node_rank=told(NODE_RANK, ""),
-        master_addr=without_userinfo(told(MASTER_ADDR, "")),
-        master_port=told(MASTER_PORT, ""),
-        rdzv_backend=told(RDZV_BACKEND, "static"),
-        rdzv_endpoint=without_userinfo(told(RDZV_ENDPOINT, "")),
-        rdzv_id=told(RDZV_ID, "none"),
-        rdzv_conf=told(RDZV_CONF, ""),
+        nnodes=value_of(NNODES, "1"),
+        nproc_per_node=value_of(NPROC_PER_NODE, "1"),
+        node_rank=value_of(NODE_RANK, ""),
+        master_addr=without_userinfo(value_of(MASTER_ADDR, "")),
+        master_port=value_of(MASTER_PORT, ""),
+        rdzv_backend=value_of(RDZV_BACKEND, "static"),
+        rdzv_endpoint=without_userinfo(value_of(RDZV_ENDPOINT, "")),
+        rdzv_id=value_of(RDZV_ID, "none"),
+        rdzv_conf=value_of(RDZV_CONF, ""),
         standalone=STANDALONE.flag in given or STANDALONE.pet in variables,
     )
 

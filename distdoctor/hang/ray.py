@@ -103,8 +103,8 @@ def _read_workers(session: Session, address: str) -> None:
         for ip, worker, rank, local, node in found:
             if ip != address:
                 continue
-            beside = sum(one[0] == address for one in found)
-            values = (rank, local, node, str(len(found)), str(beside))
+            local_rank = sum(one[0] == address for one in found)
+            values = (rank, local, node, str(len(found)), str(local_rank))
             session.workers[int(worker)] = Worker(int(pid), dict(zip(_VARIABLES, values, strict=True)))
 
 

@@ -69,7 +69,7 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     for one in sorted((one for one in facts if one.jobs), key=lambda one: one.started_at):
         last[one.identity.host] = one
     started = datetime.fromtimestamp(min((one.started_at for one in last.values()), default=0.0), tz=timezone.utc)
-    told = report_on_jobs(
+    report = report_on_jobs(
         [*last.values()],
         checks,
         ignore,
@@ -80,7 +80,7 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     notes = [f"the nodes were looked at {apart:.0f} s apart: one may have gone on meanwhile"] if apart > APART else []
     if len(last) < len(facts):
         notes.append("what `distdoctor check` saw, or an earlier look, is left out beside what this one saw of the job")
-    return replace(told, notes=(*told.notes, *notes))
+    return replace(report, notes=(*report.notes, *notes))
 
 
 def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
@@ -114,25 +114,25 @@ def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
     for rank in job.ranks:
         # A waiting process may poll, by itself or for others: that is no progress.
         moves = rank.moves_on if rank.place.kind in places.TOGETHER else rank.works
-        told = None if moves and rank.may_spin else moves  # a wait for a GPU looks the same
-        rows.setdefault((rank.place.said(), told), []).append(rank)
+        progress = None if moves and rank.may_spin else moves  # a wait for a GPU looks the same
+        rows.setdefault((rank.place.said(), progress), []).append(rank)
     ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in places.TOGETHER, len(row[1])))
-    for (place, told), ranks in ordered:
+    for (place, progress), ranks in ordered:
         yield {
             "ranks": [rank.number for rank in ranks if rank.number is not None],
             "pids": [rank.process.pid for rank in ranks],
             "nodes": list(dict.fromkeys(rank.node.name for rank in ranks)),
             "place": place,
-            "moves": told,
+            "moves": progress,
         }
-    elsewhere: dict[str, list[int]] = {}
+    absent: dict[str, list[int]] = {}
     joined = set(job.store.joined) if job.store else set()
     for number in range(min(job.world or 0, MOST)):
         if number not in job.numbers:
             host, came = job.host_of(number), number in joined
             place = "gone" if number in job.gone else "joined" if came else "not joined" if joined else "not seen"
-            elsewhere.setdefault(f"{place}\0{host}", []).append(number)
-    for key, numbers in elsewhere.items():
+            absent.setdefault(f"{place}\0{host}", []).append(number)
+    for key, numbers in absent.items():
         place, _, host = key.partition("\0")
         yield {"ranks": numbers, "pids": [], "nodes": [host] if host else [], "place": place, "moves": None}
 
@@ -200,8 +200,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
     if lost and all(rank.place.kind == ENDED for rank in lost):
-        said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
-        ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
+        names = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
+        ended = f"{names} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
         return "unknown", "incomplete", [f"{ended}: what was written last says why", *ask(job)]
     if lost and not busy and not still and all(rank.pauses for rank in lost):
         return _pauses(lost)
@@ -210,7 +210,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
             f"{places_of(lost)}: {_does_there(lost, job)}",
-            *_beside(busy),
+            *_work_note(busy),
             *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
             *ask(job),
@@ -290,7 +290,7 @@ def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
     ]  # fmt: skip
 
 
-def _beside(busy: Sequence[LiveRank]) -> list[str]:
+def _work_note(busy: Sequence[LiveRank]) -> list[str]:
     """Return notes that these ranks work, if the others are not known to wait for them."""
     return [f"{places_of(busy)}, and something moves there"] if busy else []
 
@@ -328,9 +328,9 @@ def ras_says(job: LiveJob) -> Iterator[str]:
         view = facts.ras
         if view is None or not view.answers:
             continue
-        said = [*view.errors, *view.warnings]
-        yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
-        if not said:
+        lines = [*view.errors, *view.warnings]
+        yield from (f"NCCL's RAS on {node.name}: {one}" for one in lines[:8])
+        if not lines:
             yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
 
 
@@ -397,24 +397,24 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
     for rank in ranks:
         groups.setdefault(rank.place.said(), []).append(rank)
     parts = []
-    for those in list(groups.values())[:3]:
-        place = those[0].place.said(len(those) > 1)
-        names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
-        parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
+    for group in list(groups.values())[:3]:
+        place = group[0].place.said(len(group) > 1)
+        names = ", ".join(rank.called for rank in group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "")
+        parts.append(f"{names} {'is' if len(group) == 1 else 'are'} {place}")
     return "; ".join(parts)
 
 
 def ask(job: LiveJob) -> list[str]:
     """Return notes on the facts that are not available here, and the hosts to inspect."""
     ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
-    elsewhere = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
+    others = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
     unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
     here = ", ".join(node.name for node, _ in job.facts)
     notes = []
-    if elsewhere:
+    if others:
         notes.append(
-            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(elsewhere[:8])}"
-            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
+            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(others[:8])}"
+            + (f" and {len(others) - 8} more" if len(others) > 8 else "")
         )
     elif unnamed:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
@@ -436,8 +436,8 @@ def _works_of_some(job: LiveJob) -> Iterator[str]:
     with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
     if 0 < len(with_work) < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1:
         more, rest = (
-            ", ".join([r.called for r in those][:8])
-            for those in (with_work, [rank for rank in job.ranks if rank not in with_work])
+            ", ".join([r.called for r in group][:8])
+            for group in (with_work, [rank for rank in job.ranks if rank not in with_work])
         )
         yield (
             f"a Work is seen among the variables there of {more}, and not of {rest}: see whether all make the call "
@@ -456,9 +456,9 @@ def ray_without_workers(job: LiveJob) -> str:
     """Return a note that Ray's driver or controller is here without a worker of Ray Train, and how to ask Ray for the
     workers."""
     view = job.first.ray
-    elsewhere = dict.fromkeys(view.workers.values()) if view is not None else {}
-    if elsewhere:
-        return f"Ray's workers of this job are on other nodes: run distdoctor hang on {', '.join([*elsewhere][:8])}"
+    nodes = dict.fromkeys(view.workers.values()) if view is not None else {}
+    if nodes:
+        return f"Ray's workers of this job are on other nodes: run distdoctor hang on {', '.join([*nodes][:8])}"
     unread = "" if view is not None and view.status else ", whose status is on the head node"
     return (
         f"no worker of Ray Train is on this node, and nothing waits to be placed as far as is seen here{unread}: "
@@ -509,17 +509,17 @@ def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
 def changes(before: Report, after: Report) -> list[str]:
     """Return lines about the changes in a later look at the same job."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
-    told = []
+    lines = []
     for rank in dict.fromkeys((*places[0], *places[1])):
         was, now = places[0].get(rank), places[1].get(rank)
         if was != now:
-            told.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
+            lines.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
     if before.verdict != after.verdict:
-        told.append(f"the verdict was {before.verdict} and is {after.verdict}")
+        lines.append(f"the verdict was {before.verdict} and is {after.verdict}")
     ids = [{finding.id for finding in report.findings} for report in (before, after)]
-    told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
-    told += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]
-    return told
+    lines += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
+    lines += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]
+    return lines
 
 
 def got_on(before: Report, after: Report) -> list[str]:

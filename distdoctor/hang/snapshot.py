@@ -133,8 +133,8 @@ def _scheduler_clock(cpu: int, _time: int) -> float | None:
         with suppress(OSError):
             os.sched_setaffinity(0, {cpu})  # of this thread alone
             time.sleep(0.001)
-            if (seen := proc.last_run(f"self/task/{threading.get_native_id()}")) is not None:
-                found.append(seen - time.monotonic())
+            if (last := proc.last_run(f"self/task/{threading.get_native_id()}")) is not None:
+                found.append(last - time.monotonic())
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -171,11 +171,13 @@ def process_facts(one: Candidate, role: Role, tables: SocketTables, main_thread:
             state=stat.state if stat else "",
             user=one.user,
             age=round(max(0.0, proc.uptime() - one.started), 1),
-            rank=_number(env, RANK) if role == "rank" else None,
-            local_rank=_number(env, LOCAL_RANK) if role == "rank" else None,
-            node_rank=of_agent(one.command, env).static_node_rank if role == "agent" else _number(env, NODE_RANK),
-            world_size=_number(env, WORLD_SIZE),
-            local_world_size=_number(env, NPROC_PER_NODE),
+            rank=_setting_number(env, RANK) if role == "rank" else None,
+            local_rank=_setting_number(env, LOCAL_RANK) if role == "rank" else None,
+            node_rank=of_agent(one.command, env).static_node_rank
+            if role == "agent"
+            else _setting_number(env, NODE_RANK),
+            world_size=_setting_number(env, WORLD_SIZE),
+            local_world_size=_setting_number(env, NPROC_PER_NODE),
             restart=number_of(env.get(RESTART_COUNT)) or 0,
             variables=environment(variables(env)) if role in ("rank", "agent") else {},
             torch=one.torch,
@@ -253,7 +255,7 @@ def _files(pid: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in links if path and re.match(r"/(?!dev/)", path)))
 
 
-def _number(env: dict[str, str], setting: Setting) -> int | None:
+def _setting_number(env: dict[str, str], setting: Setting) -> int | None:
     for name in (*setting.variables, *_SCHEDULERS.get(setting.name, ())):
         if (value := number_of(env.get(name))) is not None:
             return value
@@ -322,7 +324,7 @@ def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: 
     ended = [above for pid in gone for above in scan.above(pid)]
     last_stacks = stacks.read(last.keys() & set(traced), native=wanted == "on", given=True)
     processes = []
-    for pid, seen in last.items():
+    for pid, look in last.items():
         before, after = first[pid], second[pid]
         if before is None or after is None:
             continue
@@ -333,11 +335,11 @@ def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: 
             woke=tuple(sorted(awake)),
         )
         moved = replace(moved, ended=ended.count(pid))
-        seen = replace(seen, moved=moved, idle=idle[pid].get(mains.get(pid, pid)))
+        look = replace(look, moved=moved, idle=idle[pid].get(mains.get(pid, pid)))
         if pid in numbers_of_others:
-            seen = replace(seen, rank=None, local_rank=None)
-        seen = with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ()))
-        processes.append(blocked_on.with_lock(seen))
+            look = replace(look, rank=None, local_rank=None)
+        look = with_stacks(look, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ()))
+        processes.append(blocked_on.with_lock(look))
     notes = [*([reason] if reason else []), *stacks.failed(last_stacks)]
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
@@ -346,7 +348,7 @@ def take_two(found: LocalJob, scan: Scan, apart: float, wanted: str, meanwhile: 
 
 
 def _settled(
-    seen: Mapping[int, JobProcess],
+    processes: Mapping[int, JobProcess],
     found: LocalJob,
     tables: SocketTables,
     before: Mapping[int, float],
@@ -357,7 +359,7 @@ def _settled(
     A process that polls every second is then asleep. ``before``: the processor time of the main threads.
     """
     later: dict[int, JobProcess] = {}
-    waking = [pid for pid, one in seen.items() if _about_to_run(one)]
+    waking = [pid for pid, one in processes.items() if _about_to_run(one)]
     for _ in range(SETTLES if waking else 0):
         time.sleep(SETTLING)
         stats = {pid: proc.stat(f"{pid}/task/{(mains or {}).get(pid, pid)}") for pid in waking}
@@ -369,9 +371,9 @@ def _settled(
     return later
 
 
-def _going_on(seen: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
+def _going_on(processes: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
     """Return the stopped processes that continue within a moment: something limits their share of the processor."""
-    stopped = {pid: one for pid, one in seen.items() if one.state == "T"}
+    stopped = {pid: one for pid, one in processes.items() if one.state == "T"}
     going: dict[int, JobProcess] = {}
     for _ in range(STOP_TRIES if stopped else 0):
         time.sleep(STOPPED_FOR / STOP_TRIES)
@@ -420,8 +422,8 @@ def with_stacks(
     main = one.main.tid if one.main is not None else one.pid
     if before is not None and one.moved is not None and main in before[0] and main in frames:
         python = [tuple(f for f in stack[main] if f.file.endswith(".py")) for stack in (before[0], frames)]
-        ways = {*paths, *map(stack_path, python)} if paths else ()
-        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(ways) or None))
+        all_paths = {*paths, *map(stack_path, python)} if paths else ()
+        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(all_paths) or None))
     return replace(one, threads=threads, stack_error=error)
 
 

@@ -109,8 +109,8 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
     for pid, (stack, _) in found.items():
         if stack:
             places.setdefault(stack.get(pid, ()), []).append(pid)
-    return [pid for _, pid in sorted((turn * len(found) + len(those), pid) for those in places.values()
-                                     for turn, pid in enumerate(those))]  # fmt: skip
+    return [pid for _, pid in sorted((turn * len(found) + len(pids), pid) for pids in places.values()
+                                     for turn, pid in enumerate(pids))]  # fmt: skip
 
 
 def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:

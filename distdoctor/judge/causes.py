@@ -143,8 +143,10 @@ def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) ->
     the nodes of this one."""
     if not finding.incomplete or not other.nodes or set(other.nodes) & set(finding.nodes):
         return False
-    told = {node for one in findings if one.check == finding.check and one.id != finding.id for node in one.nodes}
-    return other.blame == "all" and set(other.nodes) <= told
+    other_nodes = {
+        node for one in findings if one.check == finding.check and one.id != finding.id for node in one.nodes
+    }
+    return other.blame == "all" and set(other.nodes) <= other_nodes
 
 
 def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:

@@ -67,9 +67,9 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
         if isinstance(judge_it, Judge) and judge_it.uncollected:
             uncollected.append((check.id, judge_it.uncollected))
-    told = {finding.check for finding in found if finding.severity == "fail"}  # a warning is about something else
-    said = nccl_warnings.warning_findings(cluster, known.values())
-    found += [_completed(finding, check, cluster) for check, finding in said if check.id not in told]
+    failing = {finding.check for finding in found if finding.severity == "fail"}  # a warning is about something else
+    warnings = nccl_warnings.warning_findings(cluster, known.values())
+    found += [_completed(finding, check, cluster) for check, finding in warnings if check.id not in failing]
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])

@@ -87,10 +87,10 @@ def _described(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
         if not without or not any(map(needs_it.search, fix.commands)):
             continue
         names = ", ".join(node.name for node in without)
-        told = f"{fix.text} But {names} {fails}: {instead}"
+        text = f"{fix.text} But {names} {fails}: {instead}"
         if len(without) < len(nodes):
-            return replace(fix, text=f"{told}.")
-        return replace(fix, text=f"{told}: {'; '.join(f'`{command}`' for command in fix.commands)}.", commands=())
+            return replace(fix, text=f"{text}.")
+        return replace(fix, text=f"{text}: {'; '.join(f'`{command}`' for command in fix.commands)}.", commands=())
     return fix
 
 

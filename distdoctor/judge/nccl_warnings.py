@@ -21,16 +21,16 @@ LINES = 4
 
 def warning_findings(cluster: Cluster, checks: Iterable[Check]) -> Iterator[tuple[Check, Finding]]:
     """Yield a finding for each check whose cause such a line shows."""
-    said = [
+    lines = [
         (node, rank, text)
         for node in cluster.nodes
         for rank in node.facts.ranks
         if rank.nccl is not None and _failed(rank)
         for text in rank.nccl.warnings
     ]
-    for check in checks if said else ():
+    for check in checks if lines else ():
         causes = [line for line in check.log if line.shows == "cause"]
-        shown = [entry for entry in said if any(_is(line, entry[2]) for line in causes)]
+        shown = [entry for entry in lines if any(_is(line, entry[2]) for line in causes)]
         if shown:
             line = next(line for line in causes if _is(line, shown[0][2]))
             yield check, _finding(check, line, shown)

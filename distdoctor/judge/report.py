@@ -45,7 +45,7 @@ def assemble(
     unexplained = tuple(_unexplained(stages, judgement.findings))
     here = {node.name for node in cluster.nodes}
     # A finding about unknown facts of nodes that joined gives the reason.
-    told = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
+    unknown = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
     crashed = tuple(
         f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
     )
@@ -62,7 +62,7 @@ def assemble(
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
-        notes=(*dict.fromkeys((*notes, *one_host_note(cluster), *(() if told else unexplained), *crashed)),),
+        notes=(*dict.fromkeys((*notes, *one_host_note(cluster), *(() if unknown else unexplained), *crashed)),),
         details=_details(cluster),
         checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )
@@ -278,15 +278,15 @@ def _nccl(node: Node) -> dict[str, Any] | None:
     channels = Counter[str]()
     for log in logs:
         channels.update(log.channels)
-    said: dict[str, Any] = {
+    details: dict[str, Any] = {
         name: list(dict.fromkeys(one for log in logs if (one := getattr(log, name))))
         for name in ("version", "interface", "network")
     }
-    said["devices"] = list(dict.fromkeys(one for log in logs for one in log.devices))
-    said["channels"] = [f"{way} x {number}" for way, number in sorted(channels.items())]
-    said["notes"] = list(dict.fromkeys(one for log in logs for one in log.notes))
-    said["warnings"] = list(dict.fromkeys(one for log in logs for one in log.warnings))[:WARNINGS_SHOWN]
-    return {name: value for name, value in said.items() if value} or None
+    details["devices"] = list(dict.fromkeys(one for log in logs for one in log.devices))
+    details["channels"] = [f"{transport} x {number}" for transport, number in sorted(channels.items())]
+    details["notes"] = list(dict.fromkeys(one for log in logs for one in log.notes))
+    details["warnings"] = list(dict.fromkeys(one for log in logs for one in log.warnings))[:WARNINGS_SHOWN]
+    return {name: value for name, value in details.items() if value} or None
 
 
 # Coverage: whether each check found something, looked and found nothing, or could not look, and why.
@@ -305,17 +305,17 @@ def coverage(
     """Yield each check that ran, in order, with its coverage; ``nodes`` and ``stages`` as in the report."""
     found = {finding.check for finding in judgement.findings}
     ignored = {finding.check for finding in judgement.ignored}
-    broken = {told.partition(":")[0] for told in judgement.broken}
+    broken = {by_stage.partition(":")[0] for by_stage in judgement.broken}
     uncollected = dict(judgement.uncollected)
     absent = _absent(cluster, judgement, nodes)
-    told = {(stage.node, stage.stage): stage for stage in stages}
+    by_stage = {(stage.node, stage.stage): stage for stage in stages}
     for check in judgement.checks:
         if check.id in broken:
             yield ReportCheck(check.id, "not-judged", "the check crashed")
         elif check.id in found or check.id in ignored:
             yield ReportCheck(check.id, "found", "" if check.id in found else "ignored")
         else:
-            why = absent or uncollected.get(check.id) or next(_unseen(cluster, check, told), "")
+            why = absent or uncollected.get(check.id) or next(_missing_facts(cluster, check, by_stage), "")
             yield ReportCheck(check.id, "not-judged" if why else "clear", why)
 
 
@@ -332,7 +332,7 @@ def _absent(cluster: Cluster, judgement: Judgement, nodes: Sequence[ReportNode])
     return ""
 
 
-def _unseen(cluster: Cluster, check: Check, told: Mapping[tuple[str, str], ReportStage]) -> Iterator[str]:
+def _missing_facts(cluster: Cluster, check: Check, by_stage: Mapping[tuple[str, str], ReportStage]) -> Iterator[str]:
     """Yield the reasons why the check's facts were not seen on every node."""
     for part in check.looks_at:
         if part == EVERYONE:
@@ -340,10 +340,10 @@ def _unseen(cluster: Cluster, check: Check, told: Mapping[tuple[str, str], Repor
             continue
         stage = _stage_of(part)
         for node in cluster.nodes:
-            entry = told.get((node.name, stage))
+            entry = by_stage.get((node.name, stage))
             if entry is not None and entry.status == "error":
                 yield f"{stage} could not be finished on {node.name}"
-            elif not _seen(node, part) and not (part == CLOCK and node is cluster.node0):
+            elif not _node_saw(node, part) and not (part == CLOCK and node is cluster.node0):
                 yield _why(entry, stage, cluster, node)
 
 
@@ -355,10 +355,10 @@ def _stage_of(part: str) -> str:
     return _STAGE_OF[first].name if first in _STAGE_OF else STAGES[0]
 
 
-def _seen(node: Node, part: str) -> bool:
+def _node_saw(node: Node, part: str) -> bool:
     first, _, second = part.partition(".")
     if first == RANKS:
-        return bool(node.facts.ranks) and all(_rank_seen(rank, second) for rank in node.facts.ranks)
+        return bool(node.facts.ranks) and all(_rank_saw(rank, second) for rank in node.facts.ranks)
     if part == MEETING:
         return node.meeting.joined or node.meeting.ended
     value: object = node.facts
@@ -369,7 +369,7 @@ def _seen(node: Node, part: str) -> bool:
     return True
 
 
-def _rank_seen(rank: RankFacts, what: str) -> bool:
+def _rank_saw(rank: RankFacts, what: str) -> bool:
     if what == DEVICES:
         return rank.gpu is not None and bool(rank.gpu.visible)
     if what == WORK:
@@ -456,15 +456,15 @@ ALONE = "torch alone"
 
 def gpu_details(facts: NodeFacts) -> dict[str, Any] | None:
     """Return the sources, the GPU of each rank, and which GPUs reach each other; None if no rank sees one."""
-    seen = {rank.rank if rank.rank is not None else rank.local_rank: rank for rank in facts.ranks if rank.gpu}
-    devices = {device.index: device.name for rank in seen.values() if rank.gpu for device in rank.gpu.visible}
+    ranks = {rank.rank if rank.rank is not None else rank.local_rank: rank for rank in facts.ranks if rank.gpu}
+    devices = {device.index: device.name for rank in ranks.values() if rank.gpu for device in rank.gpu.visible}
     if not devices:
         return None
     driver, amd = facts.driver, facts.amd
     source = SOURCES.get((driver.source if driver else "") or (amd.source if amd else ""), ALONE)
     taken = {
         str(number): rank.gpu.visible[rank.local_rank % len(rank.gpu.visible)]
-        for number, rank in seen.items()
+        for number, rank in ranks.items()
         if rank.gpu and rank.gpu.visible
     }
     values: dict[str, Any] = {

@@ -66,7 +66,7 @@ class Judge:
             self._failed = err if err.__cause__ is None else None
             raise
         finally:
-            self.uncollected = watch.told()
+            self.uncollected = watch.notes()
 
 
 def _checked(finding: object) -> Finding:

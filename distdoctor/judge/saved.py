@@ -72,9 +72,17 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
         recorded = {stage.stage for stage in one.stages}
         missing = [stage for stage in STAGES[: last + 1] if stage not in recorded]
         if missing:
-            seen = one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
-            way = f"{seen.address}:{seen.port} {seen.outcome.replace('-', ' ')}" if seen is not None else ""
-            why = f"; the last of its way to node 0: {way}" if seen is not None and seen.outcome != "open" else ""
+            contact = (
+                one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
+            )
+            outcome = (
+                f"{contact.address}:{contact.port} {contact.outcome.replace('-', ' ')}" if contact is not None else ""
+            )
+            why = (
+                f"; the last of its way to node 0: {outcome}"
+                if contact is not None and contact.outcome != "open"
+                else ""
+            )
             notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}{why}")
     return notes
 

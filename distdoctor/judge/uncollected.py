@@ -40,12 +40,12 @@ class Watch:
             slices=tuple(self._watched(one, names.get(one.key, one.identity.hostname)) for one in cluster.slices),
         )
 
-    def told(self) -> str:
+    def notes(self) -> str:
         """Return the variables that were not collected, their nodes and the fix; empty if all were."""
-        texts = [self._told(name, [*nodes]) for name, nodes in self._missing.items()]
+        texts = [self._note_on(name, [*nodes]) for name, nodes in self._missing.items()]
         return "; ".join([*texts, ITERATED] if self._iterated and not self._declared else texts)
 
-    def _told(self, name: str, nodes: list[str]) -> str:
+    def _note_on(self, name: str, nodes: list[str]) -> str:
         more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
         where = ", ".join(nodes[:SHOWN]) + more
         if looks_secret(name):

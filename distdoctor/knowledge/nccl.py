@@ -38,9 +38,9 @@ def predict(variables: Mapping[str, str], interfaces: Sequence[Interface], nccl:
     """Return the interface and address that the bootstrap of an NCCL of this version will use on this node."""
     variable = variables.get("NCCL_SOCKET_IFNAME", "")
     family = {"AF_INET": 4, "AF_INET6": 6}.get(variables.get("NCCL_SOCKET_FAMILY", ""))
-    seen = [(i.name, a) for i in interfaces if i.up or nccl < RUNNING_ALONE for a in i.addresses]
-    usable = [one for one in seen if ":" not in one[1] and _counts(one[1], family)]
-    usable += [one for one in seen if ":" in one[1] and _counts(one[1], family)]
+    candidates = [(i.name, a) for i in interfaces if i.up or nccl < RUNNING_ALONE for a in i.addresses]
+    usable = [one for one in candidates if ":" not in one[1] and _counts(one[1], family)]
+    usable += [one for one in candidates if ":" in one[1] and _counts(one[1], family)]
     if len(variable) > 1:
         for name, address in usable:
             if matches(variable, name):
@@ -232,17 +232,17 @@ def read_log_settings(text: str) -> NcclLog | None:
     for line in text.splitlines():
         if found := _VERSION.search(line):
             version, heard = version or found[1], True
-        said = _SAID.search(line)
-        if said is None:
+        match = _SAID.search(line)
+        if match is None:
             continue
-        heard, words = True, said["text"]
-        if _NO_LIBRARY.search(words) or (said["level"] == "INFO" and _NOTE.search(words)):
+        heard, words = True, match["text"]
+        if _NO_LIBRARY.search(words) or (match["level"] == "INFO" and _NOTE.search(words)):
             if not _OWN_PLUGIN.search(words):
                 notes.setdefault(_fit(words))
-        elif said["level"] == "WARN":
+        elif match["level"] == "WARN":
             warnings.setdefault(_fit(line[_file(line) :]))
         elif found := _CHANNEL.search(words):
-            channels[_way(found["way"], found["rest"])] += 1
+            channels[_transport(found["way"], found["rest"])] += 1
         elif found := _INTERFACE.search(words):
             interface = interface or f"{found['name']}:{found['address']}"
         elif found := _NETWORK.search(words):
@@ -263,11 +263,11 @@ def read_log_settings(text: str) -> NcclLog | None:
     )
 
 
-def _way(way: str, rest: str) -> str:
+def _transport(transport: str, rest: str) -> str:
     """Return the transport, ``NET/IB/GDRDMA`` if the adapter reads the GPU's memory itself."""
-    if way == "direct shared memory":
+    if transport == "direct shared memory":
         return "SHM"
-    return _fit(f"{way}/GDRDMA" if "/GDRDMA" in rest else way)
+    return _fit(f"{transport}/GDRDMA" if "/GDRDMA" in rest else transport)
 
 
 def _file(line: str) -> int:

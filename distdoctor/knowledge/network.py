@@ -31,8 +31,8 @@ def contact_text(contact: Contact | None) -> str:
     """Return the result of an attempt to connect, for a sentence."""
     if contact is None:
         return "was never tried"
-    told = f" (errno {contact.errno})" if contact.errno else ""
-    ways = {
+    error = f" (errno {contact.errno})" if contact.errno else ""
+    outcomes = {
         "open": "was open",
         "refused": "refused the connection",
         "reset": "reset the connection",
@@ -43,4 +43,4 @@ def contact_text(contact: Contact | None) -> str:
         "stalled": "takes small payloads and never a large one",
         "error": "gave an error",
     }
-    return f"{contact.address}:{contact.port} {ways[contact.outcome]}{told}"
+    return f"{contact.address}:{contact.port} {outcomes[contact.outcome]}{error}"

@@ -92,7 +92,7 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
     if not value:
         return None
     if name == RANKS_PER_ROOT:
-        roots = _roots(_number(value), ranks)
+        roots = _roots(_c_integer(value), ranks)
         return None if roots == _roots(_USUAL_RANKS_PER_ROOT, ranks) else str(roots)
     if name == DEBUG:
         return "DETAIL" if value.upper() == "DETAIL" else None
@@ -109,7 +109,7 @@ def setting_effect(name: str, value: str | None, ranks: int) -> str | None:
         return None if count == 1 else str(count)
     if name in _NAMES:  # of any case, in any order, and after a colon of one function alone (src/graph/tuning.cc)
         return ";".join(sorted(_sorted_list(part) for part in value.lower().split(";")))
-    return None if name in _DEFAULTS and _number(value) == _DEFAULTS[name] else value
+    return None if name in _DEFAULTS and _c_integer(value) == _DEFAULTS[name] else value
 
 
 def _roots(each: int | None, ranks: int) -> int:
@@ -123,7 +123,7 @@ def _sorted_list(text: str) -> str:
     return f"{function}{colon}{mark}{','.join(sorted(names.removeprefix('^').split(',')))}"
 
 
-def _number(text: str) -> int | None:
+def _c_integer(text: str) -> int | None:
     """Return a whole number as C's strtol() reads one with base 0, None if it is none."""
     try:
         return int(text.strip(), 0)

@@ -74,8 +74,8 @@ def _c10d(plan: Plan) -> bool:
 
 def counts_ranks_alone(node: Node) -> bool:
     """Return whether its agent numbers its ranks without asking the others (IDENTICAL in knowledge/settings.py)."""
-    told = node.variables.get(IDENTICAL) == "1"
-    return told and node.plan.started == "node" and _version(node) >= _IDENTICAL_SINCE
+    identical = node.variables.get(IDENTICAL) == "1"
+    return identical and node.plan.started == "node" and _version(node) >= _IDENTICAL_SINCE
 
 
 def announcing_node(cluster: Cluster) -> Node | None:

@@ -137,7 +137,7 @@ class Tries:
         """By launcher, the lines that report failed ranks."""
         self._sent: dict[_Process, list[int]] = {}
         """By launcher, the line behind the last of these in which it ends ranks."""
-        self._told_end: dict[_Launcher, set[int]] = {}
+        self._end_lines: dict[_Launcher, set[int]] = {}
         """By launcher, the lines that report why it ended."""
         self._last = 0
         """Last known line."""
@@ -150,10 +150,10 @@ class Tries:
         """
         last = self._last if self._repeated or (self._taken and self._begun) else 0
         for (host, task, number), lines in self._failed.items():
-            if (host, task) not in self._told_end:
+            if (host, task) not in self._end_lines:
                 lines = [*lines, *self._sent.get((host, task, number), ())]
             numbers = sum((host, task) == one[:2] for one in self._failed)
-            ended = max(-(-len(self._told_end.get((host, task), ())) // numbers), 1)
+            ended = max(-(-len(self._end_lines.get((host, task), ())) // numbers), 1)
             last = max(last, lines[-ended - 1] if len(lines) > ended else 0)
         return last
 
@@ -185,8 +185,8 @@ class Tries:
         _, numbers = first_step(lines, speaker)
         texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]
         above = takewhile(lambda text: not PROGRESS.search(text), texts)
-        said = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
-        return bool(said) and numbers < before
+        texts_above = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
+        return bool(texts_above) and numbers < before
 
     def hear(self, who: Who, text: str, ended: Iterable[ProcessExit] = ()) -> None:
         """Take a line that has a literal in it, and the ends that it reports."""
@@ -214,7 +214,7 @@ class Tries:
         if match.who.pid is not None:
             self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
         if _is_summary(match):
-            self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
+            self._end_lines.setdefault((match.who.host, match.who.task), set()).add(match.line)
         if before:  # different text stands before and after it
             match = replace(match, values={**match.values, "after": str(before)})
         if self._by_hand is not None:

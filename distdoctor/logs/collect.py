@@ -140,7 +140,7 @@ class Collector:
                 sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
         matches = (*own, *(replace(one, compared=True) for one in between.all({})))
-        logs = LogFacts(tuple(sources), matches, tuple(notes), self._settings.told())
+        logs = LogFacts(tuple(sources), matches, tuple(notes), self._settings.values_by_kind())
         return Collected(logs, tuple(self._facts.values()))
 
     def _take(self, source: reader.Source, kind: reader.Kind, raw: BufferedReader) -> None:

@@ -216,7 +216,7 @@ class Alive:
         if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
             self._pieces.append((line, piece[-LOOKED_AT:]))
 
-    def told(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
+    def speakers(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
         """Return the ``alive`` of :class:`distdoctor.model.facts.logs.LogSource`.
 
         ``file`` is the speaker of the whole log, ``least`` the fewest steps that count.

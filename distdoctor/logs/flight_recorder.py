@@ -88,8 +88,8 @@ def load(name: str, data: bytes) -> Dump:
     if not isinstance(content, dict):
         raise BadDump("not a flight-recorder dump")
     match = _RANK.search(name.rpartition("/")[2]) or _LAST_NUMBER.search(name)
-    told = _number(content.get("rank"))
-    rank = told if told is not None else int(match[1]) if match else None
+    own_rank = _as_number(content.get("rank"))
+    rank = own_rank if own_rank is not None else int(match[1]) if match else None
     groups: dict[str, dict[int, Step]] = {}
     numbers: dict[str, str] = {}
     entries = content.get("entries")
@@ -103,10 +103,10 @@ def load(name: str, data: bytes) -> Dump:
             continue
         if "seq_id" in entry:
             passed_over = OLD
-        group, sequence = _group(entry.get("process_group")), _number(entry.get("collective_seq_id"))
+        group, sequence = _group(entry.get("process_group")), _as_number(entry.get("collective_seq_id"))
         if sequence is not None:
             groups.setdefault(group, {})[sequence] = _step(entry)
-            numbers[str(_number(entry.get("pg_id")))] = group
+            numbers[str(_as_number(entry.get("pg_id")))] = group
     steps = [step for found in groups.values() for step in found.values()]
     return Dump(
         name,
@@ -137,17 +137,17 @@ def _group(value: Any) -> str:
     """Return the name of a group; the default group has one name, whatever the dump calls it (gloo leaves it out of
     pg_config)."""
     name = value[0] if isinstance(value, (list, tuple)) and value else value
-    return _told(name) if name not in (None, "") else DEFAULT
+    return _as_text(name) if name not in (None, "") else DEFAULT
 
 
-def _number(value: Any) -> int | None:
+def _as_number(value: Any) -> int | None:
     """Return a number of a dump, which JSON may hold as a string."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and 0 <= value < MOST else None
 
 
-def _told(value: Any, depth: int = DEEPEST, left: list[int] | None = None) -> str:
+def _as_text(value: Any, depth: int = DEEPEST, left: list[int] | None = None) -> str:
     """Return a value as text of bounded length."""
     left = [MOST_PARTS] if left is None else left
     left[0] -= 1
@@ -158,31 +158,36 @@ def _told(value: Any, depth: int = DEEPEST, left: list[int] | None = None) -> st
         for one in value[:WIDEST]:
             if left[0] <= 0:
                 break
-            shown.append(_told(one, depth - 1, left))
+            shown.append(_as_text(one, depth - 1, left))
         return f"[{', '.join(shown)}{', ...' if len(value) > len(shown) else ''}]"
     if isinstance(value, str):
         return value[:400]
-    return str(value) if value is None or isinstance(value, (bool, float)) or _number(value) is not None else "?"
+    return str(value) if value is None or isinstance(value, (bool, float)) or _as_number(value) is not None else "?"
 
 
 def _step(entry: dict[str, Any]) -> Step:
     frames = entry.get("frames")
     own = (one for one in frames[:WIDEST] if isinstance(one, dict)) if isinstance(frames, list) else iter(())
-    frame = next((one for one in own if "torch/" not in _told(one.get("filename"))), None)
-    told = f"{_told(frame.get('filename'))}:{_told(frame.get('line'))} in {_told(frame.get('name'))}" if frame else ""
+    frame = next((one for one in own if "torch/" not in _as_text(one.get("filename"))), None)
+    place = (
+        f"{_as_text(frame.get('filename'))}:{_as_text(frame.get('line'))} in {_as_text(frame.get('name'))}"
+        if frame
+        else ""
+    )
     sides = [
-        f"{_told(entry.get(f'{side}_sizes'))} {_told(entry.get(f'{side}_dtypes'))}" for side in ("input", "output")
+        f"{_as_text(entry.get(f'{side}_sizes'))} {_as_text(entry.get(f'{side}_dtypes'))}"
+        for side in ("input", "output")
     ]
     return Step(
-        operation=_told(entry.get("profiling_name", "?")).rpartition(":")[2],
+        operation=_as_text(entry.get("profiling_name", "?")).rpartition(":")[2],
         sizes=" -> ".join(sides),
         elements=" -> ".join(
-            f"{_elements(entry.get(f'{side}_sizes'))} {_told(entry.get(f'{side}_dtypes'))}"
+            f"{_elements(entry.get(f'{side}_sizes'))} {_as_text(entry.get(f'{side}_dtypes'))}"
             for side in ("input", "output")
         ),
         done=_is_done(entry),
-        frame=told,
-        created=_number(entry.get("time_created_ns")) or 0,
+        frame=place,
+        created=_as_number(entry.get("time_created_ns")) or 0,
     )
 
 
@@ -192,16 +197,16 @@ def _is_done(entry: dict[str, Any]) -> bool:
     NCCL retires a collective that was given up after a timeout, too, without completing it (FlightRecorder.hpp); gloo
     records no other state.
     """
-    if _told(entry.get("profiling_name")).startswith("nccl:"):
+    if _as_text(entry.get("profiling_name")).startswith("nccl:"):
         return entry.get("state") == "completed"
     return entry.get("retired") is True or entry.get("state") == "completed"
 
 
 def _elements(sizes: Any) -> str:
     if not isinstance(sizes, (list, tuple)):
-        return _told(sizes)
+        return _as_text(sizes)
     counts = [
-        math.prod(_number(size) or 0 for size in one[:WIDEST]) if isinstance(one, (list, tuple)) else 0
+        math.prod(_as_number(size) or 0 for size in one[:WIDEST]) if isinstance(one, (list, tuple)) else 0
         for one in sizes[:WIDEST]
     ]
     return str([count if count < MOST else -1 for count in counts])
@@ -217,7 +222,7 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
             break
         numbers = re.findall(r"\d{1,9}", listed) if isinstance(listed, str) else listed
         if name and isinstance(numbers, list):
-            found[_told(name)] = tuple(rank for rank in map(_number, numbers) if rank is not None)
+            found[_as_text(name)] = tuple(rank for rank in map(_as_number, numbers) if rank is not None)
     return found
 
 
@@ -228,9 +233,9 @@ def _enqueued(status: Any, groups: dict[str, str]) -> dict[str, int] | None:
         return None
     found = {}
     for number, values in status.items():
-        last = _number(values.get("last_enqueued_collective")) if isinstance(values, dict) else None
+        last = _as_number(values.get("last_enqueued_collective")) if isinstance(values, dict) else None
         if last is not None:
-            name = _told(number)
+            name = _as_text(number)
             found[groups.get(name, name)] = last
     return found
 
@@ -326,10 +331,10 @@ def _kind(step: Step) -> tuple[str, str]:
 def _difference(at: dict[int, Step], kinds: Counter[tuple[str, str]]) -> str:
     """Return the ranks by the collective they called; if fewer than half differ, these come first."""
     ordered = sorted(kinds, key=lambda kind: kinds[kind])
-    told = [[rank for rank, step in at.items() if _kind(step) == kind] for kind in ordered]
-    called = [f"{rank_list(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in told[:SAID]]
+    groups = [[rank for rank, step in at.items() if _kind(step) == kind] for kind in ordered]
+    called = [f"{rank_list(ranks)} called {at[ranks[0]].operation} {at[ranks[0]].sizes}" for ranks in groups[:SAID]]
     if len(ordered) == 2 and kinds[ordered[0]] < kinds[ordered[1]]:
-        usual = at[told[1][0]]
+        usual = at[groups[1][0]]
         return f"{called[0]}, the others {usual.operation} {usual.sizes}"
     return f"{rank_list(sorted(at))} differ: {', '.join(called)}{', and others' if len(ordered) > SAID else ''}"
 

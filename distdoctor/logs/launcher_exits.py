@@ -101,14 +101,14 @@ class Wording:
         elif "word" in groups:
             number = SIGNALS.get(groups["word"])
         return ProcessExit(
-            rank=_number(groups.get("rank")),
+            rank=_whole_number(groups.get("rank")),
             host=groups.get("host"),
             code=code,
             signal=None if number is None else int(number),
             reason=self.reason,
             launcher=self.launcher,
-            local_rank=_number(groups.get("agent") or groups.get("local_rank")),
-            pid=_number(groups.get("process")),
+            local_rank=_whole_number(groups.get("agent") or groups.get("local_rank")),
+            pid=_whole_number(groups.get("process")),
             tasks=groups.get("tasks", ""),
         )
 
@@ -121,7 +121,7 @@ class Wording:
         return re.compile(self.unless) if self.unless else None
 
 
-def _number(text: str | None) -> int | None:
+def _whole_number(text: str | None) -> int | None:
     return int(text) if text else None
 
 

@@ -120,8 +120,8 @@ class LogFile:
             end.done,
             self._file,
             died=died,
-            alive=self._alive.told(self._file),
-            worked=self._alive.told(self._file, endings.MANY),
+            alive=self._alive.speakers(self._file),
+            worked=self._alive.speakers(self._file, endings.MANY),
             restarted=self._tries.restarted,
             began=self._began,
             over=first + end.over if end.over is not None else 0,
@@ -238,8 +238,8 @@ def _believed(
     """
     if quoted:
         return [one for one in known if one.line.source]
-    told = [one for one in known if not quotations.is_cited(text, one, context, at)]
-    return [one for one in told if one.line.shows == "symptom"] if echoed else told
+    uncited = [one for one in known if not quotations.is_cited(text, one, context, at)]
+    return [one for one in uncited if one.line.shows == "symptom"] if echoed else uncited
 
 
 def _ended(uncaught: bool, context: bytes, at: int) -> dict[str, str]:
@@ -266,11 +266,11 @@ def _match(
         return None
     who, marks = mentioned.about(line.who, text, values, context, at)
     values.update(marks, **mark)
-    told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
-    ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
+    numbers = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
+    ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", numbers))
     values.update({name: "yes" for name in _MARKS if getattr(wording, name)})
     values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
-    values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
+    values.update({name: text_of for name in ("told", "fix") if (text_of := getattr(wording, name))})
     named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
     match = replace(line, check=known.check, shows=wording.shows, who=who, values=values, why=wording.why)
     return replace(match, ranks=ranks, text=named, ended=known.end)

@@ -61,8 +61,8 @@ class Matches:
         labelled = [match for match in self._known.values() if match.who.task is not None]
         launchers = {match.source for match in labelled if match.who.rank not in (None, match.who.task)}
         launchers |= {source for source, place in places.items() if place.agents}
-        told = (_task_as_rank(match, launchers) for match in self._known.values())
-        return tuple(places[match.source].of(match) if match.source in places else match for match in told)
+        matches = (_task_as_rank(match, launchers) for match in self._known.values())
+        return tuple(places[match.source].of(match) if match.source in places else match for match in matches)
 
 
 def _task_as_rank(match: Match, launchers: Container[str]) -> Match:
@@ -141,9 +141,9 @@ class Places:
         if "nproc" not in text and "ode" not in text and "global_ranks" not in text and "achines" not in text:
             self._hear_prompt(text)
             return
-        said = _DEEPSPEED.search(text)
-        if said is not None:
-            self._first.setdefault(who.host, set()).add(int(said["each"]) * int(said["node"]))
+        node = _DEEPSPEED.search(text)
+        if node is not None:
+            self._first.setdefault(who.host, set()).add(int(node["each"]) * int(node["node"]))
         elastic = _ELASTIC.search(text)
         if elastic is not None:
             self._first.setdefault(who.host, set()).add(int(elastic["first"]))
@@ -181,10 +181,10 @@ class Places:
     def _first_rank(self, host: str | None) -> int | None:
         if self._nodes == {1}:
             return 0
-        said = self._first.get(host) or self._first.get(None) or set()
-        if not said and len(self._first) == 1:
-            said = next(iter(self._first.values()))
-        return next(iter(said)) if len(said) == 1 else None
+        ranks = self._first.get(host) or self._first.get(None) or set()
+        if not ranks and len(self._first) == 1:
+            ranks = next(iter(self._first.values()))
+        return next(iter(ranks)) if len(ranks) == 1 else None
 
 
 def _numbers(tasks: str) -> tuple[int, ...]:

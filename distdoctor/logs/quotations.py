@@ -142,8 +142,8 @@ def _bare(text: str) -> str:
 def is_echoed(text: str, context: bytes, at: int) -> bool:
     """Return whether a traced shell has just printed the echo command for ``text``, which a script contains."""
     above = context[context.rfind(b"\n", max(at - NEAR, 0), max(at - 1, 0)) + 1 : at]
-    told = _ECHO.match(above) if b"+ echo " in above else None
-    return told is not None and _unquoted(told[1].decode("utf-8", "replace")) == _unquoted(text)
+    echo = _ECHO.match(above) if b"+ echo " in above else None
+    return echo is not None and _unquoted(echo[1].decode("utf-8", "replace")) == _unquoted(text)
 
 
 def _unquoted(text: str) -> str:
@@ -218,5 +218,7 @@ def _is_comment(context: bytes, at: int) -> bool:
     after = context[at : at + NEAR].decode("utf-8", "replace").splitlines()[1 : BESIDE + 1]
     if any(_BANNER.match(line) for line in (*before, *after)):
         return False
-    beside = (*before[-1:], *after[:1])
-    return any(map(_NUMBER_SIGN.match, beside)) or any(_STATEMENT.match(line.rstrip()) for line in (*before, *after))
+    neighbours = (*before[-1:], *after[:1])
+    return any(map(_NUMBER_SIGN.match, neighbours)) or any(
+        _STATEMENT.match(line.rstrip()) for line in (*before, *after)
+    )

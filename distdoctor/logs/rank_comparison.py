@@ -77,8 +77,8 @@ class _Launch:
             if number not in ((_HEAD,) if not after else (0, max(after, 0) + 1)):
                 return False
             after = number
-        told = self.numbers[-1:] == [0] and len(self.rows) == sum(number != _HEAD for number in self.numbers)
-        return told and self.signalled <= self.rows.keys()
+        all_rows = self.numbers[-1:] == [0] and len(self.rows) == sum(number != _HEAD for number in self.numbers)
+        return all_rows and self.signalled <= self.rows.keys()
 
 
 class Exits:
@@ -135,8 +135,8 @@ class Exits:
     def _hear(self, who: Who, text: str) -> None:
         lost, raised = (self._lost, self._raised) if who.rank is not None else self._locals
         number = who.local_rank if who.rank is None else who.rank
-        if number is not None and (said := LOST.search(text)):
-            lost.setdefault(number, said["gone"] is not None)
+        if number is not None and (loss := LOST.search(text)):
+            lost.setdefault(number, loss["gone"] is not None)
         elif number is not None and "Traceback (most recent call last)" in text:
             raised.add(number)
 
@@ -181,10 +181,10 @@ class Exits:
 
 
 def _left_by(launch: _Launch, lost: Collection[int]) -> str:
-    those, left = sorted({rank for rank, _, _ in launch.rows.values()} & {*lost}), _left(launch)
-    if not those or not left:
+    lost_ranks, left = sorted({rank for rank, _, _ in launch.rows.values()} & {*lost}), _left(launch)
+    if not lost_ranks or not left:
         return ""
-    before = f"before {rank_list(those)} lost {'it' if len(left) == 1 else 'them'}"
+    before = f"before {rank_list(lost_ranks)} lost {'it' if len(left) == 1 else 'them'}"
     return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
 
 
@@ -248,20 +248,20 @@ def compare_calls(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[st
     Otherwise the ranks without a known call while all others wait in one.
     """
     calls: dict[int, str] = {}
-    told: dict[str, str] = {}
+    call_by_rank: dict[str, str] = {}
     waited = set()
     for match in matches:
         rank, lost = match.who.rank, LOST.search(match.text)
         if rank is not None and lost is not None and "collective" in match.values:
             call = calls[rank] = match.values["collective"]  # of the last attempt
-            told[call] = f"{call}{match.values.get('called_at', '')}"
+            call_by_rank[call] = f"{call}{match.values.get('called_at', '')}"
             waited |= set() if lost["gone"] else {rank}
     if not waited or not calls.keys() <= {*ranks}:
         return []
     (usual, most), *others = Counter(calls.values()).most_common()
     silent = sorted({*ranks} - calls.keys())
     if silent:
-        waiting = f"calls: {rank_list(sorted(calls))} wait in {told[usual]}"
+        waiting = f"calls: {rank_list(sorted(calls))} wait in {call_by_rank[usual]}"
         alike = not others and len(silent) < len(calls)
         return [f"{waiting}; of {rank_list(silent)}{_on(silent, ranks)} nothing is here"] if alike else []
     if len(others) != 1 or (waited != calls.keys() and not {*calls.values()} <= {*_ALL, _BACKWARD}):
@@ -269,14 +269,16 @@ def compare_calls(matches: Iterable[Match], ranks: Mapping[int, str]) -> list[st
     rare, few = others[0]
     apart, rest = (sorted(rank for rank, call in calls.items() if call == kind) for kind in (rare, usual))
     if few == most:
-        which = f"{rank_list(apart)} called {told[rare]}, {rank_list(rest)} {told[usual]}"
+        which = f"{rank_list(apart)} called {call_by_rank[rare]}, {rank_list(rest)} {call_by_rank[usual]}"
         return [f"calls: {rank_list(sorted(calls))} differ: {which}"]
-    return [f"calls: {rank_list(apart)}{_on(apart, ranks)} called {told[rare]}, the others {told[usual]}"]
+    return [
+        f"calls: {rank_list(apart)}{_on(apart, ranks)} called {call_by_rank[rare]}, the others {call_by_rank[usual]}"
+    ]
 
 
-def _on(those: Iterable[int], ranks: Mapping[int, str]) -> str:
+def _on(members: Iterable[int], ranks: Mapping[int, str]) -> str:
     """Return the host of these ranks, if it is only one."""
-    hosts = {ranks[rank] for rank in those}
+    hosts = {ranks[rank] for rank in members}
     return f" on {next(iter(hosts))}" if len(hosts) == 1 and "" not in hosts else ""
 
 
@@ -299,11 +301,11 @@ class Roll:
 
     def take(self, name: str, text: str) -> None:
         """Take a line of the file ``name``, if it is an announcement."""
-        said = _ANNOUNCED.search(text)
-        if said is None:
+        announced = _ANNOUNCED.search(text)
+        if announced is None:
             return
-        times, rank = self._times[name, int(said["world"])], int(said["rank"])
-        if rank < int(said["world"]) and len(times) < MAX_ROLL:
+        times, rank = self._times[name, int(announced["world"])], int(announced["rank"])
+        if rank < int(announced["world"]) and len(times) < MAX_ROLL:
             times[rank] += 1
 
     def compared(self) -> list[str]:

@@ -47,7 +47,7 @@ class Settings:
     """Reported values by kind."""
 
     def __init__(self) -> None:
-        self._said: dict[str, dict[str, set[str]]] = {}
+        self._speakers: dict[str, dict[str, set[str]]] = {}
 
     def take(self, who: Who, text: str) -> None:
         """Take a line, if NCCL reports a setting in it."""
@@ -57,29 +57,29 @@ class Settings:
             found = pattern.search(text)
             if found is None:
                 continue
-            values = self._said.setdefault(kind, {})
+            values = self._speakers.setdefault(kind, {})
             speakers = values.setdefault(found["value"].strip(), set()) if len(values) < MOST else set()
             if len(speakers) < MOST:
                 speakers.add(f"rank {who.rank}" if who.rank is not None else who.host or "")
 
-    def told(self) -> dict[str, str]:
+    def values_by_kind(self) -> dict[str, str]:
         """Return the values of each kind; different values come with their speakers."""
-        return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
+        return {kind: "; ".join(_values(values)) for kind, values in self._speakers.items()}
 
     def compared(self) -> list[str]:
         """Return differences that can make a job fail: versions or networks that differ, or one that only one host
         has."""
-        told, found = self.told(), []
+        shown, found = self.values_by_kind(), []
         # torch prints the version alone, NCCL adds that of CUDA (2.28.9+cuda13.0).
-        if len({value.partition("+")[0] for value in self._said.get("NCCL version", ())}) > 1:
-            found.append(f"settings: the ranks have different versions of NCCL: {told['NCCL version']}")
-        networks = list(self._said.get("network", {}).values())
+        if len({value.partition("+")[0] for value in self._speakers.get("NCCL version", ())}) > 1:
+            found.append(f"settings: the ranks have different versions of NCCL: {shown['NCCL version']}")
+        networks = list(self._speakers.get("network", {}).values())
         if len(networks) > 1 and all(networks) and not any(a & b for a, b in combinations(networks, 2)):
-            found.append(f"settings: the ranks' NCCL took different networks: {told['network']}")
-        interfaces = self._said.get("interface", {})
+            found.append(f"settings: the ranks' NCCL took different networks: {shown['network']}")
+        interfaces = self._speakers.get("interface", {})
         alone = [name for name in interfaces if _ALONE.fullmatch(name)]
         if alone and (len(interfaces) > len(alone) or not {*alone} <= {"lo"}):
-            found.append(f"settings: NCCL uses {', '.join(alone)}; interfaces: {told['interface']}")
+            found.append(f"settings: NCCL uses {', '.join(alone)}; interfaces: {shown['interface']}")
         unlike = list(self._unlike())
         if unlike:
             found.append(f"settings: the ranks' NCCL is set differently: {'; '.join(unlike)}")
@@ -90,19 +90,19 @@ class Settings:
 
         Such speakers are past the place where NCCL lists its settings.
         """
-        everyone = set[str]().union(*self._said.get("network", {}).values())
+        everyone = set[str]().union(*self._speakers.get("network", {}).values())
         apart: dict[str, dict[str, str]] = {}
-        for value, speakers in self._said.get("variable", {}).items():
+        for value, speakers in self._speakers.get("variable", {}).items():
             if (found := _VARIABLE.match(value)) is not None and must_be_alike(found["name"], nccl=True, gloo=False):
                 apart.setdefault(found["name"], {}).update(dict.fromkeys(speakers, found["value"].rstrip(".")))
         for name, values in apart.items():
             of_ranks = {who.startswith("rank ") for who in {*everyone, *values}}  # a speaker may be both
             if len({setting_effect(name, values.get(who), len(everyone)) for who in everyone}) < 2 or len(of_ranks) > 1:
                 continue
-            said: dict[str, set[str]] = {}
+            by_value: dict[str, set[str]] = {}
             for who in everyone:
-                said.setdefault(values.get(who, "not set"), set()).add(who)
-            yield f"{name}: {'; '.join(_values(dict(sorted(said.items()))))}"
+                by_value.setdefault(values.get(who, "not set"), set()).add(who)
+            yield f"{name}: {'; '.join(_values(dict(sorted(by_value.items()))))}"
 
 
 def _values(values: dict[str, set[str]]) -> Iterator[str]:

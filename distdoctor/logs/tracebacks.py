@@ -110,15 +110,15 @@ def goes_on(block: bytes, start: int) -> str:
     rich breaks before a long first word, and messages may have several lines.
     """
     first, *lines = block[start : start + BACK].splitlines()[:MESSAGE]
-    speaker, said = split(readable(first[:400]))[0], list[str]()
+    speaker, message = split(readable(first[:400]))[0], list[str]()
     for raw in lines:
         who, line = split(readable(raw))
         if (who.rank, who.local_rank, who.host) != (speaker.rank, speaker.local_rank, speaker.host):
             continue
-        if HEAD in line or is_source(line) or (said and not line.strip()):
+        if HEAD in line or is_source(line) or (message and not line.strip()):
             break
-        said += [line.strip()] if line.strip() else []
-    return " ".join(said)[:500]
+        message += [line.strip()] if line.strip() else []
+    return " ".join(message)[:500]
 
 
 def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:
@@ -226,8 +226,8 @@ def spawned(block: bytes, start: int) -> int | None:
     """Return which process of torch.multiprocessing.spawn raised the exception on that line, as its parent reports."""
     if block.find(b"-- Process ", max(start - BACK, 0), start) < 0:
         return None
-    told = _SPAWNED.findall(block[max(start - BACK, 0) : start])
-    return int(told[-1]) if told else None
+    numbers = _SPAWNED.findall(block[max(start - BACK, 0) : start])
+    return int(numbers[-1]) if numbers else None
 
 
 def is_source(text: str) -> bool:

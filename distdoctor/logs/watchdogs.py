@@ -65,8 +65,8 @@ class Watchdogs:
         if rank is None:
             return
         if work is not None:
-            said = _Rank(int(work["number"]), work["operation"], work["size"] or "", None, _TIMEOUT not in text)
-            self._caught.setdefault((rank, int(work["number"])), said)
+            timed_out = _Rank(int(work["number"]), work["operation"], work["size"] or "", None, _TIMEOUT not in text)
+            self._caught.setdefault((rank, int(work["number"])), timed_out)
         name = _named(group)
         if group is None or not name:
             return
@@ -74,8 +74,13 @@ class Watchdogs:
         one = self._groups.setdefault(name, {}).setdefault(rank, _Rank())
         number = int(at["number"]) if at is not None else int(work["number"]) if work is not None else None
         if number is not None and one.number is None:
-            told = self._caught.get((rank, number), _Rank())
-            one.number, one.operation, one.size, one.failed = number, told.operation, told.size, told.failed
+            announced = self._caught.get((rank, number), _Rank())
+            one.number, one.operation, one.size, one.failed = (
+                number,
+                announced.operation,
+                announced.size,
+                announced.failed,
+            )
         if counts is not None and one.enqueued is None:
             one.enqueued = int(counts["enqueued"])
 
@@ -84,8 +89,8 @@ class Watchdogs:
         # Two ranks with one group rank: several groups share the name.
         alone = [name for name, places in self._places.items() if all(len(ranks) == 1 for ranks in places.values())]
         heard = {rank for rank, _ in self._caught}
-        told = [line for name in alone for line in [_compared(name, self._groups[name], heard)] if line]
-        return sorted(told, key=lambda line: line.endswith(_NOTHING))[:1]
+        lines = [line for name in alone for line in [_compared(name, self._groups[name], heard)] if line]
+        return sorted(lines, key=lambda line: line.endswith(_NOTHING))[:1]
 
 
 _NOTHING = "nothing is here"
@@ -98,11 +103,11 @@ def _named(group: re.Match[str] | None) -> str:
     """
     if group is None:
         return ""
-    name, told = group["name"], group["told"] or ""
-    if told in _WHOLE:
-        return f"{name}({told})"
-    mesh = told.startswith("mesh_") and name.isdecimal()
-    return "" if mesh or "PG GUID" not in group[0] else f"{name}({told})" if told else name
+    name, description = group["name"], group["told"] or ""
+    if description in _WHOLE:
+        return f"{name}({description})"
+    mesh = description.startswith("mesh_") and name.isdecimal()
+    return "" if mesh or "PG GUID" not in group[0] else f"{name}({description})" if description else name
 
 
 def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
@@ -117,7 +122,7 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     behind = sorted(
         rank for rank, one in every.items() if one.enqueued is not None and last - LEAD <= one.enqueued < last
     )
-    whole = any(told in name for told in _WHOLE)
+    whole = any(description in name for description in _WHOLE)
     operation, group = ranks[there[0]].operation or "the collective", "" if whole else f" of group {name}"
     stuck = sorted(
         rank
@@ -135,8 +140,8 @@ def _compared(name: str, every: dict[int, _Rank], heard: set[int]) -> str:
     kinds = Counter((ranks[rank].operation, ranks[rank].size) for rank in there).most_common()
     if len(kinds) > 1 and all(kind for (kind, _), _ in kinds) and _must_be_alike([kind for kind, _ in kinds]):
         usual, rare = kinds[0][0], kinds[-1][0]
-        those = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
-        return f"watchdogs: number {last}{group}: {rank_list(those)} called {_call(rare)}, the others {_call(usual)}"
+        odd = [rank for rank in there if (ranks[rank].operation, ranks[rank].size) == rare]
+        return f"watchdogs: number {last}{group}: {rank_list(odd)} called {_call(rare)}, the others {_call(usual)}"
     # A rank that wrote something has a log, though it did not name its group.
     absent = sorted({*range(max(every))} - every.keys() - heard) if whole else []
     if len(there) == len(every) and 0 < len(absent) < len(there):

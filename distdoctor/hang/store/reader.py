@@ -179,7 +179,7 @@ class Reading:
                 if (number := parse_counter(values.get(key, b""))) is not None
             },
             debug_servers={
-                rank: told for rank, key in sorted(keys.debug.items()) if (told := url(values.get(key, b"")))
+                rank: address for rank, key in sorted(keys.debug.items()) if (address := url(values.get(key, b"")))
             },
             leaving=max((parse_counter(values.get(key, b"")) or 0 for key in keys.leaving), default=0),
             problems=tuple(dict.fromkeys(self._problems)),
@@ -398,18 +398,18 @@ def parse_counter(value: bytes) -> int | None:
 
 def role(value: bytes) -> int | None:
     """Return the number of ranks that an agent starts: ``{"role": ..., "rank": ..., "local_world_size": ...}``."""
-    told = _json(value)
-    number = told.get("local_world_size") if isinstance(told, dict) else None
+    fields = _json(value)
+    number = fields.get("local_world_size") if isinstance(fields, dict) else None
     return _rank_count(number)
 
 
 def share(value: bytes) -> tuple[int | None, int | None]:
     """Return the first rank of an agent and the number of all ranks: ``[first, world, first of the role, its
     world]``."""
-    told = _json(value)
-    if not isinstance(told, list) or len(told) != 4:
+    fields = _json(value)
+    if not isinstance(fields, list) or len(fields) != 4:
         return None, None
-    return (told[0] if _rank_count(told[0]) is not None else None), _rank_count(told[1])
+    return (fields[0] if _rank_count(fields[0]) is not None else None), _rank_count(fields[1])
 
 
 def host_and_port(address: bytes, port: bytes) -> tuple[str, int] | None:
@@ -507,12 +507,12 @@ def _view(view: RendezvousView, state: dict[str, Any], now: datetime) -> Rendezv
     waiting = [*_of(list, state.get("wait_list")), *_of(list, state.get("redundancy_list") or [])][:MAX_AGENTS]
     return RendezvousView(
         view.run_id,
-        round=_number(state.get("round")),
+        round=_integer(state.get("round")),
         complete=complete,
         closed=_of(bool, state.get("closed")),
         agents=tuple(
             sorted(
-                (agent(key, _number(rank) if complete else None) for key, rank in participants),
+                (agent(key, _integer(rank) if complete else None) for key, rank in participants),
                 key=lambda one: (one.node or 0, one.host, one.pid or 0),
             )
         ),
@@ -533,7 +533,7 @@ def _fields(value: Any, name: str) -> dict[str, Any]:
 
 def _node(value: Any) -> tuple[str, int, int]:
     fields = _fields(value, "_NodeDesc")
-    return fit(_of(str, fields.get("addr"))), _number(fields.get("pid")), _number(fields.get("local_id"))
+    return fit(_of(str, fields.get("addr"))), _integer(fields.get("pid")), _integer(fields.get("local_id"))
 
 
 def _moment(value: Any) -> datetime:
@@ -551,7 +551,7 @@ def _moment(value: Any) -> datetime:
         raise BadPickle(f"a time that is none: {err}") from None
 
 
-def _number(value: Any) -> int:
+def _integer(value: Any) -> int:
     return int(_of(int, value))
 
 

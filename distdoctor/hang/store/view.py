@@ -187,16 +187,16 @@ def ask_stores(found: LocalJob, given: str | None) -> tuple[tuple[StoreView, ...
     if place is None:
         return (), []
     if found.netns and not given and found.netns != proc.read_link("self", "ns/net"):
-        return _elsewhere(found, place)
+        return _in_other_namespace(found, place)
     hosts = [found.variable(MASTER_ADDR.variables[0]), platform.node()]
     # With c10d the ranks use another store than their agents (rendezvous.py, ``_create_c10d_store``).
-    told = found.variable(AGENT_STORE)
-    followed: HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
+    setting = found.variable(AGENT_STORE)
+    followed: HostedBy = "agent" if setting == "True" else "rank 0" if setting == "False" else ""
     ask_one = partial(read_views, timeout=patience(), hosts=hosts, followed_by=followed, **_known(found))
     views = ask_one(*place)
-    seen = None if given or any(view.known for view in views) else found.seen_store()
-    if seen is not None and seen[1] != place[1] and found.serves():  # the job's own code made another
-        views = (*views, *ask_one(*seen))
+    by_sockets = None if given or any(view.known for view in views) else found.store_of_sockets()
+    if by_sockets is not None and by_sockets[1] != place[1] and found.serves():  # the job's own code made another
+        views = (*views, *ask_one(*by_sockets))
     return tuple(map(_unreachable, views)), []
 
 
@@ -218,9 +218,9 @@ def _known(found: LocalJob) -> _Known:
     }
 
 
-def _elsewhere(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
+def _in_other_namespace(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
     """Return the same for a job in another network namespace: read from inside it, by its names and addresses."""
-    pid, seen = min(found.members), found.seen_store()
+    pid, seen = min(found.members), found.store_of_sockets()
     own = _by_variables(found)
     places = dict.fromkeys([place, *([own] if own else [])])
     views, notes = [], []
@@ -271,4 +271,4 @@ def _place_of(found: LocalJob, given: str | None) -> tuple[str, int] | None:
         return own
     if found.options is not None and found.options.endpoint:
         return found.options.endpoint
-    return found.seen_store()
+    return found.store_of_sockets()

@@ -51,7 +51,7 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
         and (
             match.source in over
             or match.line <= restarted.get(match.source, 0)
-            or _number(match, counts[match.source]) < tries[match.source]
+            or _attempt_number(match, counts[match.source]) < tries[match.source]
             or match.line < queued_again.get((match.source, _job_of_row(match)), 0)
         )
     )
@@ -120,14 +120,14 @@ def _of_several(own: Iterable[Match], of_file: str | None) -> bool:
 
     ``of_file``: the host by the name of the log, for which its lines may use another name.
     """
-    whose = [(match.who.host if match.who.host != of_file else None, match.who.task) for match in own]
-    return any(len({*every} - {None}) > 1 for every in zip(*whose, strict=True))
+    speakers = [(match.who.host if match.who.host != of_file else None, match.who.task) for match in own]
+    return any(len({*every} - {None}) > 1 for every in zip(*speakers, strict=True))
 
 
 def _last_of(own: Iterable[Match], count: str) -> int:
     """Return the number of the last attempt of one log that shows a failure of its own."""
     return max(
-        (_number(match, count) for match in own if match.shows == "cause" or match.exception or _ended(match)),
+        (_attempt_number(match, count) for match in own if match.shows == "cause" or match.exception or _ended(match)),
         default=0,
     )
 
@@ -139,7 +139,7 @@ def _ended(match: Match) -> bool:
     return summary or "row" in match.values or "by_hand" in match.values
 
 
-def _number(match: Match, count: str) -> int:
+def _attempt_number(match: Match, count: str) -> int:
     return int(match.values.get(count, 0))
 
 
@@ -187,11 +187,11 @@ def by_job(logs: LogFacts) -> dict[str, LogFacts]:
     return {
         number: replace(
             logs,
-            sources=tuple(those),
-            matches=tuple(match for one in those for match in own.get(one.name, ()) if not match.compared),
+            sources=tuple(files),
+            matches=tuple(match for one in files for match in own.get(one.name, ()) if not match.compared),
             notes=() if place else logs.notes,
         )
-        for place, (number, those) in enumerate(sources.items())
+        for place, (number, files) in enumerate(sources.items())
     }
 
 
@@ -200,8 +200,8 @@ def _job(source: LogSource, own: Sequence[Match]) -> str:
     for pattern in _NAMES:
         if (found := pattern.search(source.part_of or source.name)) is not None:
             return found[1]
-    said = {next(filter(None, found.groups())) for match in own if (found := _SAID.search(match.text)) is not None}
-    return next(iter(said)) if len(said) == 1 else ""
+    numbers = {next(filter(None, found.groups())) for match in own if (found := _SAID.search(match.text)) is not None}
+    return next(iter(numbers)) if len(numbers) == 1 else ""
 
 
 def _runs(names: Iterable[str]) -> dict[str, str]:
@@ -226,13 +226,13 @@ def _began(name: str) -> tuple[float, str] | None:
     found = [*_BEGAN.finditer(folders)]
     if not found:
         return None
-    told = found[-1]
+    date = found[-1]
     year, month, day, hour, minute, second = (
-        int(told[part]) for part in ("year", "month", "day", "hour", "minute", "second")
+        int(date[part]) for part in ("year", "month", "day", "hour", "minute", "second")
     )
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24):
         return None
-    folder = folders[folders.rfind("/", 0, told.start()) + 1 : folders.find("/", told.end())]
+    folder = folders[folders.rfind("/", 0, date.start()) + 1 : folders.find("/", date.end())]
     return calendar.timegm((year, month, day, hour, minute, second)), folder.replace("/", " ")
 
 
@@ -290,9 +290,9 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
     """
     found: dict[tuple[str, str], _Launch] = {}
     for source in sources:
-        if (told := _FOLDER.fullmatch(source.name)) is None:
+        if (folder := _FOLDER.fullmatch(source.name)) is None:
             continue
-        one = found.setdefault((told["dir"], told["run"]), _Launch(told["dir"], told["run"]))
+        one = found.setdefault((folder["dir"], folder["run"]), _Launch(folder["dir"], folder["run"]))
         one.files.append(source.name)
         one.begins += [] if source.began is None else [source.began]
         one.ends += [] if source.ended is None else [source.ended]
@@ -316,7 +316,7 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
     return {**placed, **_launchers(dict(zip(names, runs, strict=True)), around)}
 
 
-def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+def _launchers(runs: Mapping[str, Sequence[_Launch]], spans: Mapping[str, tuple[float, float]]) -> dict[str, str]:
     """Return the run of each log outside these folders, as the launcher's own output.
 
     A log belongs to the run in whose time it was written (``told``: first and last time): after the previous run's
@@ -326,7 +326,7 @@ def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[f
         return {}
     times = [(name, *_times(run)) for name, run in runs.items()]
     found = {}
-    for file, both in told.items():
+    for file, both in spans.items():
         first, last = map(in_a_year, both)
         for place, (name, begins, _) in enumerate(times):
             before = times[place - 1][2] if place else -math.inf

@@ -128,8 +128,8 @@ def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) 
 
 
 def _about(match: Match) -> float | None:
-    said = match.values.get("about", "")
-    return match.who.time if match.who.time is not None or not said else float(said)
+    time = match.values.get("about", "")
+    return match.who.time if match.who.time is not None or not time else float(time)
 
 
 # Reboots in the kernel's log: the clock shows whether a job still ran on the host.
@@ -149,7 +149,7 @@ def starts(matches: Iterable[Match]) -> list[Match]:
     return [match for match in matches if "booted" in match.values]
 
 
-def that_ended_it(told: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
+def that_ended_it(boots: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
     """Return the boots that ended the job, as its cause.
 
     A log of the job on that host stops in mid-work shortly before, without a failure of its own among ``matches``.
@@ -158,7 +158,7 @@ def that_ended_it(told: Collection[Match], sources: Sequence[LogSource], matches
     kernels = {source.name for source in sources if source.kind == "kernel"}
     logs = [source for source in sources if source.kind == "log" and source.lines]
     found = []
-    for match in told:
+    for match in boots:
         own = [source for source in logs if _is_host(source.who.host, match.who.host)]
         own = own or [source for source in logs if source.who.host is None]
         if match.source in kernels and own and all(_stops(one, match) and one.name not in failed for one in own):
@@ -215,9 +215,11 @@ def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[
     own = pids_in_tables(match for match in matches if match.source not in kernels)
     if not own:
         return []
-    told = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]
-    others = [match for match in told if match.values["pid"] not in own and not _JOB.search(match.values["program"])]
-    about = {(match.source, match.check) for match in told if match not in others}
+    processes = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]
+    others = [
+        match for match in processes if match.values["pid"] not in own and not _JOB.search(match.values["program"])
+    ]
+    about = {(match.source, match.check) for match in processes if match not in others}
     only = {(match.source, match.check) for match in others} - about
     rest = [match for match in matches if (match.source, match.check) in only and match not in others]
     return [*others, *rest]  # the rest of the report goes with them: "java invoked oom-killer"

@@ -114,7 +114,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         rest = _consequences(reading, root, known)
         return LogJudgement("fail", (root, *rest), (), tuple(notes), reading=reading)
     if reading.failures and (others or ended_well(logs, reading.symptoms)):
-        notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.failures[:LINES]] + notes
+        notes = [f"beside a job that ended well: {_reason(match)[:300]}" for match in reading.failures[:LINES]] + notes
     elif reading.symptoms:
         # Comparisons of ranks count more than a single rank's message; a launcher's reaction counts least.
         symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
@@ -131,7 +131,7 @@ def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
     reading = read(replace(logs, sources=()), known)
     one = reading.root or next(iter(reading.symptoms), None)
     how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
-    return [] if one is None else [f"an earlier try is not judged; it {how}: {_told(one)[:300]}"]
+    return [] if one is None else [f"an earlier try is not judged; it {how}: {_reason(one)[:300]}"]
 
 
 # -- findings --------------------------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     check = known[check_id]
     same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
     group = [match, *same]
-    whose = [one for one in group if "of_peer" not in one.values]
-    shown = dict.fromkeys(_told(one) for one in group)
+    own = [one for one in group if "of_peer" not in one.values]
+    shown = dict.fromkeys(_reason(one) for one in group)
     evidence = [*shown][:LINES]
     if len(shown) > LINES:
         evidence.append(f"and {len(shown) - LINES} more like these")
@@ -152,9 +152,9 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     return Finding(
         summary=_summary(match),
         title=match.values.get("told", check.title),
-        nodes=_hosts(whose),
-        ranks=_ranks(whose),
-        local_ranks=_local_ranks(whose),
+        nodes=_hosts(own),
+        ranks=_ranks(own),
+        local_ranks=_local_ranks(own),
         evidence=tuple(evidence),
         fixes=(_fix(match, check),) if because_of is None else (),
         severity="fail" if because_of is None or check.severity == "fail" else check.severity,
@@ -172,8 +172,8 @@ def _alike(other: Match, match: Match) -> bool:
 
 
 def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
-    told = {rank for one in group for rank in one.ranks}  # the rank that it names; its writer is another one
-    return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:MAX_FINDINGS]
+    ranks = {rank for one in group for rank in one.ranks}  # the rank that it names; its writer is another one
+    return tuple(sorted(ranks or {one.who.rank for one in group if one.who.rank is not None}))[:MAX_FINDINGS]
 
 
 def _hosts(group: Sequence[Match]) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
     return tuple(sorted({number for number in unknown if number is not None}))[:MAX_FINDINGS]
 
 
-def _told(match: Match) -> str:
+def _reason(match: Match) -> str:
     who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
     often = f" ({match.count} times)" if match.count > 1 else ""
     place = f"{match.source}:{note_line(match)}" if match.line else match.source
@@ -288,7 +288,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Can
 
 
 def _candidate(check: Check, match: Match) -> Candidate:
-    why, against, (following, command) = _told(match), match.why, check.next
+    why, against, (following, command) = _reason(match), match.why, check.next
     if match.ranks:
         named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
         following, command = f"the log of rank{'s' if len(match.ranks) > 1 else ''} {named}", ""
@@ -326,21 +326,21 @@ def no_failure_note(
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     names = {source.name for source in read_ones}
     over = {match.order for match in past}
-    told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
+    sources = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
     jobs = [
-        source for source in read_ones if source.kind != "kernel" or source.name in told
+        source for source in read_ones if source.kind != "kernel" or source.name in sources
     ]  # a kernel's log never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a rotated log
     raised = [match for match in caught if "caught" in match.values]
     apart = [match for match in caught if is_of_part(match) and "head" not in match.values]
     doubtful = [match for match in caught if match not in raised and match not in apart and "head" not in match.values]
-    those = {one.source for one in (*raised, *apart, *doubtful)}
+    uncertain = {one.source for one in (*raised, *apart, *doubtful)}
     is_only_beside = only_second_stream(last)
-    open_ones = [one for one in last if not one.done and one.name not in those and not is_only_beside(one)]
+    open_ones = [one for one in last if not one.done and one.name not in uncertain and not is_only_beside(one)]
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
-    said = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
-    said += [(one, DONE) for one in doubtful[:1]]
-    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in said), *ended]
+    causes = [*((one, CAUGHT) for one in raised[:1]), *((one, PART) for one in apart[:1])]
+    causes += [(one, DONE) for one in doubtful[:1]]
+    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {why}" for one, why in causes), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # Where the other stream of its process stops in mid-work, the caught error may have ended it.
     over_with = {process(source.name) for source in read_ones if source.done}
@@ -366,18 +366,18 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     """
     over = {match.order for match in survived}
     failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
-    told = {process(match.source) for match in failed if match.order not in over}
+    processes = {process(match.source) for match in failed if match.order not in over}
     went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
-    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in told]
+    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in processes]
     quiet = [source for source in mute if source.progress or source.done]
     # Where only one rank prints steps, the others are silent until they fail.
     ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
     named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
-    if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(told):
+    if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(processes):
         quiet += [one for one in ranks if process(one.name) in named]
-    said = "says nothing of a failure"
-    notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(told)) else []
+    silent = "says nothing of a failure"
+    notes = [f"{source.name} {went_on.get(source.name, silent)}; {_end_of(source)}" for source in quiet]
+    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(processes)) else []
 
 
 def absent_note(logs: LogFacts) -> list[str]:
@@ -385,9 +385,9 @@ def absent_note(logs: LogFacts) -> list[str]:
     one."""
     series: dict[tuple[str, str], dict[int, str]] = {}
     for source in logs.sources:
-        told = [*_NUMBERED.finditer(source.name)]
-        if source.kind == "log" and told:
-            last, name = told[-1], source.name
+        numbers = [*_NUMBERED.finditer(source.name)]
+        if source.kind == "log" and numbers:
+            last, name = numbers[-1], source.name
             key = name[: last.start()], process(name[last.end() :])
             series.setdefault((key[0] + last[1] + last[2], key[1]), {})[int(last[4])] = last[0]
     notes = []
@@ -415,8 +415,8 @@ def _named(like: str, number: int, width: Collection[int]) -> str:
 
 def unread_note(logs: LogFacts) -> list[str]:
     """Return notes on what was not read, with the reason."""
-    told = {note.partition(": ")[0] for note in logs.notes}
-    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
+    noted = {note.partition(": ")[0] for note in logs.notes}
+    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in noted]
     return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
 
 
@@ -485,12 +485,12 @@ def time_of(text: str) -> float:
     plain = text.strip().replace("T", " ").removesuffix("Z")
     for form in _FORMS:
         try:
-            told = strptime(
+            moment = strptime(
                 plain if form.startswith("%Y") else f"1972-{plain}", form if form.startswith("%Y") else f"%Y-{form}"
             )
         except ValueError:
             continue
-        return float(calendar.timegm(told))
+        return float(calendar.timegm(moment))
     raise ValueError(f"--since {text!r} is neither a time such as 2026-01-31 12:00 nor a span such as 30m or 2h")
 
 
@@ -506,15 +506,15 @@ def _is_of(match: Match, ranks: Collection[int]) -> bool:
         return (
             not ranks.isdisjoint(match.ranks) if isinstance(ranks, frozenset) else any(r in ranks for r in match.ranks)
         )
-    return _number(match.who) in ranks
+    return _rank_number(match.who) in ranks
 
 
 def _is_others(who: Who, ranks: Collection[int]) -> bool:
-    number = _number(who)
+    number = _rank_number(who)
     return number is not None and number not in ranks
 
 
-def _number(who: Who) -> int | None:
+def _rank_number(who: Who) -> int | None:
     return who.rank if who.rank is not None else who.local_rank
 
 
@@ -530,8 +530,8 @@ def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
 
     Lines from a kernel or a tool then show no failure of this job, except for the scheduler's state of it.
     """
-    told = aside_note(logs)
-    others = all(match.source in told and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
+    aside = aside_note(logs)
+    others = all(match.source in aside and (not by_scheduler(match) or _is_of_step(match, logs)) for match in symptoms)
     return others and _all_end(logs)
 
 
@@ -542,10 +542,10 @@ def concerns_other_jobs(logs: LogFacts, failures: Collection[Match]) -> bool:
     happened.
     """
     kernels = {source.name for source in logs.sources if source.kind == "kernel"}
-    those = all(
+    all_foreign = all(
         "pod" in match.values or (match.source in kernels and match.check.startswith("process/")) for match in failures
     )
-    return those and any(is_ranks(source) for source in _own(logs)) and _all_end(logs)
+    return all_foreign and any(is_ranks(source) for source in _own(logs)) and _all_end(logs)
 
 
 def _all_end(logs: LogFacts) -> bool:

@@ -104,12 +104,12 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
-    said = [match for match in blamed if not match.compared]
+    single = [match for match in blamed if not match.compared]
     rows, known = _first_rows((*ends, *symptoms)), checks or {}
     began = {source.name: source.began for source in logs.sources}
     ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
-    strange = [match for match in said if match in old or match in ahead or is_strange(match)]
-    root = _first([match for match in said if match not in strange], rows, known, began)
+    strange = [match for match in single if match in old or match in ahead or is_strange(match)]
+    root = _first([match for match in single if match not in strange], rows, known, began)
     left = _uncaught(_without_survived(raised, rows), symptoms)
     root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
     root = root or _end(ends, symptoms)
@@ -130,11 +130,11 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:
     """Return the matches without noise, and without truncated tracebacks in logs that have other matches."""
-    told = {match.source for match in matches if "alone" not in match.values}
+    sources = {match.source for match in matches if "alone" not in match.values}
     return [
         match
         for match in matches
-        if match.shows != "noise" and ("alone" not in match.values or match.source not in told)
+        if match.shows != "noise" and ("alone" not in match.values or match.source not in sources)
     ]
 
 
@@ -176,13 +176,15 @@ def _first(
     if not causes:
         return None
     named = {match.who.rank for match in rows} - {None}
-    those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
-    if all(match.who.time is not None for match in those):
-        return earliest(those, began)
-    if (before := first_by_clock(those, began)) is not None:
+    candidates = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [
+        *causes
+    ]
+    if all(match.who.time is not None for match in candidates):
+        return earliest(candidates, began)
+    if (before := first_by_clock(candidates, began)) is not None:
         return before
-    first = min(those, key=lambda match: match.order)
-    return next((other for other in those if _is_behind(first, other, checks)), first)
+    first = min(candidates, key=lambda match: match.order)
+    return next((other for other in candidates if _is_behind(first, other, checks)), first)
 
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
@@ -198,9 +200,9 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
     if not traced:
         return None
     named = {match.who.rank for match in rows} - {None}
-    those = [match for match in traced if match.who.rank in named] or traced
-    cluster = [those[-1]]
-    for match in reversed(those[:-1]):
+    candidates = [match for match in traced if match.who.rank in named] or traced
+    cluster = [candidates[-1]]
+    for match in reversed(candidates[:-1]):
         if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
             cluster.insert(0, match)
     timed = all(match.who.time is not None for match in cluster)
@@ -220,7 +222,7 @@ def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]
     ended: dict[tuple[object, ...], int] = {}
     for one in symptoms:
         if not one.chained and "head" not in one.values and RAISED.match(one.text):
-            ended.update({whose: max(ended.get(whose, 0), one.line) for whose in _processes(one)})
+            ended.update({process: max(ended.get(process, 0), one.line) for process in _processes(one)})
     left = [match for match in raised if all(last_line(match) >= ended.get(one, 0) for one in _processes(match))]
     return left or [*raised]
 
@@ -245,23 +247,23 @@ def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Ma
 
 def _is_of(who: Who, row: Who) -> bool:
     """Return whether ``who`` is the process of a row of torchrun's table."""
-    told = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
-    return told and (who.host is None or who.host == row.host)
+    same = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
+    return same and (who.host is None or who.host == row.host)
 
 
 def _processes(match: Match) -> list[tuple[object, ...]]:
     """Return the names of the process in its log, if it has any."""
     who = match.who
-    told = (("rank", who.rank), ("local rank", who.local_rank))
-    return [(match.source, who.host, *one) for one in told if one[1] is not None]
+    numbers = (("rank", who.rank), ("local rank", who.local_rank))
+    return [(match.source, who.host, *one) for one in numbers if one[1] is not None]
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
     """Return ``root`` with rank and host of the process that failed first, if its own are unknown."""
-    whose = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
-    if len(whose) != 1 or root.who.rank not in (None, *(rank for rank, _, _ in whose)) or root.ranks:
+    processes = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
+    if len(processes) != 1 or root.who.rank not in (None, *(rank for rank, _, _ in processes)) or root.ranks:
         return root
-    rank, local_rank, host = whose.pop()
+    rank, local_rank, host = processes.pop()
     return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))
 
 
@@ -286,8 +288,8 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     outside."""
     if not ends:
         return None
-    told = {end.check for end in ends}
-    before = [match for match in symptoms if match.check not in told]
+    checks = {end.check for end in ends}
+    before = [match for match in symptoms if match.check not in checks]
     if all("outside" in end.values and _after(end, before) for end in ends):
         return None  # a process ended from outside after a failure was ended because of it
     return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))

@@ -59,10 +59,10 @@ def _is_death(match: Match, source: LogSource) -> bool:
     """Return whether ``match`` shows the end of a process that had not reported the end of the job."""
     if not _is_last(match, source) or match.values.keys() & {"thread", "child"}:
         return False
-    told = (
+    reported = (
         match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text) or _reports(match)
     )
-    return bool(told) and source.known < last_line(match)
+    return bool(reported) and source.known < last_line(match)
 
 
 def _is_last(match: Match, source: LogSource) -> bool:
@@ -98,9 +98,9 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
     last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
     found = []
     for match in raised:
-        whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        ranked = whose[:2] != (None, None)
-        mine = (line for who, line in source.alive if ranked and who == whose and "thread" not in match.values)
+        speaker = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        ranked = speaker[:2] != (None, None)
+        mine = (line for who, line in source.alive if ranked and who == speaker and "thread" not in match.values)
         others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
         # Launchers start Python unbuffered: so many steps are those of a job that goes on.
         many = (line for _, line in source.worked if launched and not ranked)
@@ -155,7 +155,7 @@ def logged(
         logged = [
             match
             for match in logged
-            if not (_is_end(source, match) and (_is_told_dead(match, every) or (lost and _worked(source, match))))
+            if not (_is_end(source, match) and (_is_listed_as_dead(match, every) or (lost and _worked(source, match))))
         ]
         found += logged
         if logged and len(logged) == len(raised):  # their heads, too
@@ -173,7 +173,7 @@ def _worked(source: LogSource, match: Match) -> bool:
     return any(0 <= last_line(match) - line <= ACCOUNT for _, line in source.alive)
 
 
-def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
+def _is_listed_as_dead(match: Match, every: Iterable[Match]) -> bool:
     """Return whether torchrun's table in another log lists the rank of ``match`` as ended by itself."""
     rows = [
         one.who
@@ -272,9 +272,9 @@ def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | N
     for match in matches:
         if "head" in match.values or not (match.exception or RAISED.match(match.text)):
             continue
-        whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        yield match, before.get(whose)
-        before[whose] = match
+        process = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        yield match, before.get(process)
+        before[process] = match
 
 
 def _is_above(of: Match, match: Match) -> bool:
@@ -312,13 +312,13 @@ def only_second_stream(every: Iterable[LogSource]) -> Callable[[LogSource], bool
     ended = {process(one.name) for one in ranks if one.done}
     all_end = bool(ranks) and all(process(one.name) in ended for one in ranks)
 
-    def is_only_beside(source: LogSource) -> bool:
+    def needs_no_end(source: LogSource) -> bool:
         if source.progress or source.starting:
             return False
         own = bool(source.done and source.kind == "log" and source.lines)
         return done[process(source.name)] > own or (not is_ranks(source) and all_end)
 
-    return is_only_beside
+    return needs_no_end
 
 
 def is_ranks(source: LogSource) -> bool:
@@ -340,11 +340,11 @@ def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterabl
     for name in {match.source for match in left}:
         own = [match for match in left if match.source == name]
         raised = [match for match in own if "head" not in match.values]
-        told = logs.get(name)
-        if told is None or told.progress or told.done or process(name) not in alive or not raised:
+        other = logs.get(name)
+        if other is None or other.progress or other.done or process(name) not in alive or not raised:
             return []
         well = process(name) in ended
-        if well and is_ranks(told) and all(is_of_part(match) for match in raised):
+        if well and is_ranks(other) and all(is_of_part(match) for match in raised):
             continue
         if "caught" not in max(raised, key=last_line).values or not all(map(_is_raised, raised)):
             return []

@@ -313,9 +313,9 @@ def _holds(flag: str, value: str, packet: Packet) -> bool | None:
     if flag in _STATES:
         return packet.state in value.lower().split(",")
     if flag == "--tcp-flags":
-        seen, wanted = value.split("/")
+        examined, wanted = value.split("/")
         # The first reply has ACK as well, and the others ACK alone.
-        named = {"SYN", "ALL"} & {*seen.split(",")}
+        named = {"SYN", "ALL"} & {*examined.split(",")}
         return None if packet.reply else wanted == ("SYN" if named else "NONE")
     if flag == "-m":
         return True if value in _MODULES else None

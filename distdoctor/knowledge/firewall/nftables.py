@@ -462,8 +462,8 @@ class _Met:
         for part in parts:
             if "mangle" in part and _only(part["mangle"]["key"]) == _MARK:
                 mark = _mark(part["mangle"]["value"])
-                said = f"{text} set {mark[1]:#x}" if mark else text
-                yield Rule(matches if mark else None, "", said, mark=mark or _SAME)
+                full_text = f"{text} set {mark[1]:#x}" if mark else text
+                yield Rule(matches if mark else None, "", full_text, mark=mark or _SAME)
             if "vmap" in part:
                 for value, verdict in self._table.elements(part["vmap"]["data"]):
                     its = self._holds(part["vmap"]["key"], "==", value)

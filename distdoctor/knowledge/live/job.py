@@ -78,14 +78,14 @@ class LiveJob:
     @cached_property
     def worlds(self) -> dict[int, tuple[int, ...]]:
         """Return the world sizes in the variables of its ranks -> those ranks."""
-        told: dict[int, set[int]] = {}
+        sizes: dict[int, set[int]] = {}
         for rank in self.ranks:
             if rank.process.world_size is not None and rank.number is not None:
-                told.setdefault(rank.process.world_size, set()).add(rank.number)
+                sizes.setdefault(rank.process.world_size, set()).add(rank.number)
         group = self.store.default_group if self.store and not self.store.restarted else None
         for size, members in (group.worlds if group else {}).items():
-            told.setdefault(size, set()).update(members)
-        return {size: tuple(sorted(those)) for size, those in sorted(told.items(), key=lambda pair: -len(pair[1]))}
+            sizes.setdefault(size, set()).update(members)
+        return {size: tuple(sorted(ranks)) for size, ranks in sorted(sizes.items(), key=lambda pair: -len(pair[1]))}
 
     @property
     def world(self) -> int | None:
@@ -138,7 +138,7 @@ class LiveJob:
                 own = rank.node is node and rank.process in job.processes and rank.process.rank is not None
                 if own and rank.place.kind != live_places.ENDED:
                     claimed.setdefault(rank.process.rank or 0, []).append(rank)
-        return {number: those for number, those in sorted(claimed.items()) if len(those) > 1}
+        return {number: processes for number, processes in sorted(claimed.items()) if len(processes) > 1}
 
     @property
     def on_one_host(self) -> bool:
@@ -235,7 +235,7 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
     ports = ports_of(job)
     for one in job.ranks:
         below = tuple(_below(one.pid, job.processes))
-        number = one.rank if one.rank is not None else _number(one, node, store, ports)
+        number = one.rank if one.rank is not None else _rank_by_store(one, node, store, ports)
         place = place_of(one, below, ports)
         if place.kind == live_places.CODE and stacks.may_be_between_tries(one) and not _answers(job):
             # Between two tries to connect a client of the store sleeps, for longer each time (c10d's socket.cpp).
@@ -291,7 +291,7 @@ def _below(pid: int, processes: Iterable[JobProcess]) -> Iterator[JobProcess]:
             yield one
 
 
-def _number(one: JobProcess, node: Node, store: StoreView | None, ports: frozenset[int]) -> int | None:
+def _rank_by_store(one: JobProcess, node: Node, store: StoreView | None, ports: frozenset[int]) -> int | None:
     """Return the rank of a process without rank variables: the member in the store that listens at its address."""
     group = store.default_group if store else None
     listening = {(s.local, s.local_port) for s in one.sockets or () if s.state == "LISTEN"}
@@ -398,10 +398,10 @@ class LiveRank:
         A rank that waits for its own processes is as still as the one that ran last.
         """
         mine = stacks.still_for(self.process)
-        told = [seconds for one in self.watched if (seconds := stacks.still_for(one)) is not None]
-        if told and (self.place.kind == places.LOADER or self.place.child is not None):
-            return min(told)
-        return min([mine, *told]) if mine is not None else None
+        times = [seconds for one in self.watched if (seconds := stacks.still_for(one)) is not None]
+        if times and (self.place.kind == places.LOADER or self.place.child is not None):
+            return min(times)
+        return min([mine, *times]) if mine is not None else None
 
     @property
     def watched(self) -> list[JobProcess]:
@@ -434,8 +434,8 @@ class LiveRank:
     @property
     def asleep(self) -> float | None:
         """Return the seconds that it, or what it waits for, has left to sleep; None if neither sleeps, or unknown."""
-        told = [one.main.left for one in (self.process, *self.watched) if one.main and one.main.left is not None]
-        return min(told, default=None)
+        times = [one.main.left for one in (self.process, *self.watched) if one.main and one.main.left is not None]
+        return min(times, default=None)
 
     @property
     def gets_data(self) -> bool:
@@ -485,11 +485,11 @@ def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRan
     If there are such, ranks that wait for their GPU below another call of torch.distributed, which the others do not
     make, are marked, too.
     """
-    told = list(views)
-    counts = [count for view in told for count in view.counts if _of_these(count, ranks)]
+    answered = list(views)
+    counts = [count for view in answered for count in view.counts if _of_these(count, ranks)]
     ahead = {rank: those for rank in ranks if rank.may_spin and (those := _ahead(rank, ranks, counts))}
     placed = [_placed(rank, ahead) for rank in ranks] if ahead else list(ranks)
-    return [_bereft(rank, told) if rank.may_spin and not rank.place.spins else rank for rank in placed]
+    return [_bereft(rank, answered) if rank.may_spin and not rank.place.spins else rank for rank in placed]
 
 
 def _bereft(rank: LiveRank, views: Iterable[RasView]) -> LiveRank:
@@ -504,12 +504,12 @@ def _bereft(rank: LiveRank, views: Iterable[RasView]) -> LiveRank:
 
 
 def _placed(rank: LiveRank, ahead: dict[LiveRank, list[tuple[RasCount, int]]]) -> LiveRank:
-    if those := ahead.get(rank):
-        numbers = dict.fromkeys(f"{count.operation} {number}" for count, number in those)
+    if counts := ahead.get(rank):
+        numbers = dict.fromkeys(f"{count.operation} {number}" for count, number in counts)
         why = f"has called {' and '.join(numbers)}, and others have not, says NCCL's RAS"
         by_stack = rank.place.call if rank.place.kind == COLLECTIVE else ""
-        call = by_stack or " and ".join(sorted({count.operation for count, _ in those}))
-        groups = tuple(dict.fromkeys(count.communicator for count, _ in those))
+        call = by_stack or " and ".join(sorted({count.operation for count, _ in counts}))
+        groups = tuple(dict.fromkeys(count.communicator for count, _ in counts))
         return replace(rank, place=Place(COLLECTIVE, call, rank.place.frame, why, spins=True, communicators=groups))
     if rank.may_spin and rank.place.kind in (COLLECTIVE, GROUP, PEERS):
         return replace(rank, place=replace(rank.place, spins=True))

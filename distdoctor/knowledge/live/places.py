@@ -129,7 +129,7 @@ _LEAVING = frozenset(["destroy_process_group"])
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _View:
     """Process whose main thread's stack was read."""
 
     one: JobProcess
@@ -182,137 +182,137 @@ class _Seen:
 
 def by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     """Return the place of the rank by the first of ``_LOOKS`` that recognizes it."""
-    seen = _Seen(one, main, below, ports)
-    found = next((place for look in _LOOKS if (place := look(seen)) is not None), None)
+    view = _View(one, main, below, ports)
+    found = next((place for look in _LOOKS if (place := look(view)) is not None), None)
     if found is not None:
         return found
     # A polling process may wait for something, or work a little each time; a server without clients is idle.
-    sure = not (serves(main) or seen.asks_again or awaits_thread(one))
-    return Place(CODE, frame=seen.own, why=waiting(main), sure=sure)
+    sure = not (serves(main) or view.asks_again or awaits_thread(one))
+    return Place(CODE, frame=view.own, why=waiting(main), sure=sure)
 
 
-def _uninterruptible(seen: _Seen) -> Place | None:
-    return in_kernel(seen.main, seen.own) if seen.main.state == "D" else None
+def _uninterruptible(view: _View) -> Place | None:
+    return in_kernel(view.main, view.own) if view.main.state == "D" else None
 
 
-def _in_init(seen: _Seen) -> Place | None:
-    if seen.names & _STORE:
-        tcp = "_tcp_rendezvous_handler" in seen.names
-        return Place(_in_rendezvous(seen), "tcp://" if tcp else "init_process_group", seen.own)
-    if _BARRIER in seen.names or seen.names & _GROUPS:
-        kind = PEERS if any(True for _ in dialling(seen.one, seen.ports)) or is_futex(seen.main) else GROUP
-        name = next((frame.function for frame in reversed(seen.frames) if frame.function in _GROUPS), _BARRIER)
-        return Place(kind, name, seen.own)
+def _in_init(view: _View) -> Place | None:
+    if view.names & _STORE:
+        tcp = "_tcp_rendezvous_handler" in view.names
+        return Place(_in_rendezvous(view), "tcp://" if tcp else "init_process_group", view.own)
+    if _BARRIER in view.names or view.names & _GROUPS:
+        kind = PEERS if any(True for _ in dialling(view.one, view.ports)) or is_futex(view.main) else GROUP
+        name = next((frame.function for frame in reversed(view.frames) if frame.function in _GROUPS), _BARRIER)
+        return Place(kind, name, view.own)
     return None
 
 
-def _in_collective(seen: _Seen) -> Place | None:
-    outer = call_of(seen.main)
-    return Place(COLLECTIVE, outer, seen.own, whom(seen.main)) if outer and outer not in _LEAVING else None
+def _in_collective(view: _View) -> Place | None:
+    outer = call_of(view.main)
+    return Place(COLLECTIVE, outer, view.own, whom(view.main)) if outer and outer not in _LEAVING else None
 
 
-def _in_remote_call(seen: _Seen) -> Place | None:
+def _in_remote_call(view: _View) -> Place | None:
     remote = next(
-        (f.function for f in reversed(seen.frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
+        (f.function for f in reversed(view.frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     )
     if not remote:
         return None
-    called = next((thread for thread in seen.one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
+    called = next((thread for thread in view.one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
     if called is None:
-        return Place(REMOTE, frame=seen.own, why=remote)
+        return Place(REMOTE, frame=view.own, why=remote)
     # It may wait for calls from other ranks, but not while it reads a pipe.
     sure = is_outside_collectives(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
     return Place(CODE, frame=own_frame(called), why="in what another rank has called", sure=sure)
 
 
-def _in_known_file(seen: _Seen) -> Place | None:
+def _in_known_file(view: _View) -> Place | None:
     # An import does no work yet: importing DistributedDataParallel comes through torch/_dynamo.
     for kind, pieces in _PIECES.items():
-        if any(piece in frame.file for frame in seen.frames[seen.imports + 1 :] for piece in pieces):
-            inside = _child_in_kernel(seen) if kind == LOADER else None
-            return inside or Place(kind, frame=seen.own, why=waiting(seen.main))
+        if any(piece in frame.file for frame in view.frames[view.imports + 1 :] for piece in pieces):
+            inside = _child_in_kernel(view) if kind == LOADER else None
+            return inside or Place(kind, frame=view.own, why=waiting(view.main))
     return None
 
 
-def _awaits_child(seen: _Seen) -> Place | None:
-    return _child_in_kernel(seen) if seen.main.call in ("wait4", "waitid") else None
+def _awaits_child(view: _View) -> Place | None:
+    return _child_in_kernel(view) if view.main.call in ("wait4", "waitid") else None
 
 
-def _imports(seen: _Seen) -> Place | None:
-    if seen.imports < 0:
+def _imports(view: _View) -> Place | None:
+    if view.imports < 0:
         return None
-    kind = CODE if threads_of(seen.one, "pt_gloo_runloop") else STARTING
-    return Place(kind, frame=seen.own, why="imports modules")
+    kind = CODE if threads_of(view.one, "pt_gloo_runloop") else STARTING
+    return Place(kind, frame=view.own, why="imports modules")
 
 
-def _awaits_compiler(seen: _Seen) -> Place | None:
-    return Place(COMPILING, frame=seen.own) if compiles(seen.below) else None
+def _awaits_compiler(view: _View) -> Place | None:
+    return Place(COMPILING, frame=view.own) if compiles(view.below) else None
 
 
-def _asks_whether_done(seen: _Seen) -> Place | None:
+def _asks_whether_done(view: _View) -> Place | None:
     """Return the wait for a collective in a loop of ``Work.is_completed()``, or of a file store
     (c10d/FileStore.cpp)."""
-    if seen.has == "work" and seen.asks_again and in_flight(seen.one):
-        return Place(COLLECTIVE, "wait", seen.own, "looks again and again whether it is through")
-    if seen.has == "store" and sleeps(seen.main) and switches_of(seen.one) > POLLS:
-        return Place(KEY, frame=seen.own)
+    if view.has == "work" and view.asks_again and in_flight(view.one):
+        return Place(COLLECTIVE, "wait", view.own, "looks again and again whether it is through")
+    if view.has == "store" and sleeps(view.main) and switches_of(view.one) > POLLS:
+        return Place(KEY, frame=view.own)
     return None
 
 
-def _awaits_work(seen: _Seen) -> Place | None:
-    if not seen.waits or not waits_for_work(seen.frames) or seen.has == "lock":
+def _awaits_work(view: _View) -> Place | None:
+    if not view.waits or not waits_for_work(view.frames) or view.has == "lock":
         return None
-    return Place(COLLECTIVE, work_of(seen.frames), seen.own, OR_LOCK if seen.has == "either" else "")
+    return Place(COLLECTIVE, work_of(view.frames), view.own, OR_LOCK if view.has == "either" else "")
 
 
-def _awaits_thread_in_collective(seen: _Seen) -> Place | None:
-    thread = next((thread for thread in seen.one.threads[1:] if call_of(thread)), None)
-    if thread and (seen.waits or _looks_after_threads(seen) or (joins(seen.main) and thread.timed)):
-        return Place(COLLECTIVE, call_of(thread), own_frame(thread) or seen.own, "in a thread that it waits for")
+def _awaits_thread_in_collective(view: _View) -> Place | None:
+    thread = next((thread for thread in view.one.threads[1:] if call_of(thread)), None)
+    if thread and (view.waits or _looks_after_threads(view) or (joins(view.main) and thread.timed)):
+        return Place(COLLECTIVE, call_of(thread), own_frame(thread) or view.own, "in a thread that it waits for")
     return None
 
 
-def _hosts_own_store(seen: _Seen) -> Place | None:
-    if sleeps(seen.main) and switches_of(seen.one) > POLLS and _hosts_one_of_its_own(seen.one):
-        return Place(HOSTING, "TCPStore", seen.own, sure=False)
+def _hosts_own_store(view: _View) -> Place | None:
+    if sleeps(view.main) and switches_of(view.one) > POLLS and _hosts_one_of_its_own(view.one):
+        return Place(HOSTING, "TCPStore", view.own, sure=False)
     return None
 
 
-def _awaits_message(seen: _Seen) -> Place | None:
+def _awaits_message(view: _View) -> Place | None:
     """Return the wait for a message: without a thread of its own, it waits in the main one with a time limit
     (``UnboundBuffer``)."""
-    of_torch = _DISTRIBUTED in seen.frames[0].file  # as pipelining/schedules.py: there, it is no lock
-    if not seen.main.timed or not (seen.frames[0].own or of_torch) or seen.has == "lock":
+    of_torch = _DISTRIBUTED in view.frames[0].file  # as pipelining/schedules.py: there, it is no lock
+    if not view.main.timed or not (view.frames[0].own or of_torch) or view.has == "lock":
         return None
-    if not threads_of(seen.one, "pt_gloo_runloop"):
+    if not threads_of(view.one, "pt_gloo_runloop"):
         return None
-    return Place(COLLECTIVE, ONLY_MESSAGE if of_torch or seen.has == "work" else MESSAGE, seen.own)
+    return Place(COLLECTIVE, ONLY_MESSAGE if of_torch or view.has == "work" else MESSAGE, view.own)
 
 
-def _awaits_key(seen: _Seen) -> Place | None:
-    polls = seen.main.call in ("poll", "ppoll") and waits_for_work(seen.frames)
-    return Place(KEY, frame=seen.own) if polls and connected(seen.one, seen.ports) else None
+def _awaits_key(view: _View) -> Place | None:
+    polls = view.main.call in ("poll", "ppoll") and waits_for_work(view.frames)
+    return Place(KEY, frame=view.own) if polls and connected(view.one, view.ports) else None
 
 
-def _has_ended(seen: _Seen) -> Place | None:
+def _has_ended(view: _View) -> Place | None:
     """Return the end of Python, which waits for all non-daemon threads (Lib/threading.py) and all its child
     processes."""
-    if seen.is_in("_shutdown", "threading.py"):
-        left = next((t for t in seen.one.threads[1:] if own_frame(t)), None)
+    if view.is_in("_shutdown", "threading.py"):
+        left = next((t for t in view.one.threads[1:] if own_frame(t)), None)
         why = "its program has ended but for a thread"
-        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(seen.one))
-    if seen.is_in("_exit_function", "multiprocessing/util.py"):
-        return Place(CODE, frame=seen.own, why="its program has ended but for a process that it started")
+        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(view.one))
+    if view.is_in("_exit_function", "multiprocessing/util.py"):
+        return Place(CODE, frame=view.own, why="its program has ended but for a process that it started")
     return None
 
 
-def _looks_up(seen: _Seen) -> Place | None:
-    if seen.frames[0].function == "getaddrinfo" and seen.frames[0].file.endswith("socket.py"):
-        return Place(CODE, frame=seen.own, why="looks up the name of a host")
+def _looks_up(view: _View) -> Place | None:
+    if view.frames[0].function == "getaddrinfo" and view.frames[0].file.endswith("socket.py"):
+        return Place(CODE, frame=view.own, why="looks up the name of a host")
     return None
 
 
-_LOOKS: tuple[Callable[[_Seen], Place | None], ...] = (
+_LOOKS: tuple[Callable[[_View], Place | None], ...] = (
     _uninterruptible,
     _in_init,
     _in_collective,
@@ -333,22 +333,22 @@ _LOOKS: tuple[Callable[[_Seen], Place | None], ...] = (
 """Detectors in order: a later place is also seen where an earlier one is the reason."""
 
 
-def _child_in_kernel(seen: _Seen) -> Place | None:
+def _child_in_kernel(view: _View) -> Place | None:
     """Return the place of a child process that it waits for and that is in an uninterruptible call."""
-    inside = ((one.pid, one.main) for one in seen.below if one.main and one.main.state == "D")
-    return next((in_kernel(main, own_frame(main) or seen.own, pid) for pid, main in inside), None)
+    inside = ((one.pid, one.main) for one in view.below if one.main and one.main.state == "D")
+    return next((in_kernel(main, own_frame(main) or view.own, pid) for pid, main in inside), None)
 
 
-def _looks_after_threads(seen: _Seen) -> bool:
+def _looks_after_threads(view: _View) -> bool:
     """Return whether it is in an event loop, or polls the end of other work."""
-    return seen.asks_again or any("asyncio/" in frame.file for frame in seen.frames)
+    return view.asks_again or any("asyncio/" in frame.file for frame in view.frames)
 
 
-def _in_rendezvous(seen: _Seen) -> str:
-    if hosts_store(seen.one):
+def _in_rendezvous(view: _View) -> str:
+    if hosts_store(view.one):
         return HOSTING
-    dials = any(socket.state == "SYN_SENT" for socket in seen.one.sockets or ())
-    return STORE if connected(seen.one, seen.ports) and not dials else MASTER
+    dials = any(socket.state == "SYN_SENT" for socket in view.one.sockets or ())
+    return STORE if connected(view.one, view.ports) and not dials else MASTER
 
 
 def _hosts_one_of_its_own(one: JobProcess) -> bool:

@@ -52,13 +52,13 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
     """
     members = _members(job)
     inside = _inside(members, ranks)
-    found = {rank: path for path, those in inside.items() for rank in those}
+    found = {rank: path for path, inside_of in inside.items() for rank in inside_of}
     if len(inside) < 2 or len(found) < len(ranks):
         return None
     absent = {path: [rank for rank in members[path] if found.get(rank) != path] for path in inside}
-    if any(rank not in found for those in absent.values() for rank in those):
+    if any(rank not in found for inside_of in absent.values() for rank in inside_of):
         return None
-    last = _last({path: {found[rank] for rank in those} for path, those in absent.items()}, found[ranks[0]])
+    last = _last({path: {found[rank] for rank in inside_of} for path, inside_of in absent.items()}, found[ranks[0]])
     waited_for = {rank for path in last for rank in absent[path]} or {rank for path in last for rank in inside[path]}
     why = (
         f"{_called(inside[path])} in a collective of {_named(path)} ({_called(members[path], verb=False)}), and "
@@ -79,21 +79,21 @@ def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequen
     Ranks that do the same wait for those which are behind, and so in no circle: a single rank that does something else
     is in all of them.
     """
-    rank = next((those[0] for those in absent.values() if those), None)
-    way: list[LiveRank] = []
-    while rank is not None and rank not in way and len(way) <= _MOST_IN_CIRCLE:
-        way.append(rank)
+    rank = next((waited[0] for waited in absent.values() if waited), None)
+    path: list[LiveRank] = []
+    while rank is not None and rank not in path and len(path) <= _MOST_IN_CIRCLE:
+        path.append(rank)
         rank = next(iter(absent[running[rank]]), None)
-    circle = way[way.index(rank) :] if rank in way else []
+    circle = path[path.index(rank) :] if rank in path else []
     return {rank for rank in circle if not _has_circle(running, absent, rank)}
 
 
 def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]], without: LiveRank) -> bool:
     """Return whether ranks wait for each other in a circle without this one."""
-    waits_for = {path: sum(rank is not without for rank in those) for path, those in absent.items()}
+    waits_for = {path: sum(rank is not without for rank in absentees) for path, absentees in absent.items()}
     groups_without: dict[LiveRank, list[str]] = {}
-    for path, those in absent.items():
-        for rank in those:
+    for path, absentees in absent.items():
+        for rank in absentees:
             groups_without.setdefault(rank, []).append(path)
     inside: dict[str, list[LiveRank]] = {}
     for rank, path in running.items():
@@ -116,7 +116,7 @@ def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
     None if the groups of some are unknown.
     """
     members = _members(job)
-    found = {rank: path for path, those in _inside(members, ranks).items() for rank in those}
+    found = {rank: path for path, inside_of in _inside(members, ranks).items() for rank in inside_of}
     if len(found) < len(ranks):
         return None
     reached: set[LiveRank] = set()
@@ -132,19 +132,21 @@ def waited_for(job: LiveJob, ranks: Sequence[LiveRank]) -> set[LiveRank] | None:
 def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
     """Return the ranks of each group that is completely in a collective of it, as far as known."""
     members = _members(job)
-    return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
+    return [inside for path, inside in _inside(members, job.ranks).items() if len(inside) == len(members[path])]
 
 
 def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]) -> bool:
     """Return whether ranks with another call may just wait for one of the others: theirs is another group's, or all
     make the same call, there are several groups, and they are not known to be in one."""
-    theirs, those = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
-    if all(len(running) == 1 for running in (*theirs, *those)) and set().union(*theirs).isdisjoint(set().union(*those)):
+    theirs, their_groups = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
+    if all(len(running) == 1 for running in (*theirs, *their_groups)) and set().union(*theirs).isdisjoint(
+        set().union(*their_groups)
+    ):
         return True
     if len({rank.place.call for rank in (*odd, *others)}) > 1:
         return False
     several = job.store is not None and len({group.path for group in job.store.groups}) > 1
-    return several and not any(len(those) == len(job.ranks) for those in whole_groups(job))
+    return several and not any(len(their_groups) == len(job.ranks) for their_groups in whole_groups(job))
 
 
 def collectives_running(rank: LiveRank) -> int:
@@ -171,8 +173,8 @@ def with_fewest_collectives(ranks: Sequence[LiveRank]) -> list[LiveRank]:
 def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]) -> dict[str, list[LiveRank]]:
     """Return, by the path of each group, the ranks in which its collective runs, and that of no other."""
     groups_of: dict[LiveRank, list[str]] = {}
-    for path, those in members.items():
-        for rank in those:
+    for path, ranks_of in members.items():
+        for rank in ranks_of:
             groups_of.setdefault(rank, []).append(path)
     found: dict[str, list[LiveRank]] = {}
     for rank in ranks:
@@ -257,8 +259,8 @@ def _reached(graph: Graph, start: str) -> set[str]:
 def _called(ranks: Iterable[LiveRank], verb: bool = True) -> str:
     numbers = sorted(rank.number or 0 for rank in ranks)
     shown = ", ".join(map(str, numbers[:_SHOWN])) + (f" and {len(numbers) - _SHOWN} more" if numbers[_SHOWN:] else "")
-    said = f"ranks {shown}" if len(numbers) > 1 else f"rank {shown}" if numbers else "nobody"
-    return f"{said} {'are' if len(numbers) > 1 else 'is'}" if verb else said
+    text = f"ranks {shown}" if len(numbers) > 1 else f"rank {shown}" if numbers else "nobody"
+    return f"{text} {'are' if len(numbers) > 1 else 'is'}" if verb else text
 
 
 def _named(path: str) -> str:
@@ -462,11 +464,11 @@ def _by_roots(job: LiveJob) -> Iterator[Pair]:
 
 def _in_one_group(job: LiveJob) -> Iterator[Blame]:
     """Yield the ranks that name another root than most of a group whose ranks are all in the same call."""
-    for those in whole_groups(job):
-        found = {rank.number or 0: root_of(rank.process.main) for rank in those if rank.waits}
+    for group in whole_groups(job):
+        found = {rank.number or 0: root_of(rank.process.main) for rank in group if rank.waits}
         named = {number: given for number, given in sorted(found.items()) if given is not None}
         roots = Counter(root for _, root in named.values())
-        if len(named) < len(those) or len(roots) < 2 or len({call for call, _ in named.values()}) > 1:
+        if len(named) < len(group) or len(roots) < 2 or len({call for call, _ in named.values()}) > 1:
             continue
         (usual, most), (_, next_most), *_ = roots.most_common()
         unsure = most == next_most
@@ -532,15 +534,17 @@ def message_blame(job: LiveJob) -> Blame | None:
     """
     partners = {number: partner for number, rank in job.numbers.items() if (partner := _partner(rank)) is not None}
     for first in sorted(partners):
-        way = [first]
-        while (following := partners.get(way[-1])) is not None and following not in way:
-            way.append(following)
-        circle = way[way.index(following) :] if following is not None else []
+        path = [first]
+        while (following := partners.get(path[-1])) is not None and following not in path:
+            path.append(following)
+        circle = path[path.index(following) :] if following is not None else []
         if circle and not _is_message(circle, job):
             return Blame(tuple(sorted(circle)), False, tuple(_message_text(number, job) for number in circle))
         if circle and _differ(circle, job):
-            said = tuple(_message_text(number, job) for number in circle)
-            return Blame(tuple(sorted(circle)), True, (*said, "the tag, or the group, is not the same on both sides"))
+            evidence = tuple(_message_text(number, job) for number in circle)
+            return Blame(
+                tuple(sorted(circle)), True, (*evidence, "the tag, or the group, is not the same on both sides")
+            )
     pairs = []
     for number, partner in sorted(partners.items()):
         other = job.numbers.get(partner)

@@ -70,12 +70,12 @@ class Follower:
         self._collector.name(present)
         for source in present:
             try:
-                seen = source.path.stat() if source.path is not None else None
+                status = source.path.stat() if source.path is not None else None
             except OSError:
                 continue
-            if seen is not None and stat.S_ISREG(seen.st_mode):
-                here.add((seen.st_dev, seen.st_ino))
-                changed = self._poll_file(source, seen) or changed
+            if status is not None and stat.S_ISREG(status.st_mode):
+                here.add((status.st_dev, status.st_ino))
+                changed = self._poll_file(source, status) or changed
         self._gone = {identity: was for identity, was in self._gone.items() if identity in here}
         return changed
 
@@ -99,14 +99,14 @@ class Follower:
                 continue
         return found
 
-    def _poll_file(self, source: reader.Source, seen: os.stat_result) -> bool:
-        identity, one = (seen.st_dev, seen.st_ino), self._growing.get(source.name)
+    def _poll_file(self, source: reader.Source, status: os.stat_result) -> bool:
+        identity, one = (status.st_dev, status.st_ino), self._growing.get(source.name)
         name, size = self._gone.get(identity, (source.name, 0))
-        if name != source.name and seen.st_size >= size:
+        if name != source.name and status.st_size >= size:
             return False
         # A new file: the inode number of a deleted file is used again.
         self._gone.pop(identity, None)
-        if one is not None and (one.identity != identity or seen.st_size < one.read):
+        if one is not None and (one.identity != identity or status.st_size < one.read):
             self._finish(one)
             self._turns[source.name] = self._turns.get(source.name, 0) + 1
             if one.identity != identity:
@@ -114,8 +114,8 @@ class Follower:
             one = None
         if one is None:
             one = self._growing[source.name] = _Growing(source, identity)
-        steady, one.size = one.size == seen.st_size, seen.st_size
-        if one.whole or seen.st_size <= one.read:
+        steady, one.size = one.size == status.st_size, status.st_size
+        if one.whole or status.st_size <= one.read:
             return False
         try:
             return self._read(one, steady)

@@ -102,10 +102,10 @@ def array_as_text(data: bytes) -> bytes:
         value, end = _object(text, found.end())
         if end < 0:
             break
-        said = message_of(value) if isinstance(value, dict) else None
+        message = message_of(value) if isinstance(value, dict) else None
         gap += found[0]
         before = "\n" * gap.count("\n") if many else "\n" if lines else ""
-        lines.append((before + (said or text[found.end() : end])).encode("utf-8", "replace"))
+        lines.append((before + (message or text[found.end() : end])).encode("utf-8", "replace"))
         gap, at = text[found.end() : end], end
     return b"".join([*lines, text[at:].encode("utf-8", "replace")])
 
@@ -152,11 +152,11 @@ def _replaced(match: re.Match[bytes]) -> bytes:
 def _paired(match: re.Match[bytes]) -> bytes:
     """Return the text of a line in logfmt, if it names a process or a host."""
     value: dict[str, object] = {}
-    for name, said in _PAIR.findall(match[0].decode("utf-8", "replace")):
+    for name, word in _PAIR.findall(match[0].decode("utf-8", "replace")):
         try:
-            value[name] = json.loads(said) if said.startswith('"') else said
+            value[name] = json.loads(word) if word.startswith('"') else word
         except ValueError:
-            value[name] = said[1:-1]
+            value[name] = word[1:-1]
     text = (
         message_of(value) if any(_first(value, WHO[kind], (str,)) for kind in ("rank", "local_rank", "host")) else None
     )
@@ -178,14 +178,14 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
 
 def message_of(value: Any, wrapped: bool = False) -> str | None:
     """Return the text of an object, as :func:`text_of` does."""
-    said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
-    if said is None:
+    message = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
+    if message is None:
         return None
-    said = _COLOURS.sub("", said) if "\x1b" in said else said
-    if said.startswith("{") and not wrapped:
-        said = text_of(said, wrapped=True) or said
-    raised = [text for name in RAISED if (text := _text(value.get(name))) and text not in said]
-    before, pieces = _before(value), _ENDS.split("\n".join([said.rstrip(), *raised]))
+    message = _COLOURS.sub("", message) if "\x1b" in message else message
+    if message.startswith("{") and not wrapped:
+        message = text_of(message, wrapped=True) or message
+    raised = [text for name in RAISED if (text := _text(value.get(name))) and text not in message]
+    before, pieces = _before(value), _ENDS.split("\n".join([message.rstrip(), *raised]))
     return before + f"\r{before}".join(pieces)
 
 
@@ -208,9 +208,9 @@ def _before(value: Mapping[str, Any]) -> str:
 
 def _json_time(text: str) -> str:
     """Return a time in the form in which lines begin with it; empty if ``text`` is none."""
-    told, epoch = _JSON_TIME.match(text), _EPOCH.fullmatch(text)
-    if told is not None or epoch is None:
-        return told[0] if told is not None else ""
+    known, epoch = _JSON_TIME.match(text), _EPOCH.fullmatch(text)
+    if known is not None or epoch is None:
+        return known[0] if known is not None else ""
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(int(epoch[1]))) + f".{epoch[2] or epoch[3] or 0}"
 
 
@@ -252,15 +252,15 @@ def loki_as_text(data: bytes) -> bytes:
     """Return the lines of all streams, each behind its speaker and time; other or truncated data stay as they are."""
     try:
         streams = budget.loads(data)["data"]["result"]
-        said = [
+        timed = [
             (int(value[0]), message_of({"message": str(value[1]), "time": str(value[0]), "labels": one["stream"]}))
             for one in streams
             for value in one["values"]
         ]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return data
-    said.sort(key=lambda pair: pair[0])
-    return "".join(f"{text}\n" for _, text in said if text).encode("utf-8", "replace")
+    timed.sort(key=lambda pair: pair[0])
+    return "".join(f"{text}\n" for _, text in timed if text).encode("utf-8", "replace")
 
 
 # Logs as CSV tables, exported from Grafana, CloudWatch, OpenSearch, Azure, Datadog and Splunk.
@@ -333,7 +333,7 @@ def table_as_text(data: bytes) -> bytes:
     try:
         for row in rows:
             lines += [b""] * (end - len(lines))
-            lines.append(_said(row, columns, names).encode("utf-8", "replace") if end else b"")
+            lines.append(_row_text(row, columns, names).encode("utf-8", "replace") if end else b"")
             end, at = rows.line_num, stream.tell()
             if len(lines) > MOST_ROWS:
                 break
@@ -378,7 +378,7 @@ def _columns(names: list[str]) -> dict[str, int]:
     return found
 
 
-def _said(row: list[str], columns: dict[str, int], names: list[str]) -> str:
+def _row_text(row: list[str], columns: dict[str, int], names: list[str]) -> str:
     value: dict[str, object] = {kind: row[place] for kind, place in columns.items() if place < len(row)}
     if "time" in value:
         value["time"] = _table_time(str(value["time"]))
@@ -395,11 +395,11 @@ def _table_time(text: str) -> str:
     """Return a time in JSON's form; one in an unknown form stays as it is."""
     for form in _TIMES if not text[:4].isdecimal() else ():
         try:
-            told = datetime.strptime(_PARTS.sub("", text), form)
+            moment = datetime.strptime(_PARTS.sub("", text), form)
         except ValueError:
             continue
         part = _PARTS.search(text)
-        return told.strftime("%Y-%m-%dT%H:%M:%S") + (part[0] if part else "")
+        return moment.strftime("%Y-%m-%dT%H:%M:%S") + (part[0] if part else "")
     return text
 
 
@@ -471,10 +471,10 @@ def is_report_first(head: bytes) -> bool:
 
 def report_last(text: bytes) -> tuple[bytes, list[int]]:
     """Return the lines of ``text`` with each job's report behind its output, and their original line numbers."""
-    told = [found.span("how") for found in _REPORT.finditer(text)]
-    ends = [text.rfind(_BEGIN, 0, start) for start, _ in told] + [len(text)]
+    spans = [found.span("how") for found in _REPORT.finditer(text)]
+    ends = [text.rfind(_BEGIN, 0, start) for start, _ in spans] + [len(text)]
     lines, above = list[tuple[int, bytes]](), 0
-    for (start, end), until in zip(told, ends[1:], strict=True):
+    for (start, end), until in zip(spans, ends[1:], strict=True):
         lines += [*_numbered(text, above, start), *_numbered(text, end, until), *_numbered(text, start, end)]
         above = until
     lines += _numbered(text, above, len(text))

@@ -121,10 +121,10 @@ def _below(path: Path) -> Iterator[Path]:
 def _has_nothing(file: Path) -> bool:
     """Return whether it is empty, as most files in torchrun's log folders are, or not to be read, as a pipe."""
     try:
-        seen = file.stat()
+        status = file.stat()
     except OSError:
         return False  # whoever opens it reports the error
-    return seen.st_size == 0 or not stat.S_ISREG(seen.st_mode)
+    return status.st_size == 0 or not stat.S_ISREG(status.st_mode)
 
 
 def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.BufferedReader]:
@@ -137,9 +137,9 @@ def opened(source: Source, budget: Budget | None = None) -> tuple[Kind, io.Buffe
     kind = kind_of(head)
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
-    beside = kind == "log" and ((not source.given and is_no_log(source.name)) or begins_as_tool(head))
+    not_log = kind == "log" and ((not source.given and is_no_log(source.name)) or begins_as_tool(head))
     read = formats.is_json_log(head) or formats.is_gathered(head)
-    return "beside" if beside and (not read or is_of_tool(source.name)) else kind, raw
+    return "beside" if not_log and (not read or is_of_tool(source.name)) else kind, raw
 
 
 def uncompressed(source: Source, part: Part) -> io.BufferedReader:

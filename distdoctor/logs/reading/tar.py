@@ -56,16 +56,16 @@ def members(raw: BufferedReader) -> Iterator[Member]:
     """
     name, size, sparse = "", -1, False
     while (head := _header(raw)) is not None:
-        kind, own_size = head[156:157], _number(head[124:136])
+        kind, own_size = head[156:157], _size_of(head[124:136])
         if kind in _GNU_NAME or kind in _GNU_LINK or kind in _PAX or kind in _PAX_GLOBAL:
             text = _small(raw, own_size)
             if kind in _GNU_NAME:
                 name = _decoded(text)
             elif kind in _PAX:
-                told = _records(text)
-                name = _decoded(told.get(b"path", b"")) or name
-                size = _decimal(told[b"size"]) if b"size" in told else size
-                sparse = any(key.startswith(b"GNU.sparse.") for key in told)
+                records = _records(text)
+                name = _decoded(records.get(b"path", b"")) or name
+                size = _decimal(records[b"size"]) if b"size" in records else size
+                sparse = any(key.startswith(b"GNU.sparse.") for key in records)
             continue
         if kind in _GNU_SPARSE:
             more = head[482:483]
@@ -99,13 +99,13 @@ def _header(raw: BufferedReader) -> bytes | None:
 
 def _is_header(head: bytes) -> bool:
     try:
-        told = _number(head[148:156])
+        checksum = _size_of(head[148:156])
     except Damaged:
         return False
-    return told == sum(head[:148]) + 256 + sum(head[156:BLOCK])
+    return checksum == sum(head[:148]) + 256 + sum(head[156:BLOCK])
 
 
-def _number(field: bytes) -> int:
+def _size_of(field: bytes) -> int:
     """Return an octal number, or one of GNU's in base 256. Raises Damaged for any other, and for a negative one."""
     if field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
@@ -139,15 +139,15 @@ def _small(raw: BufferedReader, size: int) -> bytes:
 
 def _records(text: bytes) -> dict[bytes, bytes]:
     """Return the records of a pax header, each ``LENGTH KEY=VALUE`` and an end of line."""
-    told, at = dict[bytes, bytes](), 0
+    records, at = dict[bytes, bytes](), 0
     while at < len(text) and text[at : at + 1] != b"\0":
         length, space, _ = text[at : at + 20].partition(b" ")
         if not space or not 5 <= _decimal(length) <= len(text) - at:
             raise Damaged(DAMAGED)
         key, _, value = text[at + len(length) + 1 : at + int(length) - 1].partition(b"=")
-        told[key] = value
+        records[key] = value
         at += int(length)
-    return told
+    return records
 
 
 def _own_name(head: bytes) -> str:
