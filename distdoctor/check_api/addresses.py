@@ -80,13 +80,13 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     for node in cluster.nodes:
         for address in _shared(node):
             owners.setdefault(address, {}).setdefault(node.host_key, node)
-    beside = {node: tuple(_beside_its_network(node)) for node in cluster.nodes}
+    foreign = {node: tuple(_outside_its_network(node)) for node in cluster.nodes}
     reached: dict[str | None, list[Node]] = {}
     for node in cluster.nodes:
         reached.setdefault(node.reached_at, []).append(node)
     in_networks = set(owners)
     for node in cluster.nodes:
-        for address in beside[node]:
+        for address in foreign[node]:
             # A service's address is duplicated on purpose, unless another node itself is reached at it.
             others = [peer for peer in reached.get(address, ()) if peer.host_key != node.host_key]
             if address in in_networks:
@@ -99,7 +99,7 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
         nodes = tuple(by_host.values())
         spare = tuple(node for node in nodes if node.reached_at != address)
         if address in in_networks:
-            spare = tuple(node for node in nodes if node in spare or address in beside[node])
+            spare = tuple(node for node in nodes if node in spare or address in foreign[node])
         if len(nodes) > 1 and len(spare) < len(nodes):
             yield DuplicateAddress(address, nodes, spare)
 
@@ -122,7 +122,7 @@ def _shared(node: Node) -> Iterator[str]:
                 yield address
 
 
-def _beside_its_network(node: Node) -> Iterator[str]:
+def _outside_its_network(node: Node) -> Iterator[str]:
     """Yield the addresses of a node outside the networks that it shares with others.
 
     Packets to them stay on the node. Not loopback's own, nor those of container bridges, which are the same on every
@@ -150,18 +150,18 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
         if any(interface.mac for interface in node.interfaces):
             for address in dict.fromkeys(_shared(node)):
                 owners.setdefault(address, []).append(node)
-    seen: dict[tuple[Node, str, bool], dict[Node, str]] = {}
+    answers: dict[tuple[Node, str, bool], dict[Node, str]] = {}
     for peer in cluster.nodes:
         by_hand = {one.address for one in peer.network.hardware_addresses if one.permanent}
         for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
             for node in owners.get(address, ()):
                 mac = _answered(peer, address) if node.host_key != peer.host_key else ""
                 if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
-                    seen.setdefault((node, address, address in by_hand), {})[peer] = mac
+                    answers.setdefault((node, address, address in by_hand), {})[peer] = mac
     for address, nodes in owners.items():
         for node in nodes:
             for written in (False, True):
-                if by := seen.get((node, address, written)):
+                if by := answers.get((node, address, written)):
                     yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())), written)
 
 
@@ -233,7 +233,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
-            if is_loopback(address) and backend == "nccl" and _told(node):  # gloo has a check of its own
+            if is_loopback(address) and backend == "nccl" and _is_forced(node):  # gloo has a check of its own
                 found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
             if is_loopback(address) or address in doubled:
                 continue
@@ -241,9 +241,9 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
             if others or (edges and (_odd(node, address) or (node, address) in hidden)):
                 fails = _fails(backend, node, address, others, edges)
-                seen = next((one.seen for one in node.mesh.translated if one.own == address), "")
+                translated = next((one.seen for one in node.mesh.translated if one.own == address), "")
                 interface = node.interface_of(address)
-                found.append(PickedAddress(node, backend, address, interface, others, edges, seen, fails))
+                found.append(PickedAddress(node, backend, address, interface, others, edges, translated, fails))
     return tuple(found)
 
 
@@ -258,7 +258,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
     return found
 
 
-def _told(node: Node) -> bool:
+def _is_forced(node: Node) -> bool:
     """Return whether NCCL's choice comes from a setting, rather than from the lack of alternatives."""
     choice = node.host.nccl
     return choice is not None and choice.reason == "variable"

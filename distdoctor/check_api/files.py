@@ -51,17 +51,17 @@ def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bo
 
     Evidence is node 0's file, which each node looked for.
     """
-    seen = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}
-    others = [node for node, one in seen.items() if one.node0 is not None and node is not cluster.node0]
-    without = [node for node in others if seen[node].node0]
+    folders = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}
+    others = [node for node, one in folders.items() if one.node0 is not None and node is not cluster.node0]
+    without = [node for node in others if folders[node].node0]
     if not without:
         return [], False
     zero = cluster.node0
-    if zero is None or zero not in seen or len(without) < len(others):
+    if zero is None or zero not in folders or len(without) < len(others):
         return without, False  # the others have node 0's
-    places = {(seen[node].filesystem, seen[node].source) for node in without}
+    places = {(folders[node].filesystem, folders[node].source) for node in without}
     network = {is_network_filesystem(kind) for kind, _ in places}
-    own = is_network_filesystem(seen[zero].filesystem)
+    own = is_network_filesystem(folders[zero].filesystem)
     if network == {True} and not own:
         return [zero], False
     if own and True not in network:
@@ -76,13 +76,13 @@ def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bo
 def instead_of_init_file(cluster: Cluster, other_path: str) -> tuple[Fix, ...]:
     """Return fixes for joining without a file; ``other_path``: the second option, a file elsewhere."""
     everyone = tuple(node.name for node in cluster.nodes)
-    elsewhere = Fix(other_path, everyone, 2)
+    other_file = Fix(other_path, everyone, 2)
     sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
     if all(source.startswith(("--", "PET_", MASTER_ADDR.variables[0])) for source in sources):
-        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={INIT_METHOD.flag: None}), elsewhere
+        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={INIT_METHOD.flag: None}), other_file
     address = reachable_address(cluster.node0, cluster) if cluster.node0 else None
     if address is None:
-        return Fix(f"Use {INIT_METHOD.flag} tcp:// with node 0's address instead.", everyone), elsewhere
+        return Fix(f"Use {INIT_METHOD.flag} tcp:// with node 0's address instead.", everyone), other_file
     method = f"tcp://{endpoint(address, cluster.plan.master_port or 29500)}"
     flags: dict[str, str | None] = {INIT_METHOD.flag: method, MASTER_ADDR.flag: None}
-    return Fix("Meet at node 0's address.", everyone, flags=flags), elsewhere
+    return Fix("Meet at node 0's address.", everyone, flags=flags), other_file

@@ -32,7 +32,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
     Replies count, too: the target's outgoing filter may drop them. None: a node without facts.
     """
-    source_rules, target_rules = _told(source, target), _told(target)
+    source_rules, target_rules = _relevant_filter(source, target), _relevant_filter(target)
     if target is None:  # a rule that redirects to another address, such as a service's, may be the right way to it
         source_rules = _without(source_rules, _ELSEWHERE)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
@@ -66,7 +66,7 @@ def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
     )
 
 
-def _told(node: Node | None, target: Node | None = None) -> Firewall | None:
+def _relevant_filter(node: Node | None, target: Node | None = None) -> Firewall | None:
     """Return the packet filter of a node without rules that only rewrite addresses: to the node's own, or to the
     target's.
 
@@ -118,7 +118,7 @@ def rewrites_source(node: Node | None, port: int | None) -> bool:
 
     Replies to an address of none of its interfaces need not arrive, even if the packet filter accepts everything.
     """
-    rules = _told(node)
+    rules = _relevant_filter(node)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_source, chain.blocking_rules))
         if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):
@@ -166,9 +166,11 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
     found = []
     for chain in rules.chains if rules is not None else ():
         its = [
-            one for one in chain.blocking_rules if concerns(replace(chain, blocking_rules=(one,)), port, _way(chain))
+            one
+            for one in chain.blocking_rules
+            if concerns(replace(chain, blocking_rules=(one,)), port, _port_side(chain))
         ]
-        if not concerns(chain, port, _way(chain)):
+        if not concerns(chain, port, _port_side(chain)):
             continue
         if chain.policy != "accept" or chain.hook != "input" or not all(map(_ELSEWHERE.search, its)):
             return ()
@@ -178,7 +180,7 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
 
 def redirects(node: Node, port: int, target: Node | None) -> bool:
     """Return whether a rule of the node redirects its packets for that port of others, and not to the target."""
-    rules = _told(node, target)
+    rules = _relevant_filter(node, target)
     for chain in rules.chains if rules is not None else ():
         its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
         if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):
@@ -186,7 +188,7 @@ def redirects(node: Node, port: int, target: Node | None) -> bool:
     return False
 
 
-def _way(chain: FirewallChain) -> Direction:
+def _port_side(chain: FirewallChain) -> Direction:
     """Return the side of this host's port in packets of its incoming connections."""
     return "dport" if chain.hook == "input" else "sport"
 

@@ -155,8 +155,8 @@ def open_firewall_fix(
 
 def _routers(node: Node | None, peers: Sequence[str]) -> tuple[str, ...]:
     """Return the next hops from ``node`` to the peers that are not in its own networks."""
-    ways = [lookup(node, peer) for peer in peers[:SHOWN_ROUTERS]] if node is not None else []
-    return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
+    routes = [lookup(node, peer) for peer in peers[:SHOWN_ROUTERS]] if node is not None else []
+    return tuple(dict.fromkeys(route.gateway for route in routes if route is not None and route.gateway is not None))
 
 
 def append_hosts_line(address: str, name: str) -> str:

@@ -88,13 +88,13 @@ def used_gpus(node: Node) -> tuple[Gpu, ...]:
 
 
 def _by_name(node: Node) -> dict[str, Gpu]:
-    seen: dict[str, Gpu] = {}
+    by_name: dict[str, Gpu] = {}
     for facts in looked_at_gpus(node):
         for gpu in facts.visible:
             name = _name(facts, gpu)
-            if gpu.computed or gpu.error or name not in seen:  # one of several ranks computes on it
-                seen[name] = gpu
-    return seen
+            if gpu.computed or gpu.error or name not in by_name:  # one of several ranks computes on it
+                by_name[name] = gpu
+    return by_name
 
 
 def _name(facts: GpuFacts, gpu: Gpu) -> str:
@@ -103,8 +103,8 @@ def _name(facts: GpuFacts, gpu: Gpu) -> str:
 
 def gpu_reasons(node: Node) -> tuple[str, ...]:
     """Return the reasons why ranks of the node see no device, in torch's or the driver's words."""
-    said = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
-    return tuple(dict.fromkeys(text for text in said if text))
+    reasons = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
+    return tuple(dict.fromkeys(text for text in reasons if text))
 
 
 def allocator_refused(node: Node) -> str:
@@ -134,12 +134,12 @@ def used_devices(node: Node) -> tuple[Device, ...]:
     part is unknown, and nothing is returned.
     """
     visible = visible_gpus(node)
-    seen = {_bare(gpu.uuid) for gpu in visible if gpu.uuid}
+    uuids = {_bare(gpu.uuid) for gpu in visible if gpu.uuid}
     if (amd := node.facts.amd) is not None and not driver(node).devices:
         return amd.cards if visible and len(visible) == len(amd.cards) else ()  # ROCm's UUIDs are not the kernel's
     known = tuple(device for device in driver(node).devices if not device.error)
-    if seen:
-        return tuple(device for device in known if _bare(device.uuid) in seen)
+    if uuids:
+        return tuple(device for device in known if _bare(device.uuid) in uuids)
     return () if 0 < len(visible) < len(known) else known
 
 

@@ -67,7 +67,7 @@ def group_search(cluster: Cluster) -> GroupSearch | None:
     if not tried:
         return None
     accused = _accused([(nodes, group.passed) for nodes, group in tried])
-    return GroupSearch(accused, tuple(_said(_names(nodes), group) for nodes, group in tried))
+    return GroupSearch(accused, tuple(_result_line(_names(nodes), group) for nodes, group in tried))
 
 
 def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
@@ -79,8 +79,8 @@ def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
             for node in _nodes(group, cluster.by_key)[:1] if group.ranks and not _crosses(group, node_of) else ():
                 tried.setdefault(node, []).append(group)
     for node, groups in tried.items():
-        said = [_said(ranks_text(group.ranks), group) for group in groups]
-        yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(said))
+        lines = [_result_line(ranks_text(group.ranks), group) for group in groups]
+        yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(lines))
 
 
 def cross_search(cluster: Cluster) -> CrossSearch | None:
@@ -93,8 +93,8 @@ def cross_search(cluster: Cluster) -> CrossSearch | None:
             tried[group.ranks] = group
     if len({group.passed for group in tried.values()}) < 2:
         return None
-    said = tuple(_said(_ranks_named(ranks, node_of), group) for ranks, group in tried.items())
-    return CrossSearch(_accused([(ranks, group.passed) for ranks, group in tried.items()]), node_of, said)
+    lines = tuple(_result_line(_ranks_named(ranks, node_of), group) for ranks, group in tried.items())
+    return CrossSearch(_accused([(ranks, group.passed) for ranks, group in tried.items()]), node_of, lines)
 
 
 def _node_of(cluster: Cluster) -> dict[int, Node]:
@@ -122,8 +122,8 @@ def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:
         partners.setdefault(second, []).append(first)
     bad = tuple(one for one, others in partners.items() if one not in good and all(o in good for o in others))
     links = tuple(pair for pair in failing if pair[0] in good and pair[1] in good)
-    told = {*bad, *(one for pair in links for one in pair)}
-    unclear = tuple(one for one, others in partners.items() if one not in told and not set(others) & set(bad))
+    accused = {*bad, *(one for pair in links for one in pair)}
+    unclear = tuple(one for one, others in partners.items() if one not in accused and not set(others) & set(bad))
     return Accused(alone, bad, links, unclear)
 
 
@@ -135,5 +135,5 @@ def _names(nodes: tuple[Node, ...]) -> str:
     return f"{names_of(nodes)} alone" if len(nodes) == 1 else f"{names_of(nodes)} together"
 
 
-def _said(who: str, group: SmallerGroup) -> str:
+def _result_line(who: str, group: SmallerGroup) -> str:
     return f"{who}: " + ("passed" if group.passed else f"failed: {shorten_error(group.error or 'no text')}")

@@ -181,29 +181,29 @@ def link_finding_by_need(
 ) -> Finding:
     """Return the same; if the job may do without the links it is a warning, with that reason."""
     severity = link_severity(cluster, edges)
-    said = summary if severity == "fail" else summary + SPARED_BY_GLOO
-    return link_finding(cluster, said, edges, blamed, unsure=unsure, severity=severity)
+    text = summary if severity == "fail" else summary + SPARED_BY_GLOO
+    return link_finding(cluster, text, edges, blamed, unsure=unsure, severity=severity)
 
 
 def _line(edge: FailingLink) -> str:
     link = edge.link
-    told = f" (errno {link.errno})" if link.errno else ""
+    error = f" (errno {link.errno})" if link.errno else ""
     after = f" after {link.seconds:.1f} s" if link.seconds >= 0.1 else ""
-    port, said = "a random port: ", link.outcome.replace("-", " ")
-    return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{said}{told}{after}"
+    port, outcome = "a random port: ", link.outcome.replace("-", " ")
+    return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{outcome}{error}{after}"
 
 
 def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str]:
     """Yield the chains on the blamed nodes that block these links, each node's once."""
-    accused, told = set(blamed), set[tuple[Node, FilterHook]]()
+    accused, listed = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
         sides: tuple[tuple[Node, FilterHook, Node], ...] = (
             (edge.target, "input", edge.source),
             (edge.source, "output", edge.target),
         )
         for node, hook, peer in sides:
-            if node in accused and (node, hook) not in told and len(told) < MAX_LINES:
-                told.add((node, hook))
+            if node in accused and (node, hook) not in listed and len(listed) < MAX_LINES:
+                listed.add((node, hook))
                 answers = shut_answers(node, peer) if hook == "output" and edge.link.passing else ()
                 yield from answers or filter_evidence(node, hook, edge.link.port, [peer])
 
@@ -311,8 +311,10 @@ class MeasuredLink:
     @property
     def routers(self) -> tuple[str, ...]:
         """Return the gateways by which its two ends send to each other; empty if none, or unknown."""
-        ways = [lookup(a, b.reached_at) for a, b in self._both_ways() if b.reached_at is not None]
-        return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
+        routes = [lookup(a, b.reached_at) for a, b in self._both_ways() if b.reached_at is not None]
+        return tuple(
+            dict.fromkeys(route.gateway for route in routes if route is not None and route.gateway is not None)
+        )
 
     def _both_ways(self) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
         return (self.source, self.target), (self.target, self.source)

@@ -376,8 +376,8 @@ def losing_nodes(nodes: Sequence[Node], number_of: Mapping[str, int]) -> set[Nod
     both = {number: [*out.get(number, ()), *into.get(number, ())] for number in {*out, *into}}
     return {
         nodes[number]
-        for seen in (both, out, into)
-        for number, lossy in seen.items()
+        for counts in (both, out, into)
+        for number, lossy in counts.items()
         if sum(lossy) > NEARLY_ALL * len(lossy)
         or (any(lossy) and any(c.by_chance for c in nodes[number].filter_chains))
     }

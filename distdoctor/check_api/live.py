@@ -259,7 +259,7 @@ def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
     """
     lost = {one: why for one in last.agents if (why := _lost(job, one))}
     blamed = [*lost] or [*last.agents]
-    came, counted = (together([*dict.fromkeys(map(_named, those))][:SHOWN]) for those in (last.waiting, blamed))
+    came, counted = (together([*dict.fromkeys(map(_named, agents))][:SHOWN]) for agents in (last.waiting, blamed))
     return Finding.about(
         tuple(dict.fromkeys(one.host for one in lost if one.host)),
         f"{came} wait{'s' if len(last.waiting) == 1 else ''} for the next round of torchrun's rendezvous: the last one "
@@ -372,8 +372,8 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
                 )
     if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
         for who, _ in sockets_to_store(job, "ESTABLISHED"):
-            told = f"{who} is connected to the store at {master_of(job)}; the doctor's own connection: "
-            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{told}{contact_text(contact)}")
+            prefix = f"{who} is connected to the store at {master_of(job)}; the doctor's own connection: "
+            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{prefix}{contact_text(contact)}")
     return silent
 
 
@@ -386,7 +386,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     port = view.port if view else job.first.master_port
     who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "The doctor"
     tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
-    said = contact_text(view.contact) if view and view.contact else "no address" if view else ""
+    contact = contact_text(view.contact) if view and view.contact else "no address" if view else ""
     unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
     nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
     itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
@@ -401,7 +401,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
                 f"{name}: no answer from {address} port {number}, sent {times + 1} times"
                 for name, address, number, times in unanswered[:8]
             ),
-            *([f"{tried}{said}"] if tried and said else []),
+            *([f"{tried}{contact}"] if tried and contact else []),
         ),
         fixes=(Fix(fix, (host,)),),
         severity="warn" if job.young else None,
@@ -425,8 +425,8 @@ def called(ranks: Sequence[LiveRank]) -> str:
         shown = ranks_text(numbers[:SHOWN])
         return f"{shown} and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else shown
     words = [f"the process {rank.process.pid}" if rank.number is None else f"rank {rank.number}" for rank in ranks]
-    said = together(words[:SHOWN])
-    return said[:1].upper() + said[1:]
+    text = together(words[:SHOWN])
+    return text[:1].upper() + text[1:]
 
 
 def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
@@ -434,11 +434,11 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
     groups: dict[tuple[str, str], list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
-    for (node, _), those in groups.items():
-        place = those[0].place.said(len(those) > 1)
-        pids = " ".join(str(rank.process.pid) for rank in those[:SHOWN])
-        said = called(those)
-        yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"
+    for (node, _), group in groups.items():
+        place = group[0].place.said(len(group) > 1)
+        pids = " ".join(str(rank.process.pid) for rank in group[:SHOWN])
+        names = called(group)
+        yield f"{node}: {names[:1].lower()}{names[1:]} (pid {pids}) {'is' if len(group) == 1 else 'are'} {place}"
 
 
 def threads_in_collectives(ranks: Iterable[LiveRank]) -> Iterator[str]:
@@ -533,11 +533,11 @@ def absent_by_count(job: LiveJob) -> list[int]:
 
 def ranks_per_node(job: LiveJob) -> int:
     """Return the number of ranks per node, from its launcher; else the most that are seen on one."""
-    told = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
+    sizes = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
     group = job.store.default_group if job.store else None
     hosts = {member.rank: member.host for member in (group.members if group else ()) if member.host}
     hosts.update({number: rank.node.identity.hostname for number, rank in job.numbers.items()})
-    return max(told or Counter(hosts.values()).values(), default=1)
+    return max(sizes or Counter(hosts.values()).values(), default=1)
 
 
 def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
@@ -575,9 +575,9 @@ def ranks_here(job: LiveJob) -> str:
 def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
     """Return a fix that starts these ranks; if they run, ``distdoctor check`` on their node finds the obstacle."""
     store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
-    those = ranks_text(absent[:8]).lower() if absent else "the ranks that have not joined"
+    names = ranks_text(absent[:8]).lower() if absent else "the ranks that have not joined"
     more = " and the others" if absent[8:] else ""
-    text = f"Start {those}{more}, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
+    text = f"Start {names}{more}, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
     numbers = sorted({rank // per_node for rank in absent})
     whole = world % per_node == 0 and len(absent) == len(numbers) * per_node
     if store is None or (absent and not whole) or world % per_node:

@@ -29,8 +29,8 @@ from distdoctor.model.text import duration_text
 def where(ranks: Sequence[LiveRank]) -> str:
     """Return the places of waiting ranks, such as ``in all_reduce at job.py:6``, those at the most places first."""
     places = [rank.place.said(len(ranks) > 1) for rank in ranks]
-    said = sorted(dict.fromkeys(places), key=lambda place: -places.count(place))[:3]
-    return " or ".join(place if place.startswith("in ") else f"({place})" for place in said)
+    usual = sorted(dict.fromkeys(places), key=lambda place: -places.count(place))[:3]
+    return " or ".join(place if place.startswith("in ") else f"({place})" for place in usual)
 
 
 def does(job: LiveJob, rank: LiveRank) -> str:

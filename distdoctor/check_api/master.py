@@ -215,21 +215,21 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host_key for address in node.addresses})
     found: dict[str, MasterTarget] = {}
-    zero, elsewhere = cluster.node0, _meant_elsewhere(cluster)
+    zero, other_meanings = cluster.node0, _other_meanings(cluster)
     owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {})
     for node in cluster.nodes:
         if zero is not None and joined_store(node) and arrived(zero, node):
             # It got there by any name: a service's address, or a published port that is forwarded.
             found[node.name] = (zero.host_key, zero.plan.master_port)
             continue
-        place = _where(cluster, node, owners, elsewhere)
+        place = _target_host(cluster, node, owners, other_meanings)
         if place is not None:
             found[node.name] = (place, node.plan.master_port)
     return found
 
 
-def _where(
-    cluster: Cluster, node: Node, owners: Mapping[object, Host], elsewhere: Mapping[str, set[Host]]
+def _target_host(
+    cluster: Cluster, node: Node, owners: Mapping[object, Host], other_meanings: Mapping[str, set[Host]]
 ) -> object | None:
     """Return the target of MASTER_ADDR from this node: a host of the cluster, else its addresses; None if unknown."""
     addresses, contact = node.master_addresses, node.network.contact
@@ -238,7 +238,7 @@ def _where(
         # of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
     # A name that means just this node here, and another host on others: its own file is wrong.
-    only_here = any(host != node.host_key for host in elsewhere.get(node.plan.master_addr or "", ()))
+    only_here = any(host != node.host_key for host in other_meanings.get(node.plan.master_addr or "", ()))
     if not addresses or (cluster.multi_host and not only_here and master_means_itself(node)):
         return None
     numbers = [parse_address(address) for address in addresses]
@@ -251,7 +251,7 @@ def _where(
     return frozenset(map(str, numbers))
 
 
-def _meant_elsewhere(cluster: Cluster) -> dict[str, set[Host]]:
+def _other_meanings(cluster: Cluster) -> dict[str, set[Host]]:
     """Return, by each name of MASTER_ADDR, the hosts on which it does not mean just the node itself."""
     found: dict[str, set[Host]] = {}
     for node in cluster.nodes:
@@ -284,8 +284,8 @@ def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarge
     """Return (the presumably right target, whether it is certain)."""
     said = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
-    elsewhere = any(isinstance(found[node.name][0], frozenset) for node in nodes)
-    whole = not elsewhere or len(nodes) >= (nodes[0].plan.nnodes or 0)
+    outside = any(isinstance(found[node.name][0], frozenset) for node in nodes)
+    whole = not outside or len(nodes) >= (nodes[0].plan.nnodes or 0)
     for node in nodes:
         # A host of a store that nobody joined need not be node 0 if others look for it on a host without facts
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)

@@ -78,7 +78,7 @@ def master_port_findings(
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
         if zero is None and shutting is not None and shutting is owner:
             zero = shutting  # it came when they had given up: its rule would have kept them out all the same
-        proven = group if zero is not None else [one for one in group if at_once(one) or _sent_elsewhere(one, owner)]
+        proven = group if zero is not None else [one for one in group if at_once(one) or _is_redirected(one, owner)]
         if proven:
             yield _blocked(cluster, proven, zero or owner, told)
         # A node with an invalid plan has tried once, without waiting.
@@ -89,7 +89,7 @@ def master_port_findings(
         yield own_filter_finding(cluster, shutting)
 
 
-def _sent_elsewhere(one: FailedContact, zero: Node | None) -> bool:
+def _is_redirected(one: FailedContact, zero: Node | None) -> bool:
     """Return whether the node's own rules redirected its connection to another host than node 0.
 
     Without that host's facts, only for an address in the node's own network: a rule for another may be the right way to
@@ -126,28 +126,28 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
     )
 
 
-def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
+def _unproven(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
     itself = contacted_itself(shut[0])
     names = tuple(one.node.name for one in shut) if itself else (name,)
     return Finding.about(
         names,
-        _summary(shut, _itself(shut) if itself else name, told),
+        _summary(shut, _itself(shut) if itself else name, meaning),
         links=() if itself else links_to((one.node for one in shut), name),
-        evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
+        evidence=(*map(_line, shut), *(text for one in shut for text in _own_obstacles(one))),
         fixes=[Fix.on(names, starting(cluster, shut, name))],
         because_of="all met",
     )
 
 
-def _misaimed(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
+def _misaimed(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Finding:
     """Return the finding about nodes that look for the store on another host than the one that has it."""
     zero = store_host(cluster)
     assert zero is not None
     clients = [one.node for one in shut]
     return Finding.about(
         clients,
-        _summary(shut, tried_host(cluster, shut), told),
+        _summary(shut, tried_host(cluster, shut), meaning),
         evidence=(*map(_line, shut), f"{zero.name} hosts the store, at {zero.plan.master_addr}"),
         fixes=set_master_fixes(clients, f"Name {zero.name}, which hosts the store.", address=zero.plan.master_addr),
         because_of="plan agreed",
@@ -174,7 +174,7 @@ def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
     return f"Cure what kept {name} from hosting the store, then start all nodes within --wait of each other."
 
 
-def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, told: str) -> Finding:
+def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, meaning: str) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     port = shut[0].contact.port
     sides = {_side(one, zero) for one in shut}
@@ -195,7 +195,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     clients = tuple(one.node.name for one in shut)
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
     evidence = [_line(one) for one in shut]
-    evidence += [seen for one in shut if (seen := odd_source(one.node, one.contact.address))]
+    evidence += [line for one in shut if (line := odd_source(one.node, one.contact.address))]
     fixes: list[Fix] = list(between)
     if side != "from" and not between:
         peers = [address for one in shut if (address := one.node.reached_at or reachable_address(one.node, cluster))]
@@ -217,7 +217,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     words = _translated(cluster, shut, zero, side)
     return Finding.about(
         blamed,
-        _summary(shut, name, words.told if words else told),
+        _summary(shut, name, words.told if words else meaning),
         title=words.title if words else "",
         links=links_to((one.node for one in shut), name),
         unsure=side == "either",
@@ -245,11 +245,11 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
         return _Words(FORWARDED, "is forwarded to another place by a rule of its own", fixes=(*others, away))
     if side != "from":
         return None
-    if all(_sent_elsewhere(one, zero) for one in shut):
+    if all(_is_redirected(one, zero) for one in shut):
         return _Words(SENT_ELSEWHERE, f"is never asked: a rule of {names_of(clients)} sends that to another place")
     if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
-        told = f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
-        return _Words(SENT_ELSEWHERE, told, proxied, (Fix.on(clients, WITHOUT_PROXY),))
+        reason = f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
+        return _Words(SENT_ELSEWHERE, reason, proxied, (Fix.on(clients, WITHOUT_PROXY),))
     return None
 
 
@@ -271,7 +271,7 @@ def _side(one: FailedContact, zero: Node | None) -> Suspect:
     The sender is known without root, too. If a rule of the node itself rewrote the destination, the kernel rewrites the
     sender of an error, too.
     """
-    if _sent_elsewhere(one, zero) or (zero is not None and _proxied(one)):
+    if _is_redirected(one, zero) or (zero is not None and _proxied(one)):
         return "from"
     sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
     if sender in one.node.addresses and sender != one.contact.address:
@@ -281,12 +281,12 @@ def _side(one: FailedContact, zero: Node | None) -> Suspect:
     return suspect(one.node, zero, one.contact.port)
 
 
-def _summary(shut: list[FailedContact], name: str, told: str) -> str:
+def _summary(shut: list[FailedContact], name: str, meaning: str) -> str:
     at = together(dict.fromkeys(one.contact.address for one in shut))
-    return f"From {names_of(one.node for one in shut)}, port {shut[0].contact.port} of {name} ({at}) {told}."
+    return f"From {names_of(one.node for one in shut)}, port {shut[0].contact.port} of {name} ({at}) {meaning}."
 
 
-def _seen_alone(one: FailedContact) -> Iterator[str]:
+def _own_obstacles(one: FailedContact) -> Iterator[str]:
     """Yield the obstacles that the node's own interfaces and routing table show, whatever host is at the end."""
     who, at = one.node.name, one.contact.address
     near, entry = nearer(one.node, at), lookup(one.node, at)
@@ -414,8 +414,8 @@ def _shutting(zero: Node) -> list[ShutPort]:
     if {one.version for one in found} == versions:
         return found
     port, redirecting = zero.plan.master_port, forwarding_rules(zero, zero.plan.master_port)
-    elsewhere = bool(redirecting) and all(_to_another(rule, port) for rule in redirecting)
-    return [ShutPort(port, 4, "reset", rule) for rule in redirecting] if elsewhere and versions == {4} else []
+    redirected = bool(redirecting) and all(_to_another(rule, port) for rule in redirecting)
+    return [ShutPort(port, 4, "reset", rule) for rule in redirecting] if redirected and versions == {4} else []
 
 
 def _to_another(rule: str, port: int) -> bool:

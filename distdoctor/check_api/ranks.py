@@ -175,35 +175,35 @@ def failed_stage_finding(
         return  # wrong results have a check of their own
     blamed = accused_by_errors(cluster, ended)
     names = tuple(node.name for node in blamed.nodes)
-    told = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
+    reporting = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
     where = f"on {together(names)}"
     if blamed.reporters:
         accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
         where = f"with {together(whom)}{place}, say the ranks of {accusers}"
     yield Finding(
-        summary=f"{what} {where}: {shortened(shorten_error(told[0].stage.error or 'no text'), 160)}",
+        summary=f"{what} {where}: {shortened(shorten_error(reporting[0].stage.error or 'no text'), 160)}",
         nodes=names,
         ranks=ranks_to_blame(ended, blamed),
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
         evidence=rank_errors_text(ended),
-        fixes=remedies(blamed, told, fix),
+        fixes=remedies(blamed, reporting, fix),
         severity="warn" if severity == "warn" else "fail",
         # A stopped or dead rank explains why ranks fail together.
         because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
-def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
+def remedies(blamed: Accused, failed: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
     """Return fixes for these errors: by their own words if these identify the cause, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
         place = f" ({blamed.place})" if blamed.place else ""
         return (Fix(f"Look at {together(whom)}{place} first: the errors of the others name it. {fix}", names),)
-    said = dict.fromkeys((one.node, one.stage.error or "") for one in told)
-    found = [remedy for node, text in said for remedy in fixes_for_error(node, text)]
+    errors = dict.fromkeys((one.node, one.stage.error or "") for one in failed)
+    found = [remedy for node, text in errors for remedy in fixes_for_error(node, text)]
     unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
     return tuple(unique) or (Fix(fix, names),)
 
@@ -240,20 +240,20 @@ class Accused:
     """Address that the reporters name."""
 
 
-def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
+def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
     """Return the nodes to blame for these errors.
 
     An error that names no other node is the rank's own and the cause. One that names a peer accuses the peer: the one
     that all name, with certainty if several nodes name it or it has answered them. A timeout that names nobody accuses
     nobody.
     """
-    named = [(node, text, culprits(cluster, node, text)) for node, text in said]
+    named = [(node, text, culprits(cluster, node, text)) for node, text in errors]
     own = {node for node, text, others in named if not others and not _WAITED.search(text)}
     if own:
         return Accused(_in_order(cluster, own), "all")
     accusing = [one for one in named if one[2]]
     if not accusing:
-        waiting = {node for node, _ in said}
+        waiting = {node for node, _ in errors}
         waiting = set(cluster.nodes) if len(waiting) == 1 else waiting
         return Accused(_in_order(cluster, waiting), "one-of" if len(waiting) > 1 else "all")
     by_node: dict[Node, set[Node]] = {}

@@ -107,8 +107,8 @@ def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
     if not looks_itself(node) or gid_index(settings) is not None:
         return {}
     taken = {port.name: looked_for(port.gids, settings) for port in roce_ports(node)}
-    said = {name: f"RoCE v{gid.version}, {kind_of_address(gid.address)}" for name, gid in taken.items() if gid}
-    return said if len(said) == len(taken) else {}
+    kinds = {name: f"RoCE v{gid.version}, {kind_of_address(gid.address)}" for name, gid in taken.items() if gid}
+    return kinds if len(kinds) == len(taken) else {}
 
 
 def differ_by_settings(cluster: Cluster) -> bool:

@@ -139,15 +139,15 @@ def _detour_evidence(one: RouteObstacle) -> str:
 
 
 def _source_evidence(one: RouteObstacle) -> str:
-    whose = one.other.name if one.other is not None else one.address
-    return f"{odd_source(one.node, one.address)}; {whose} has no way back to that"
+    owner = one.other.name if one.other is not None else one.address
+    return f"{odd_source(one.node, one.address)}; {owner} has no way back to that"
 
 
 def _ruled_evidence(one: RouteObstacle) -> str:
-    whose = one.other.name if one.other is not None else one.address
+    owner = one.other.name if one.other is not None else one.address
     return (
         f"{one.node.name}: a rule of policy routing (ip rule: {one.route.rule}) sends what goes to {one.there} by "
-        f"{one.route.interface}, where its main table has a way by {one.interface}; {whose} has no way back to "
+        f"{one.route.interface}, where its main table has a way by {one.interface}; {owner} has no way back to "
         f"{source_address(one.node, one.address)}, from which that comes"
     )
 
@@ -176,9 +176,9 @@ def _gateway_evidence(one: RouteObstacle) -> str:
 
 
 def _by_policy(one: RouteObstacle) -> str:
-    way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
+    route = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
     mark = f" (marked by {one.route.marked})" if one.route.marked else ""
-    return f"{one.node.name}: policy routing (ip rule: {one.route.rule}) sends what goes to {one.there}{mark} {way}"
+    return f"{one.node.name}: policy routing (ip rule: {one.route.rule}) sends what goes to {one.there}{mark} {route}"
 
 
 def _reverse_path_evidence(one: RouteObstacle) -> str:
@@ -286,8 +286,8 @@ def _source_fixes(one: RouteObstacle, option: int) -> Fix:
         )
         return _fix(one, option, text)
     via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
-    way = f"{shlex.quote(one.route.network)} {via}dev {shlex.quote(own.interface)} src {own.address}"
-    return _fix(one, option, text, _ip(one, f"route replace {way}"))
+    route = f"{shlex.quote(one.route.network)} {via}dev {shlex.quote(own.interface)} src {own.address}"
+    return _fix(one, option, text, _ip(one, f"route replace {route}"))
 
 
 def _ruled_fixes(one: RouteObstacle, option: int) -> Fix:
@@ -323,12 +323,12 @@ def _detour_fixes(one: RouteObstacle, option: int) -> Fix:
     return _take_away(one, option, what, f" dev {shlex.quote(one.route.interface or '')}")
 
 
-def _take_away(one: RouteObstacle, option: int, what: str, way: str) -> Fix:
+def _take_away(one: RouteObstacle, option: int, what: str, hop: str) -> Fix:
     """Return a fix that removes the entry, or the rule that leads to its table."""
     if one.route.rule:
         text = "take the rule of policy routing away, or mend the table that it leads to."
         return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
-    return _fix(one, option, f"take {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{way}"))
+    return _fix(one, option, f"take {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{hop}"))
 
 
 _FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {
@@ -375,9 +375,9 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
         )
         return Fix(text, names, option)
     if known is not None:
-        way, why = known
+        route, why = known
         text = f"Give {node.name} a route to {address}: {why}."
-        return Fix(text, names, option, commands=(f"ip {family}route add {way}",))
+        return Fix(text, names, option, commands=(f"ip {family}route add {route}",))
     text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
     return Fix(text, names, option)
 
@@ -458,8 +458,8 @@ def _too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
 
     ``other`` at ``address`` has one that leaves it out, and sends to it by a gateway.
     """
-    way, theirs = lookup(other, mine), netmask(other, node, mine)
-    if way is None or not way.gateway or theirs is None or theirs.address != address:
+    route, theirs = lookup(other, mine), netmask(other, node, mine)
+    if route is None or not route.gateway or theirs is None or theirs.address != address:
         return None
     return Mask(node.interface_of(mine) or "", mine, theirs.right, theirs.length)
 

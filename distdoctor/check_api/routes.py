@@ -170,7 +170,9 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         return None
     if keeps_for_itself(source, address):
         return RouteObstacle(source, target, address, "local")
-    there = _way(source, target, address, Packet(source=source_address(source, address) or "", target_port=port))
+    there = _obstacle_on_route(
+        source, target, address, Packet(source=source_address(source, address) or "", target_port=port)
+    )
     if there is not None:
         return there
     mine = source_address(source, address)
@@ -182,9 +184,9 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         (target, source, mine, answer),
     ):
         if (dropped := dropping_policy(one, other, at, packet)) is not None:
-            whose, policy = dropped
-            return RouteObstacle(whose, target if whose is source else source, address, "ipsec", policy=policy)
-    back = _way(target, source, mine, answer)
+            owner, policy = dropped
+            return RouteObstacle(owner, target if owner is source else source, address, "ipsec", policy=policy)
+    back = _obstacle_on_route(target, source, mine, answer)
     if back is not None and back.kind == "none":
         odd = ruled_away(source, target, address) or asymmetric_route(source, target, address)
         if odd is not None:
@@ -200,7 +202,7 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     return back
 
 
-def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle | None:
+def _obstacle_on_route(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle | None:
     entry = lookup(node, address, packet)
     if entry is None:
         return None
@@ -253,9 +255,9 @@ def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteO
         return RouteObstacle(node, None, address, "ipsec", policy=dropped[1])
     if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
         return RouteObstacle(node, None, address, kind, entry)
-    for way in node.network.other_ways:
-        answered = way.contact.address == address and way.contact.answered
-        if near is not None and entry is not None and answered and way.interface == near.interface:
+    for route in node.network.other_ways:
+        answered = route.contact.address == address and route.contact.answered
+        if near is not None and entry is not None and answered and route.interface == near.interface:
             return RouteObstacle(node, None, address, "detour", entry)
     return None
 
@@ -278,8 +280,8 @@ def keeps_for_itself(node: Node, address: str) -> bool:
 
     It then also sends from that address.
     """
-    way = node.network.route
-    return bool(node.interfaces) and way is not None and way.target == way.source == address not in node.addresses
+    route = node.network.route
+    return bool(node.interfaces) and route is not None and route.target == route.source == address not in node.addresses
 
 
 def sleeping(node: Node, address: str) -> Own | None:
@@ -341,7 +343,11 @@ def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
     if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
         return None
     own = next((own for one, own, _ in networks(node) if one.device == usual.interface), None)
-    if own is None or _by_itself(node, usual) is not None or _way(other, node, own, Packet(address)) is not None:
+    if (
+        own is None
+        or _by_itself(node, usual) is not None
+        or _obstacle_on_route(other, node, own, Packet(address)) is not None
+    ):
         return None
     return RouteObstacle(node, other, address, "ruled", entry, usual.interface or "")
 
@@ -352,11 +358,11 @@ def better_source(node: Node, address: str) -> Own | None:
     That comes from ``ip route ... src``, or an address of ``lo``; the hosts on that link have a route back to the
     former.
     """
-    way, entry = node.network.route, lookup(node, address)
-    if way is None or way.target != address or way.source is None or entry is None:
+    route, entry = node.network.route, lookup(node, address)
+    if route is None or route.target != address or route.source is None or entry is None:
         return None
     its = [Own(i.device, own, length) for i, own, length in networks(node) if i.device == entry.interface]
-    if any(one.address == way.source for one in its):
+    if any(one.address == route.source for one in its):
         return None
     return next((one for one in its if in_network(one.address, one.length, entry.gateway or address)), None)
 
@@ -445,9 +451,10 @@ def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
 def dropping_policy(source: Node, target: Node | None, address: str, packet: Packet) -> tuple[Node, IpsecPolicy] | None:
     """Return the node and its policy that drops packets from ``source`` to ``address`` of ``target``."""
     ends = [(source, "out"), *([(target, "in")] if target is not None else [])]
-    for node, way in ends:
+    for node, direction in ends:
         its = next(
-            (one for one in node.network.ipsec if one.way == way and _policies_between(one, address, packet)), None
+            (one for one in node.network.ipsec if one.way == direction and _policies_between(one, address, packet)),
+            None,
         )
         if its is not None and (its.block or its.lacks):
             return node, its

@@ -82,10 +82,10 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     if "nccl" in backends and node.gpus and match:
         read.update(_NCCL)
         yield from _of_nccl(node)
-    if said := gpus.allocator_refused(node):
+    if refusal := gpus.allocator_refused(node):
         for name in ALLOCATOR:
             if name in node.variables:
-                why = f"is refused by torch where it begins to use a GPU: {said}"
+                why = f"is refused by torch where it begins to use a GPU: {refusal}"
                 yield PlanProblem(name, node.variables[name], why, unset=True)
     for name, kind in read.items():
         value = node.variables.get(name)
@@ -166,10 +166,10 @@ class Disagreement(Generic[T]):
 
 def disagreement(values: Mapping[str, T]) -> Disagreement[T] | None:
     """Return the nodes' disagreement, None if they agree."""
-    said = Counter(values.values())
-    if len(said) < 2:
+    counts = Counter(values.values())
+    if len(counts) < 2:
         return None
-    (usual, count), *_ = said.most_common()
+    (usual, count), *_ = counts.most_common()
     if count * 2 > len(values):
         return Disagreement(values, usual, True)
     return Disagreement(values, next(iter(values.values())), False)
@@ -188,15 +188,15 @@ def flags_like(right: Node, node: Node, free: list[int]) -> Flags:
     A static one takes one of the ``free`` node ranks out of that list.
     """
     plan = right.plan
-    told: Flags = {setting.flag: None for setting in _SETTINGS}
-    told[RDZV_ID.flag] = None if plan.run_id == "none" else plan.run_id
+    flags: Flags = {setting.flag: None for setting in _SETTINGS}
+    flags[RDZV_ID.flag] = None if plan.run_id == "none" else plan.run_id
     if plan.rdzv_backend != "static":
         place = endpoint(plan.master_addr or "", plan.master_port)
-        return {**told, RDZV_BACKEND.flag: plan.rdzv_backend, RDZV_ENDPOINT.flag: place}
+        return {**flags, RDZV_BACKEND.flag: plan.rdzv_backend, RDZV_ENDPOINT.flag: place}
     rank = node.node_rank if node.node_rank in free else free[0]
     free.remove(rank)
     master = {MASTER_ADDR.flag: plan.master_addr, MASTER_PORT.flag: str(plan.master_port)}
-    return {**told, **master, NODE_RANK.flag: str(rank)}
+    return {**flags, **master, NODE_RANK.flag: str(rank)}
 
 
 def free_node_ranks(right: Collection[Node], total: int) -> list[int]:

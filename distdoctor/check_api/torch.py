@@ -69,8 +69,8 @@ def why(node: Node) -> TorchImportCause | None:
 def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
     if failure.folder_gone:
         return "folder"
-    if told := "noexec" if failure.noexec else _by_words(text):
-        return told
+    if cause := "noexec" if failure.noexec else _by_words(text):
+        return cause
     if failure.oom_kills or failure.type == "MemoryError" or failure.errno == 12 or _NO_MEMORY.search(text):
         return "memory"
     if failure.signal is not None:
@@ -100,8 +100,8 @@ def _by_words(text: str) -> TorchImportCause | None:
 
 
 def _by_text(text: str) -> TorchImportCause | None:
-    if told := _by_words(text):
-        return told
+    if cause := _by_words(text):
+        return cause
     if "undefined symbol: nccl" in text:
         return "nccl"
     if _NO_LIBRARY.search(text):

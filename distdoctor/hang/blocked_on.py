@@ -275,16 +275,16 @@ def sleep_left(pid: int, words: Sequence[str], idle: float | None) -> float | No
         return round(max(0.0, limit / 1000 - idle), 1) if idle is not None and limit < 1 << 31 else None
     if name not in _PLACES or len(words) < 7:
         return None
-    told = _time_at(pid, int(words[1 + _PLACES[name]], 16), 1e6 if name == "select" else 1e9)
-    if told is None:
+    until = _time_at(pid, int(words[1 + _PLACES[name]], 16), 1e6 if name == "select" else 1e9)
+    if until is None:
         return None
     if name == "clock_nanosleep" and int(words[2], 16) & _ABSOLUTE:
         clock = _CLOCKS.get(int(words[1], 16))
         # In a time namespace of its own (time_namespaces(7)) the process has another clock.
         if clock is None or proc.read_link(pid, "ns/time") != proc.read_link("self", "ns/time"):
             return None
-        return round(max(0.0, told - time.clock_gettime(clock)), 1)
-    return round(max(0.0, told - idle), 1) if idle is not None else None
+        return round(max(0.0, until - time.clock_gettime(clock)), 1)
+    return round(max(0.0, until - idle), 1) if idle is not None else None
 
 
 def _time_at(pid: int, address: int, parts: float) -> float | None:

@@ -94,7 +94,7 @@ def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> Local
         f"{job.id}, in a container or another network: --pid {min(job.members)} ({_description(job)})" for job in others
     ]
     if len(here or others) == 1:
-        return replace((here or others)[0], beside="; ".join(there[:8]) if here else "")
+        return replace((here or others)[0], passed_over="; ".join(there[:8]) if here else "")
     if found:
         listed = [*(f"{_named(job)}--pid {min(job.members)} ({_description(job)})" for job in here), *there]
         raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
@@ -149,7 +149,7 @@ def _looked_at(found: LocalJob, wanted: Wanted, scan: jobs.Scan, meanwhile: Call
         views, found_notes = asked.result()
     if any(view.contact is not None and view.contact.outcome in ("refused", "reset") for view in views):
         views, found_notes = view.ask_stores(found, wanted.store)  # it may have opened meanwhile, as in a starting job
-    notes = [*look.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
+    notes = [*look.notes, *([f"not looked at: {found.passed_over}"] if found.passed_over else [])]
     if hidden := _of_others(scan):
         pids = ", ".join(str(one.pid) for one in hidden[:8])
         notes.append(f"not looked at: processes of other users ({pids}); run this as root")

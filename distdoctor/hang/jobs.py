@@ -55,7 +55,7 @@ class LocalJob:
     """Options of torchrun, if its agent is here."""
     ray: RayView | None = None
     """Facts from Ray's files, if Ray started the job."""
-    beside: str = ""
+    passed_over: str = ""
     """Names of the other jobs on this machine that were passed over, with a process of each."""
 
     @property
@@ -143,8 +143,11 @@ def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
     """Return the jobs grouped by the program of their first ranks."""
     parts: list[list[LocalJob]] = []
     for job in jobs:
-        mine = (those for those in parts if those[0].ranks and job.ranks)
-        part = next((those for those in mine if _one_program(those[0].ranks[0], job.ranks[0])), None)
+        mine = (jobs_of_program for jobs_of_program in parts if jobs_of_program[0].ranks and job.ranks)
+        part = next(
+            (jobs_of_program for jobs_of_program in mine if _one_program(jobs_of_program[0].ranks[0], job.ranks[0])),
+            None,
+        )
         if part is None:
             parts.append([job])
         else:
@@ -426,10 +429,10 @@ def scan_processes() -> Scan:
     candidates: dict[int, Candidate] = {}
     unreadable: list[Candidate] = []
     empty = Scan({}, parents)
-    told = {pid: word for pid in stats if (word := _doctors_command(proc.command(pid))) is not None}
-    doctors = {pid for pid, word in told.items() if word != "run"} | {os.getpid()}
+    own_commands = {pid: word for pid in stats if (word := _doctors_command(proc.command(pid))) is not None}
+    doctors = {pid for pid, word in own_commands.items() if word != "run"} | {os.getpid()}
     ray = tuple(hang_ray.sessions(stats))
-    ours = {os.getpid(), *empty.above(os.getpid()), *told}
+    ours = {os.getpid(), *empty.above(os.getpid()), *own_commands}
     for pid, one in stats.items():
         if pid in ours or not doctors.isdisjoint(empty.above(pid)):
             continue

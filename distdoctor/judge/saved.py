@@ -107,9 +107,9 @@ def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
         known.append(next((network.master_name for network in networks if network and network.master_name), "node0"))
     names = [name for name in dict.fromkeys(known) if name not in here | never_came][:count]
     taken = {0 if _is_node0(node) else node.node_rank for node in cluster.nodes}
-    told = here | never_came | {*names}
+    accounted = here | never_came | {*names}
     free = (f"node{rank}" for rank in range(min(planned, MOST_ABSENT)) if rank not in taken)
-    rest = [name for name in free if name not in told]
+    rest = [name for name in free if name not in accounted]
     return [*names, *rest[max(len(rest) - (count - len(names)), 0) :]]
 
 

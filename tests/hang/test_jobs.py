@@ -118,13 +118,13 @@ def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
     pid = min(there.members)
     here = [jobs.LocalJob(name, netns, there.members) for name in ("one", "two", f"pid {pid}")]
     chosen = inspect._chosen([here[0], there], inspect.Wanted(), seen)
-    assert chosen.id == "one" and "host0:29500, in a container" in chosen.beside and "--pid" in chosen.beside
+    assert chosen.id == "one" and "host0:29500, in a container" in chosen.passed_over and "--pid" in chosen.passed_over
     with pytest.raises(
         inspect.NoJob,
         match=rf"4 jobs run here; say which: one: --pid .*two: .*; --pid {pid} .1 rank, for .*host0:29500, in",
     ):
         inspect._chosen([*here, there], inspect.Wanted(), seen)
-    assert inspect._chosen([there], inspect.Wanted(), seen).beside == ""
+    assert inspect._chosen([there], inspect.Wanted(), seen).passed_over == ""
 
 
 RANK_0 = """

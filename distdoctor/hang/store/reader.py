@@ -135,9 +135,9 @@ class Reading:
         """Return ``host:port`` of the newest round that has one: torch 2.6 and later write it in the first only."""
         for number in rounds:
             prefix = f"{STATE}{run}.{number}/MASTER_".encode("utf-8", "surrogateescape")
-            told = await store.values([prefix + b"ADDR", prefix + b"PORT"], _SMALL)
-            if len(told) == 2:
-                address = host_and_port(told[prefix + b"ADDR"], told[prefix + b"PORT"])
+            announced = await store.values([prefix + b"ADDR", prefix + b"PORT"], _SMALL)
+            if len(announced) == 2:
+                address = host_and_port(announced[prefix + b"ADDR"], announced[prefix + b"PORT"])
                 return f"{address[0]}:{address[1]}" if address else ""
         return ""
 

@@ -208,8 +208,8 @@ def patience() -> float:
 
 def _known(found: LocalJob) -> _Known:
     """Return the facts about the job from its processes."""
-    said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
-    worlds = [number for number in said if number is not None and number <= MAX_WORLD]
+    sizes = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
+    worlds = [number for number in sizes if number is not None and number <= MAX_WORLD]
     by_agent = found.variable(AGENT_STORE) == "True" or found.options is not None
     return {
         "expected_world": max(worlds, key=worlds.count) if worlds else None,
@@ -220,12 +220,12 @@ def _known(found: LocalJob) -> _Known:
 
 def _in_other_namespace(found: LocalJob, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
     """Return the same for a job in another network namespace: read from inside it, by its names and addresses."""
-    pid, seen = min(found.members), found.store_of_sockets()
+    pid, by_sockets = min(found.members), found.store_of_sockets()
     own = _by_variables(found)
     places = dict.fromkeys([place, *([own] if own else [])])
     views, notes = [], []
     for host, number in places:
-        there = seen[0] if seen and seen[1] == number else ""
+        there = by_sockets[0] if by_sockets and by_sockets[1] == number else ""
         address = host if parse_address(host) else namespaces.address_in_namespace(pid, host) or there
         if not address:
             notes.append(f"the store at {host} port {number} was not asked: the name is one of its network namespace")

@@ -26,9 +26,9 @@ def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list
     If the job's logs have no known line, their start counts. Nothing is returned if either has no date.
     """
     kernel = {source.name for source in sources if source.kind == "kernel"}
-    told = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
+    job_times = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
     began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
-    first = min((time for time in told or began if time is not None), default=None)
+    first = min((time for time in job_times or began if time is not None), default=None)
     if first is None:
         return []
     times = [(match, written_at(match)) for match in matches if match.source in kernel]
@@ -179,8 +179,8 @@ def _stops(source: LogSource, start: Match) -> bool:
 def started_at(match: Match) -> float | None:
     """Return the boot time, in whatever year; None if unknown."""
     time = written_at(match)
-    said = match.values.get("when", "")
-    return in_a_year(time) if time is not None else float(said) if said else None
+    written = match.values.get("when", "")
+    return in_a_year(time) if time is not None else float(written) if written else None
 
 
 def _is_host(name: str | None, other: str | None) -> bool:

@@ -406,11 +406,15 @@ def absent_note(logs: LogFacts) -> list[str]:
 
 def _named(like: str, number: int, width: Collection[int]) -> str:
     """Return a name like ``like`` with another number, padded if all have the same width."""
-    told = _NUMBERED.match(like)
-    if told is None:
+    old_number = _NUMBERED.match(like)
+    if old_number is None:
         return str(number)
-    digits = len(told[3]) + len(told[4])
-    return f"{told[1]}{told[2]}{number:0{digits}d}" if len(width) == 1 else f"{told[1]}{told[2]}{number}"
+    digits = len(old_number[3]) + len(old_number[4])
+    return (
+        f"{old_number[1]}{old_number[2]}{number:0{digits}d}"
+        if len(width) == 1
+        else f"{old_number[1]}{old_number[2]}{number}"
+    )
 
 
 def unread_note(logs: LogFacts) -> list[str]:

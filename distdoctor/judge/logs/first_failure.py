@@ -150,13 +150,13 @@ def _ended_by(head: Match, others: Iterable[Match]) -> bool:
     )
 
 
-def _first_rows(told: Iterable[Match]) -> list[Match]:
+def _first_rows(all_rows: Iterable[Match]) -> list[Match]:
     """Return the rows of torchrun's tables for the rank that failed first.
 
     The exit code of an exception counts only if no other rank failed: torchrun calls the lowest rank the first among
     those that it sees at once.
     """
-    rows = [match for match in told if match.values.get("row")]
+    rows = [match for match in all_rows if match.values.get("row")]
     first = [match for match in rows if match.values.get("first")]
     sole = {match.source for match in first} - {match.source for match in rows if match not in first}
     return [match for match in first if match.shows == "end" or match.source in sole]
@@ -267,12 +267,12 @@ def _of_row(root: Match, rows: Sequence[Match]) -> Match:
     return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))
 
 
-def _on_host(root: Match, told: Iterable[Match], by_name: str | None) -> Match:
+def _on_host(root: Match, table_rows: Iterable[Match], by_name: str | None) -> Match:
     """Return ``root`` with the host that torchrun's tables in the same log give for its rank.
 
     A host that only the file's name gives (``by_name``) is replaced.
     """
-    rows = [row.who for row in told if row.source == root.source and row.values.get("row")]
+    rows = [row.who for row in table_rows if row.source == root.source and row.values.get("row")]
     hosts = {who.host for who in rows if who.rank is not None and who.rank == root.who.rank} - {None}
     if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
         return root

@@ -487,7 +487,7 @@ def in_nccl(ranks: Sequence[LiveRank], views: Iterable[RasView]) -> list[LiveRan
     """
     answered = list(views)
     counts = [count for view in answered for count in view.counts if _of_these(count, ranks)]
-    ahead = {rank: those for rank in ranks if rank.may_spin and (those := _ahead(rank, ranks, counts))}
+    ahead = {rank: excess for rank in ranks if rank.may_spin and (excess := _ahead(rank, ranks, counts))}
     placed = [_placed(rank, ahead) for rank in ranks] if ahead else list(ranks)
     return [_bereft(rank, answered) if rank.may_spin and not rank.place.spins else rank for rank in placed]
 
