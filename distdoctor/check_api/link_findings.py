@@ -311,12 +311,12 @@ class MeasuredLink:
     @property
     def routers(self) -> tuple[str, ...]:
         """Return the gateways by which its two ends send to each other; empty if none, or unknown."""
-        routes = [lookup(a, b.reached_at) for a, b in self._both_ways() if b.reached_at is not None]
+        routes = [lookup(a, b.reached_at) for a, b in self._directions() if b.reached_at is not None]
         return tuple(
             dict.fromkeys(route.gateway for route in routes if route is not None and route.gateway is not None)
         )
 
-    def _both_ways(self) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
+    def _directions(self) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
         return (self.source, self.target), (self.target, self.source)
 
 

@@ -282,7 +282,7 @@ def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTar
 
 def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
     """Return (the presumably right target, whether it is certain)."""
-    said = Counter(found[node.name] for node in nodes)
+    target_counts = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
     outside = any(isinstance(found[node.name][0], frozenset) for node in nodes)
     whole = not outside or len(nodes) >= (nodes[0].plan.nnodes or 0)
@@ -291,11 +291,11 @@ def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarge
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)
         if node.meeting.hosted and chosen:
             arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
-    usual, votes = said.most_common(1)[0]
+    usual, votes = target_counts.most_common(1)[0]
     lonely = [target for target, came in arrived.items() if came == 1 and target != usual and target[0] == usual[0]]
-    if lonely and all(votes > said[target] for target in lonely) and len(lonely) == len(arrived):
+    if lonely and all(votes > target_counts[target] for target in lonely) and len(lonely) == len(arrived):
         return usual, True  # nobody joined that store: more look on its host for another port
-    for counts in (arrived, said):
+    for counts in (arrived, target_counts):
         ranked = counts.most_common(2)
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
             return ranked[0][0], True

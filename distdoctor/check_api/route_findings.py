@@ -366,7 +366,7 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
             "--network=host), not in one of its own."
         )
         return Fix(text, names, option)
-    mine, known = lookup(node, address), _known_way(cluster, node, other, address)
+    mine, known = lookup(node, address), _known_route(cluster, node, other, address)
     its = f"{mine.network} dev {shlex.quote(mine.interface or '')}" if mine is not None else ""
     if known is not None and known[0] == its:
         text = (
@@ -395,7 +395,7 @@ def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
     return Fix(text, (node.name,), option, commands=(command,))
 
 
-def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> tuple[str, str] | None:
+def _known_route(cluster: Cluster, node: Node, other: Node | None, address: str) -> tuple[str, str] | None:
     """Return a known route and its source, None if there is none.
 
     ``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` if the other has the node on

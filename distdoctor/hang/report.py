@@ -209,7 +209,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
-            f"{places_of(lost)}: {_does_there(lost, job)}",
+            f"{places_of(lost)}: {_idle_activity(lost, job)}",
             *_work_note(busy),
             *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
@@ -226,7 +226,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     return "unknown", "incomplete", [*split_meetings(job), *ask(job)]
 
 
-def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
+def _idle_activity(lost: Sequence[LiveRank], job: LiveJob) -> str:
     """Return what these ranks do without progress, if nothing shows the cause."""
     if all(map(job.answered, lost)):
         who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))

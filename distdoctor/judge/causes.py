@@ -76,7 +76,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
         _preventing([other for other in near if _not_its_own(finding, check, other)], check, checks),
         _named(possible, check.follows_anywhere, checks),
         _preventing(
-            [o for o in possible if _felt_there(o, finding, checks) and not _of_others(o, finding, findings)],
+            [o for o in possible if _affects(o, finding, checks) and not _of_others(o, finding, findings)],
             check,
             checks,
         ),
@@ -90,12 +90,12 @@ def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> 
     """Return whether ``other`` can cause ``finding``: a harmless finding causes no failure, and no two cause each
     other."""
     named = other.because_of and matches_cause(checks[finding.check], other.because_of)
-    if other.id == finding.id or named or _two_ways(other, finding, checks):
+    if other.id == finding.id or named or _are_independent_links(other, finding, checks):
         return False
     return at_least(other.severity, finding.severity or "info")
 
 
-def _two_ways(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool:
+def _are_independent_links(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool:
     """Return whether these are two independent failures of links: no common node to blame, no common link.
 
     One host's firewall does not explain another's. If the faulty end is unknown, this holds for links between nodes
@@ -149,7 +149,7 @@ def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) ->
     return other.blame == "all" and set(other.nodes) <= other_nodes
 
 
-def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
+def _affects(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
     """Return whether a failure on another node affects these nodes, too: not if each node reaches the milestone by
     itself."""
     cause, check = checks[other.check], checks[finding.check]

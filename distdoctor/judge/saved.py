@@ -48,7 +48,7 @@ def diagnose(
     if calls:  # a note names each of them with the reason
         absent, ranks_absent = [], []
     missing = absent or [f"rank {rank}" for rank in ranks_absent]
-    unfinished = [*_unfinished(facts), *([_not_here(missing)] if missing else [])]
+    unfinished = [*_unfinished(facts), *([_absence_text(missing)] if missing else [])]
     report = assemble(
         cluster,
         judgement,
@@ -134,7 +134,7 @@ def _is_node0(node: Node) -> bool:
     return bool(node.facts.network and node.facts.network.master_is_own)
 
 
-def _not_here(names: Sequence[str]) -> str:
+def _absence_text(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"the facts of {', '.join(names[:SHOWN])}{more} are not here: what was seen there is not judged"
 

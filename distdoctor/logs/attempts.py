@@ -74,7 +74,7 @@ class _Beginning:
         self._lines: list[bytes] = []
         self._whole = self._worked = False
         self._behind = b""
-        self._found = 0
+        self._repeated = 0
 
     def comes_again(self, piece: bytes) -> bool:
         """Return whether all first lines occurred again with ``piece``, below steps and a failure.
@@ -85,9 +85,9 @@ class _Beginning:
             self._take(piece)
             return False
         at = 0
-        while self._found < len(self._lines) and (at := piece.find(self._lines[self._found], at)) >= 0:
-            self._found += 1
-        return self._found == BEGIN
+        while self._repeated < len(self._lines) and (at := piece.find(self._lines[self._repeated], at)) >= 0:
+            self._repeated += 1
+        return self._repeated == BEGIN
 
     def fail(self) -> None:
         """Note a failure."""
@@ -99,7 +99,7 @@ class _Beginning:
 
     def again(self) -> None:
         """Note the beginning of a new attempt."""
-        self._found, self._worked, self._behind = 0, False, b""
+        self._repeated, self._worked, self._behind = 0, False, b""
 
     def _take(self, piece: bytes) -> None:
         for raw in piece[:BEHIND].splitlines() if not self._whole else ():

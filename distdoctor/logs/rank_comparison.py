@@ -45,7 +45,7 @@ MAX_EXITS = 65536
 
 
 @dataclass
-class _Launch:
+class _LauncherReport:
     """Reports of one file about the ranks of one or more nodes."""
 
     host: str = ""
@@ -85,7 +85,7 @@ class Exits:
     """Ends of the ranks of each node, by the file of its launcher; the ranks' own messages may be in other files."""
 
     def __init__(self) -> None:
-        self._launches: dict[str, _Launch] = defaultdict(_Launch)
+        self._launches: dict[str, _LauncherReport] = defaultdict(_LauncherReport)
         self._lost: dict[int, bool] = {}
         """Ranks that report others as lost (True), or wait for them in vain (False)."""
         self._locals: tuple[dict[int, bool], set[int]] = {}, set()
@@ -113,7 +113,7 @@ class Exits:
         elif each := _EACH.search(text):
             self._launches[name].each = int(each["each"])
         elif "; will restart worker group" in text:
-            self._launches[name] = _Launch(each=self._launches[name].each)
+            self._launches[name] = _LauncherReport(each=self._launches[name].each)
         else:
             self._hear(who, text)
 
@@ -180,7 +180,7 @@ class Exits:
         return [f"exits: rank {rank}{where} ended first, with code {code}; {rank_list(sorted(lost))} lost it"]
 
 
-def _left_by(launch: _Launch, lost: Collection[int]) -> str:
+def _left_by(launch: _LauncherReport, lost: Collection[int]) -> str:
     lost_ranks, left = sorted({rank for rank, _, _ in launch.rows.values()} & {*lost}), _left(launch)
     if not lost_ranks or not left:
         return ""
@@ -188,7 +188,7 @@ def _left_by(launch: _Launch, lost: Collection[int]) -> str:
     return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
 
 
-def _by_itself(launch: _Launch) -> list[tuple[int, str]]:
+def _by_itself(launch: _LauncherReport) -> list[tuple[int, str]]:
     """Return the only rank that was sent no signal, with its exit code; nothing if there are several."""
     ended = [(rank, code) for pid, (rank, _, code) in launch.rows.items() if pid not in launch.signalled]
     return ended if len(ended) == 1 else []
@@ -203,7 +203,7 @@ def _first(end: ProcessExit) -> tuple[int, str, str] | None:
     return (int(end.tasks), where, str(code)) if code is not None and end.tasks.isdecimal() else None
 
 
-def _left(launch: _Launch) -> list[int]:
+def _left(launch: _LauncherReport) -> list[int]:
     """Return the ranks that had ended well: those between and next to the ones that had not."""
     here: dict[int, set[int]] = defaultdict(set)
     for rank, local, _ in launch.rows.values():

@@ -252,7 +252,7 @@ YEAR = 365 * 24 * 3600.0
 
 
 @dataclass
-class _Launch:
+class _RunFolder:
     """Folder of one start."""
 
     place: str
@@ -288,11 +288,11 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
 
     ``own``: the known lines of each file.
     """
-    found: dict[tuple[str, str], _Launch] = {}
+    found: dict[tuple[str, str], _RunFolder] = {}
     for source in sources:
         if (folder := _FOLDER.fullmatch(source.name)) is None:
             continue
-        one = found.setdefault((folder["dir"], folder["run"]), _Launch(folder["dir"], folder["run"]))
+        one = found.setdefault((folder["dir"], folder["run"]), _RunFolder(folder["dir"], folder["run"]))
         one.files.append(source.name)
         one.begins += [] if source.began is None else [source.began]
         one.ends += [] if source.ended is None else [source.ended]
@@ -316,7 +316,7 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
     return {**placed, **_launchers(dict(zip(names, runs, strict=True)), around)}
 
 
-def _launchers(runs: Mapping[str, Sequence[_Launch]], spans: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+def _launchers(runs: Mapping[str, Sequence[_RunFolder]], spans: Mapping[str, tuple[float, float]]) -> dict[str, str]:
     """Return the run of each log outside these folders, as the launcher's own output.
 
     A log belongs to the run in whose time it was written (``told``: first and last time): after the previous run's
@@ -336,18 +336,18 @@ def _launchers(runs: Mapping[str, Sequence[_Launch]], spans: Mapping[str, tuple[
     return found
 
 
-def _times(run: Sequence[_Launch]) -> tuple[float, float]:
+def _times(run: Sequence[_RunFolder]) -> tuple[float, float]:
     """Return the first and last time of a run, in whatever year."""
     return min(in_a_year(one.began or 0.0) for one in run), max(in_a_year(one.ended or 0.0) for one in run)
 
 
-def _launch_runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
+def _launch_runs(every: Sequence[_RunFolder]) -> list[list[_RunFolder]]:
     """Return the folders grouped by run in the order of their starts: no rank is in two folders of one run."""
     if all(one.ranks & other.ranks for one, other in combinations(every, 2)):
         return [[one] for one in every]
     if all(one.began is None and len(one.written) == len(one.files) for one in every):
         return _by_files(every)
-    runs: list[list[_Launch]] = []
+    runs: list[list[_RunFolder]] = []
     last: float | None = None
     for one in every:
         apart = one.began is not None and last is not None and one.began - last >= APART
@@ -359,12 +359,12 @@ def _launch_runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
     return runs if all(one.began is not None for one in every) else [[*every]]
 
 
-def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
+def _by_files(every: Sequence[_RunFolder]) -> list[list[_RunFolder]]:
     """Return the folders grouped by run if only modification times are known.
 
     A folder without a failure that was written long after others had failed belongs to another run.
     """
-    runs: list[list[_Launch]] = []
+    runs: list[list[_RunFolder]] = []
     for one in sorted(every, key=lambda one: max(one.written)):
         before = runs[-1] if runs else []
         last = max((time for other in before for time in other.written), default=0.0)
@@ -375,13 +375,13 @@ def _by_files(every: Sequence[_Launch]) -> list[list[_Launch]]:
     return runs
 
 
-def _is_over(run: Iterable[_Launch], one: _Launch) -> bool:
+def _is_over(run: Iterable[_RunFolder], one: _RunFolder) -> bool:
     """Return whether all ranks of ``run`` wrote their last line before those of ``one`` wrote the first."""
     ends = [other.ended for other in run]
     return one.began is not None and all(end is not None and 0 < one.began - end < YEAR for end in ends)
 
 
-def _may_be_two(run: Iterable[_Launch], one: _Launch) -> bool:
+def _may_be_two(run: Iterable[_RunFolder], one: _RunFolder) -> bool:
     """Return whether a node that joined a run later would log the same ranks."""
     ranks = {rank for other in run for rank in other.ranks}
     return not ranks or not one.ranks or bool(ranks & one.ranks)

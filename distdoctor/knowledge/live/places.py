@@ -273,7 +273,7 @@ def _awaits_thread_in_collective(view: _View) -> Place | None:
 
 
 def _hosts_own_store(view: _View) -> Place | None:
-    if sleeps(view.main) and switches_of(view.one) > POLLS and _hosts_one_of_its_own(view.one):
+    if sleeps(view.main) and switches_of(view.one) > POLLS and _hosts_further_store(view.one):
         return Place(HOSTING, "TCPStore", view.own, sure=False)
     return None
 
@@ -351,7 +351,7 @@ def _in_rendezvous(view: _View) -> str:
     return STORE if connected(view.one, view.ports) and not dials else MASTER
 
 
-def _hosts_one_of_its_own(one: JobProcess) -> bool:
+def _hosts_further_store(one: JobProcess) -> bool:
     """Return whether it serves a store of the job's own code: before any group exists, or beside that of the groups.
 
     Its constructor polls every 10 ms for arrivals.
