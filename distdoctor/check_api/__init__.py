@@ -1,208 +1,208 @@
-"""All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them.
+"""Everything that a check may import: facts, findings, and functions that checks share.
 
-A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. Above it stand
-SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.stages``), and FOLLOWS. What was not seen is empty.
+A check is ``judge(cluster)``, which yields a Finding for each occurrence of its failure in the facts. Above it stand
+SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.stages``), and FOLLOWS. Unknown facts are empty.
 
-The facts, and what a check makes of them:
-    Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
-    Node                     one: name, plan, ranks, addresses, host; views network, system, meeting, mesh; saw(part)
-    Finding                  a failure that was found; Finding.about(nodes, summary, evidence=, fixes=) writes one down
-    Fix                      a remedy; Fix.on(nodes, text, env=, flags=, commands=) writes one down
-    Line                     one wording by which a log shows the failure, for LOG: literal, expression, what it shows
-    Ended                    a class of ends of processes, for Line.of_end: by reason, signal or exit code
-    RankFacts                one rank: its stages, its devices and the work it got done (Node.facts.ranks)
-    PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
-    Caller                   a process that node 0 did not let in (MeetingFacts.callers)
-    MeetingFacts             how the meeting in the store went (Node.meeting)
-    NodeFacts                all that one started process saw (Cluster.slices)
-    LateConnections          the ranks' connections to another node that had to be begun again
+Facts, and results of a check:
+    Cluster                  nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
+    Node                     one node: name, plan, ranks, addresses; views host, network, meeting, mesh; saw(part)
+    Finding                  failure in the facts; Finding.about(nodes, summary, evidence=, fixes=) makes one
+    Fix                      instruction; Fix.on(nodes, text, env=, flags=, commands=) makes one
+    Line                     log wording of the failure, for LOG: literal, expression, and what it shows
+    Ended                    class of ends of processes, for Line.of_end: by reason, signal or exit code
+    RankFacts                one rank: its stages, its devices and its measured work (Node.facts.ranks)
+    PlanProblem              launch variable that is missing or invalid (Node.plan.problems)
+    Caller                   process that node 0 rejected (MeetingFacts.callers)
+    MeetingFacts             how the nodes joined the store (Node.meeting)
+    NodeFacts                facts of one started process (Cluster.slices)
+    LateConnections          ranks' connections to another node that needed a retry
     Severity                 fail, warn or info
-    Contact                  an attempt to connect, and how it ended (Node.network.contact)
-    Answer                   what answers on a port (Node.network.answer)
-    Resolution               a name that was looked up (Node.host.own_name, Node.network.master)
-    Link                     a connection between two nodes that failed (Node.mesh.bad)
-    Limits                   what the kernel lets a process use (Node.limits)
+    Contact                  attempt to connect, and its outcome (Node.network.contact)
+    Answer                   service that answers on a port (Node.network.answer)
+    Resolution               look-up of a name (Node.host.own_name, Node.network.master)
+    Link                     failed connection between two nodes (Node.mesh.bad)
+    Limits                   limits of the kernel on a process (Node.limits)
     SharedMemory             /dev/shm (Node.limits.shared_memory)
-    TemporaryFolder          where temporary files go (Node.host.temporary)
-    Folder                   a folder that jobs write to (Node.host.folders)
-    BuildLock                a lock that waits for the build of an extension (Node.host.build_locks)
-    Leftover                 a process of an earlier run (Node.host.leftovers)
-    Account                  the user that the job runs as (Node.host.account)
-    InitFile                 the file of --init-method file:// (Node.host.init_file)
-    TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
-    Shadow                   a file that hides a module from it (TorchFailure.shadows)
-    Work                     how much a rank got done (RankFacts.work)
-    files                    files that nodes have in common, or should have
-    gpus                     the GPUs of nodes (Node.driver), and what ranks see; pydoc distdoctor.check_api.gpus
-    rdma                     the InfiniBand and RoCE ports of nodes; pydoc distdoctor.check_api.rdma
-    groups                   process groups of fewer nodes, tried where that of all failed
-    HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
-    live                     of judge_job, a job that runs now: its ranks, its store; pydoc distdoctor.check_api.live
-    Iterator                 what judge() returns: Iterator[Finding]
-    Sequence                 of collections.abc, like Iterator
+    TemporaryFolder          folder of temporary files (Node.host.temporary)
+    Folder                   folder that jobs write to (Node.host.folders)
+    BuildLock                lock of an extension's build (Node.host.build_locks)
+    Leftover                 process of an earlier run (Node.host.leftovers)
+    Account                  user that the job runs as (Node.host.account)
+    InitFile                 file of --init-method file:// (Node.host.init_file)
+    TorchFailure             failed import of torch (Node.identity.torch_failure)
+    Shadow                   file that hides a module from the import (TorchFailure.shadows)
+    Work                     work that a rank got done (RankFacts.work)
+    files                    files that nodes share, or should share
+    gpus                     GPUs of nodes (Node.driver), as ranks see them; pydoc distdoctor.check_api.gpus
+    rdma                     InfiniBand and RoCE ports of nodes; pydoc distdoctor.check_api.rdma
+    groups                   process groups of fewer nodes, tried after the group of all failed
+    HostCall                 result of the command on a host of check --hosts (Cluster.calls)
+    live                     for judge_job: ranks and store of a job that runs now; pydoc distdoctor.check_api.live
+    Iterator                 return type of judge(): Iterator[Finding]
+    Sequence                 from collections.abc, like Iterator
 
-Words:
-    names_of                 the names of nodes, for a sentence
+Texts:
+    names_of                 names of nodes, for a sentence
     together                 names for a sentence: a, b and c
-    some_of                  the same, and so many more
+    some_of                  names for a sentence, with the number of further ones
     ranks_text               ranks, to begin a sentence with
-    duration_text            how long ago something was
-    shorten_error            an error's text on one line
-    lookup_failed            how a look-up ended that gave no address
+    duration_text            age of something, in words
+    shorten_error            error text on one line
+    lookup_failed            how a failed look-up ended
     contact_text             how an attempt to connect ended
-    port_holder_evidence     who has a port, as evidence
+    port_holder_evidence     holder of a port, as evidence
 
-Nodes, ranks and what is planned for them:
-    DEFAULT_PORT             the port that MASTER_PORT is by default
+Nodes, ranks and their plan:
+    DEFAULT_PORT             default of MASTER_PORT
     launch_variables         names of the variables that launchers set
     LAUNCH_VARIABLES         the four variables that env:// needs
-    NO_GLOO                  why a finding about gloo is a warning where the job does not use it
-    node0_name               what node 0 is called, whether or not its facts are here
+    NO_GLOO                  reason why a finding about gloo is a warning if the job does not use gloo
+    node0_name               name of node 0, with or without its facts
     claims_node0             whether a node takes itself for node 0
-    store_host               node 0, where its facts say that it hosts the store
-    joined_other_run         whether a node 0 met another run of the check on its port
+    store_host               node 0, if its facts show that it hosts the store
+    joined_other_run         whether a node 0 found another run of the check on its port
     has_other_hosts          whether other hosts take part
-    rank_count               how many ranks a node has
-    planned_rank_count       how many ranks the job has
-    missing_ranks            the global ranks that nobody claims
-    missing_node_ranks       the node ranks that no node has
+    rank_count               number of ranks of a node
+    planned_rank_count       number of ranks of the job
+    missing_ranks            global ranks that nobody claims
+    missing_node_ranks       node ranks that no node has
     master                   MASTER_ADDR, contacts, nodes that did not join; pydoc distdoctor.check_api.master
     makes_gloo_group         whether a node makes a gloo group
     plans_nccl_group         whether a node's job makes an NCCL group
-    gloo_dials               whether gloo on one node connects to another, or the other to it
-    by_luck                  why what gloo does not need may go wrong all the same
+    gloo_dials               whether gloo on one node connects to another, rather than the reverse
+    by_luck                  reason why an obstacle matters that gloo's connections happen to avoid
 
-Values that must be alike, and variables:
-    disagreement             how nodes disagree on a value: who has the usual one, and who another
-    Disagreement             that: values, usual, others, blamed, said()
+Shared settings, and variables:
+    disagreement             nodes that disagree on a value, None if they agree
+    Disagreement             its result: values, usual, others, blamed, said()
     settings                 variables, majorities and rendezvous settings; pydoc distdoctor.check_api.settings
-    must_be_alike            whether a setting has to be the same on all nodes
-    setting_effect           what a value of such a setting amounts to
-    FATAL_SETTINGS           those of them without which a job hangs
-    GLOO_SETTINGS            those that gloo reads
-    GLOO_INTERFACES          the name of GLOO_SOCKET_IFNAME
-    gloo_device_names        the interfaces that its value names
-    INTERFACE_VARIABLES      the variable by which each backend is told its interface
-    DEPRECATED_VARIABLES     old names of variables, and the new ones
-    intended_variable        the known variable that a name is probably a misspelling of
-    misspellings_of          the variables of a node that look like one misspelled
-    unreadable               those that torch or NCCL would end on, or take for something else
+    must_be_alike            whether a setting must be the same on all nodes
+    setting_effect           effect of a value of such a setting
+    FATAL_SETTINGS           settings whose difference makes a job hang
+    GLOO_SETTINGS            settings that gloo reads
+    GLOO_INTERFACES          the name GLOO_SOCKET_IFNAME
+    gloo_device_names        interfaces that its value names
+    INTERFACE_VARIABLES      interface variable of each backend
+    DEPRECATED_VARIABLES     old names of variables -> new ones
+    intended_variable        known variable that a name is probably a misspelling of
+    misspellings_of          variables of a node that look like a misspelled one
+    unreadable               variables that end torch or NCCL, or that they misread
 
 Addresses and interfaces:
-    parse_address            an address as a number that compares whatever its spelling
-    in_network               whether an address is in the network of another one with a prefix of so many bits
+    parse_address            address as a number that compares whatever its spelling
+    in_network               whether an address is in another one's network with this prefix length
     is_loopback              whether an address is of the host itself only
-    reaches_no_other         whether no other host is reached at it: 0.0.0.0 and multicast, too
+    reaches_no_other         whether an address reaches no other host: 0.0.0.0 and multicast, too
     is_bridge                whether an interface joins the containers of one host
-    is_virtual               whether an interface is a bridge, a VPN or a network of containers
-    reachable_address        the address by which others reach a node
-    primary_interface        the interface that reaches the others
-    data_interface           the interface that gloo uses, and its MTU
-    own_host_names           what a host calls itself
-    wrongly_picked           the addresses that backends pick and that cannot be right
-    PickedAddress            one of these
-    announcing_node          the node under whose name torchrun announces its store
+    is_virtual               whether an interface is a bridge, a VPN or a container network
+    reachable_address        address by which others reach a node
+    primary_interface        interface that reaches the others
+    data_interface           interface that gloo uses, and its MTU
+    own_host_names           a host's own names
+    wrongly_picked           addresses that backends pick and that cannot be right
+    PickedAddress            its result
+    announcing_node          node under whose name torchrun announces its store
 
-Where MASTER_ADDR leads:
-    master_targets           the place that MASTER_ADDR and MASTER_PORT mean on each node
-    MasterTarget             such a place
-    names_with_different_masters      the names that mean several places
-    correct_master_target    which of several places is the right one
-    shared_master_address    an address of node 0 that another node has, too
-    duplicate_addresses      the addresses that two hosts of one network have
-    DuplicateAddress         one of them: its owners, and which of these can spare it
+Targets of MASTER_ADDR:
+    master_targets           target of MASTER_ADDR and MASTER_PORT on each node
+    MasterTarget             its result
+    names_with_different_masters      names with several targets
+    correct_master_target    the right one of several targets
+    shared_master_address    address of node 0 that another node has, too
+    duplicate_addresses      addresses that two hosts of one network have
+    DuplicateAddress         its result: the owners, and those that can do without it
     master_means_itself      whether MASTER_ADDR means just the node that has it
 
-Who does not get to the store:
-    failed_contacts          the nodes whose last attempt on the master's port ended so
-    contacted_another_host   whether these looked for the store on another host than node 0
-    tried_host               the node, or the address, that these looked at
-    FailedContact            one of these
-    grouped_by_address       those together that tried one place
-    store_host_tried         node 0, where they looked for its store and when it was there
-    master_address_owner     node 0, where the address they tried is its own
-    master_is_up             whether the host they tried is known to be up
+Nodes that do not reach the store:
+    failed_contacts          nodes whose last contact with the master's port ended so
+    contacted_another_host   whether they looked for the store on another host than node 0
+    tried_host               node, or address, that they tried
+    FailedContact            result of failed_contacts
+    grouped_by_address       failed contacts by the address that they tried
+    store_host_tried         node 0, if they tried its store while it was there
+    master_address_owner     node 0, if the address that they tried is its own
+    master_is_up             whether the host that they tried is known to be up
     master_port_owner        node 0 and its name, for nodes that looked for it
-    taken_port_finding       the finding about something else on its port
-    links_to                 the links from nodes to one that is known by its name
-    lacks_route              whether a node's own kernel knows no way there
-    route_obstacles          what routing tables say of their ways
-    misrouted_finding        the finding about these
-    master_port_findings     the findings of the checks network/port-*
-    NODE_0_AND_CHECK         what to get next where a log shows only that the store was not reached
+    taken_port_finding       finding about another service on its port
+    links_to                 links from nodes to one with a known name
+    lacks_route              whether a node's own kernel has no route there
+    route_obstacles          obstacles that routing tables show between them and node 0
+    misrouted_finding        finding about these obstacles
+    master_port_findings     findings of the checks network/port-*
+    NODE_0_AND_CHECK         next evidence if a log shows only that the store was not reached
 
 Routes:
-    route_obstacle           what two nodes' tables, netmasks and filters of sources say is between them
-    RouteObstacle            that
-    route_obstacle_evidence  it, as evidence
-    repair_route_fix         what to do about it
-    add_route_fix            a way from a node to an address
-    lost_routes              the links for which a node had a way when the check began, and then none
+    route_obstacle           obstacle between two nodes by their tables, netmasks and source filters
+    RouteObstacle            its result
+    route_obstacle_evidence  its evidence
+    repair_route_fix         its fix
+    add_route_fix            fix for a missing route from a node to an address
+    lost_routes              links whose route a node lost during the check
 
 Links between nodes:
-    link_graph               which links fail, and the smallest explanation of these
-    LinkGraph                that: isolated, groups, deaf, mute, stars, no_route, stalled, cut, misled
-    FailingLink              a link of it
-    MAX_LINKS_LISTED         how many links a finding lists
+    link_graph               failing links, and their smallest explanation
+    LinkGraph                its result: isolated, groups, deaf, mute, stars, no_route, stalled, cut, misled
+    FailingLink              one of its links
+    MAX_LINKS_LISTED         most links that a finding lists
     SPARED_BY_GLOO           words for a direction in which gloo does not connect
     link_arrows              links for a sentence: host1 to host0 and host2 to host0
-    how_links_fail           what became of connections, for a sentence
+    how_links_fail           outcome of connections, for a sentence
     cut_after_accept         whether connections were accepted and then cut
     link_needed              whether the job connects on a link
-    link_severity            fail where it connects on one of several
-    link_culprits            whom to blame for links that hang together
-    links_blocked_by_rules   whose packet filter blocks links
-    link_finding             the finding about links
-    link_finding_by_need     the same, of links that the job may do without
-    open_links_fixes         let the connections between nodes through
-    measured_links           the links whose speed and loss were measured
-    MeasuredLink             one of these
-    slow_links               those that are far slower than usual
-    lossy_links              those that lose packets
-    usual_link_speed         what is usual
-    blamed_for_links         whom to blame for links with one trouble
-    source_addresses         the addresses that a node's connections come from
-    own_addresses_filtered   the node's own, where its filter meets what its ranks send each other
-    FilterHook               input or output: the way that a chain of a packet filter is on
+    link_severity            fail if the job connects on one of several links
+    link_culprits            nodes to blame for connected links
+    links_blocked_by_rules   nodes whose packet filters block links
+    link_finding             finding about links
+    link_finding_by_need     the same, for links that the job may do without
+    open_links_fixes         fixes that accept connections between nodes
+    measured_links           links with measured speed and loss
+    MeasuredLink             its result
+    slow_links               links that are far slower than usual
+    lossy_links              links that lose packets
+    usual_link_speed         usual speed of a link
+    blamed_for_links         nodes to blame for links with one trouble
+    source_addresses         source addresses of a node's connections
+    own_addresses_filtered   a node's own addresses, if its filter applies between its ranks
+    FilterHook               input or output: direction of a packet filter's chain
 
 Ranks that failed:
-    failed_ranks             the ranks for which a stage failed
-    starved_ranks            those that had no processor for most of a stage
-    stopped_ranks            those whose process was stopped
-    died_ranks               those whose process ended by itself
-    FailedRank               one of these: node, rank, stage
-    failed_by_themselves     those with an error of their own
-    nodes_of_failed          the names of their nodes
-    ranks_of_failed          their numbers
-    rank_errors_text         what they said, as evidence
-    errors_with_words        the errors that hold certain words, by node
+    failed_ranks             ranks for which a stage failed
+    starved_ranks            ranks without a processor for most of a stage
+    stopped_ranks            ranks whose process was stopped
+    died_ranks               ranks whose process ended by itself
+    FailedRank               result of these: node, rank, stage
+    failed_by_themselves     failed ranks with an error of their own
+    nodes_of_failed          names of their nodes
+    ranks_of_failed          their rank numbers
+    rank_errors_text         their errors, as evidence
+    errors_with_words        errors that contain certain words, by node
     gloo_errors_name         whether gloo named an address in an error
-    accused_by_errors        whom errors accuse: the peer that they name, not who reports it
-    ranks_to_blame           the ranks of whom they accuse
-    failed_stage_finding     the finding about a stage that failed for whatever reason
+    accused_by_errors        nodes that errors accuse: the peer that they name, not the reporter
+    ranks_to_blame           ranks of these nodes
+    failed_stage_finding     finding about a failed stage, for any reason
 
 Fixes:
     set_launch_fix           set one launch setting, where the node's plan takes it from
     set_master_fixes         set the master's address or port, where each node's plan takes it from
-    other_master_port_fixes  another MASTER_PORT on all nodes
-    two_jobs_fixes           another port for one of two jobs
-    end_leftover_fix         end what holds a port, if it is one's own
-    open_firewall_fix        let peers through a node's packet filter
+    other_master_port_fixes  set another MASTER_PORT on all nodes
+    two_jobs_fixes           set another port for one of two jobs
+    end_leftover_fix         end the holder of a port, if it is the user's own
+    open_firewall_fix        accept peers in a node's packet filter
     hosts_file_commands      give a name an address in /etc/hosts
     append_hosts_line        add a line to /etc/hosts
-    correct_own_hosts_line   give the own name its real address there
+    correct_own_hosts_line   give the node's own name its real address there
     reads_hosts_file         whether look-ups read /etc/hosts
-    hosts_file_unread        that they do not, as evidence
+    hosts_file_unread        evidence that look-ups do not read it
 
-torch that cannot be imported:
-    nodes_by_torch_cause     the nodes on which torch cannot be imported, by why
-    TorchImportCause         why: missing, shadowed, memory, library, ...
-    torch_error_evidence     what was seen, as evidence
-    still_importing_torch    the nodes where the import did not end
+Failed imports of torch:
+    nodes_by_torch_cause     nodes that cannot import torch, by cause
+    TorchImportCause         cause: missing, shadowed, memory, library, ...
+    torch_error_evidence     evidence of the failed import
+    still_importing_torch    nodes where the import did not end
     pip_command              pip's command line for a node's Python
     install_torch_command    install the torch that the other nodes have
     fixes_by_command         one fix for all nodes with the same command
-    torch                    import failures of torch and their fixes; pydoc distdoctor.check_api.torch
+    torch                    failed imports of torch and their fixes; pydoc distdoctor.check_api.torch
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ from distdoctor.model.log_line import Ended, Line
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 
-VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
+VERSION = 1  # raised if a check for an earlier version no longer works; new names do not raise it
 
 __all__ = [
     "DEFAULT_PORT",

@@ -54,18 +54,18 @@ NODE_0_AND_CHECK = (
 
 
 def master_port_findings(
-    cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool], how: str = ""
+    cluster: Cluster, outcomes: Collection[str], meaning: str, at_once: Callable[[FailedContact], bool], how: str = ""
 ) -> Iterator[Finding]:
     """Yield the finding about the nodes whose last contact ended in one of ``outcomes``.
 
-    ``told`` is the meaning of that (``PORT ... ``); ``at_once`` is True if one of them alone proves it, without node
+    ``meaning`` describes such an outcome (``PORT ... ``); ``at_once`` is True if one of them alone proves it, without node
     0's own report that it hosts the store. An unproven one is a consequence of incomplete joining. ``how``
     (``ShutPort.how``): the kind of filter rule that has this effect, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)
     mirrored = [one for one in shut if contacted_itself(one)]
     if mirrored:
-        yield _unproven(cluster, mirrored, told)
+        yield _unproven(cluster, mirrored, meaning)
     shut = [one for one in shut if one not in mirrored]
     found = route_obstacles(cluster, shut)
     if found:
@@ -73,18 +73,18 @@ def master_port_findings(
     shutting = shuts_itself(cluster, how, outcomes)
     for group in grouped_by_address([one for one in shut if one.node not in found]):
         if contacted_another_host(cluster, group):
-            yield _misaimed(cluster, group, told)
+            yield _misaimed(cluster, group, meaning)
             continue
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
         if zero is None and shutting is not None and shutting is owner:
             zero = shutting  # it came when they had given up: its rule would have kept them out all the same
         proven = group if zero is not None else [one for one in group if at_once(one) or _is_redirected(one, owner)]
         if proven:
-            yield _blocked(cluster, proven, zero or owner, told)
+            yield _blocked(cluster, proven, zero or owner, meaning)
         # A node with an invalid plan has tried once, without waiting.
         rest = [one for one in group if one not in proven and not one.node.plan.broken]
         if rest:
-            yield _unproven(cluster, rest, told)
+            yield _unproven(cluster, rest, meaning)
     if shutting is not None and not shut and not mirrored:
         yield own_filter_finding(cluster, shutting)
 
@@ -217,7 +217,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
     words = _translated(cluster, shut, zero, side)
     return Finding.about(
         blamed,
-        _summary(shut, name, words.told if words else meaning),
+        _summary(shut, name, words.meaning if words else meaning),
         title=words.title if words else "",
         links=links_to((one.node for one in shut), name),
         unsure=side == "either",
@@ -230,7 +230,7 @@ class _Words(NamedTuple):
     """Wording of a finding about a rule that redirects the packets."""
 
     title: str
-    told: str
+    meaning: str
     evidence: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
     """Fixes instead of accepting the port; empty if accepting it helps."""
@@ -248,8 +248,10 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
     if all(_is_redirected(one, zero) for one in shut):
         return _Words(SENT_ELSEWHERE, f"is never asked: a rule of {names_of(clients)} sends that to another place")
     if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
-        reason = f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
-        return _Words(SENT_ELSEWHERE, reason, proxied, (Fix.on(clients, WITHOUT_PROXY),))
+        explanation = (
+            f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
+        )
+        return _Words(SENT_ELSEWHERE, explanation, proxied, (Fix.on(clients, WITHOUT_PROXY),))
     return None
 
 
@@ -316,20 +318,20 @@ def _line(one: FailedContact) -> str:
 # Another service than this job's store on node 0's port: its owner, evidence and fixes.
 
 
-def master_port_owner(cluster: Cluster, seen: Sequence[Node]) -> tuple[Node | None, str]:
+def master_port_owner(cluster: Cluster, nodes: Sequence[Node]) -> tuple[Node | None, str]:
     """Return (node 0 if its facts are here, its name) for nodes that looked for it: one of them that takes itself for
     node 0, else the cluster's."""
-    owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
-    return owner, owner.name if owner else node0_name(cluster, seen[0])
+    owner = next((node for node in nodes if claims_node0(node)), None) or cluster.node0
+    return owner, owner.name if owner else node0_name(cluster, nodes[0])
 
 
 def taken_port_finding(
-    cluster: Cluster, seen: Sequence[Node], what: str, evidence: Iterable[str], rest: str = ""
+    cluster: Cluster, nodes: Sequence[Node], what: str, evidence: Iterable[str], rest: str = ""
 ) -> Finding:
     """Return the finding about the service on node 0's port: ``what``, on which port, and the ``rest``."""
-    owner, name = master_port_owner(cluster, seen)
+    owner, name = master_port_owner(cluster, nodes)
     bind = owner.network.bind if owner else None
-    port, holders = seen[0].plan.master_port, bind.holders if bind else ()
+    port, holders = nodes[0].plan.master_port, bind.holders if bind else ()
     serves = bool(bind and bind.answer and bind.answer.kind == "tcpstore")
     return Finding.about(
         [name],

@@ -221,7 +221,8 @@ def within(who: Who, file: Who) -> Who:
 def _merged(who: Who, values: dict[str, str | None]) -> Who:
     if not any(values.values()):
         return who
-    rank, local, pid, task = (_whole_number(values.get(name)) for name in ("rank", "local_rank", "pid", "task"))
+    texts = (values.get(name) for name in ("rank", "local_rank", "pid", "task"))
+    rank, local, pid, task = (int(text) if text else None for text in texts)
     return Who(
         rank=who.rank if who.rank is not None else rank,
         local_rank=who.local_rank if who.local_rank is not None else local,
@@ -237,10 +238,6 @@ def _host(who: Who, values: dict[str, str | None]) -> str | None:
     host = values.get("host")
     by_address = who.host is not None and who.pid is None and _ADDRESS.fullmatch(who.host)
     return host if host and values.get("pid") and by_address else who.host or host
-
-
-def _whole_number(text: str | None) -> int | None:
-    return int(text) if text else None
 
 
 def _time(values: dict[str, str | None]) -> float | None:
