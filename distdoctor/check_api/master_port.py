@@ -58,8 +58,8 @@ def master_port_findings(
 ) -> Iterator[Finding]:
     """Yield the finding about the nodes whose last contact ended in one of ``outcomes``.
 
-    ``meaning`` describes such an outcome (``PORT ... ``); ``at_once`` is True if one of them alone proves it, without node
-    0's own report that it hosts the store. An unproven one is a consequence of incomplete joining. ``how``
+    ``meaning`` describes such an outcome (``PORT ... ``); ``at_once`` is True if one of them alone proves it, without
+    node 0's own report that it hosts the store. An unproven one is a consequence of incomplete joining. ``how``
     (``ShutPort.how``): the kind of filter rule that has this effect, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)

@@ -64,7 +64,7 @@ class _LauncherReport:
     """Ranks per node, 0 if unknown."""
 
     @property
-    def where(self) -> str:
+    def host_text(self) -> str:
         """Return the host, if it is only one."""
         hosts = {*self.hosts.values()} - {""}
         return f" on {hosts.pop()}" if len(hosts) == 1 else ""
@@ -170,7 +170,7 @@ class Exits:
         # Among ranks that waited in vain, the one that waited for the shortest time ends first.
         if found or not lost or not all(lost.values()):
             return [*found]
-        ended = [(rank, launch.where, code) for launch in launches for rank, code in _by_itself(launch)]
+        ended = [(rank, launch.host_text, code) for launch in launches for rank, code in _by_itself(launch)]
         if not self._agents and not any(launch.rows or launch.signalled for launch in self._launches.values()):
             ended = [*dict.fromkeys(first for first in self._ended.values() if first is not None)]
         silent = [one for one in ended if one[0] not in {*lost, *raised}]
@@ -185,7 +185,7 @@ def _left_by(launch: _LauncherReport, lost: Collection[int]) -> str:
     if not lost_ranks or not left:
         return ""
     before = f"before {rank_list(lost_ranks)} lost {'it' if len(left) == 1 else 'them'}"
-    return f"exits: {rank_list(left)}{launch.where} ended with status 0 {before}"
+    return f"exits: {rank_list(left)}{launch.host_text} ended with status 0 {before}"
 
 
 def _by_itself(launch: _LauncherReport) -> list[tuple[int, str]]:

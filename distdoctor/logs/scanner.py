@@ -33,7 +33,7 @@ class Search:
     automaton: BytesAhoCorasick
     numbers: list[int]
     """Index of the literal for each number of the automaton."""
-    seen: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    counts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Number of matches of each literal."""
     wasted: int = 0
     """Number of matches of exhausted literals."""
@@ -152,11 +152,11 @@ class Scanner:
             self._narrow(search)
         start = end = -1
         found: list[KnownLine] = []
-        numbers, seen = search.numbers, search.seen
+        numbers, counts = search.numbers, search.counts
         for index, at, _ in search.automaton.find_matches_as_indexes(block, overlapping=True):
             number = numbers[index]
-            seen[number] += 1
-            if seen[number] > MOST:
+            counts[number] += 1
+            if counts[number] > MOST:
                 search.wasted += 1
                 continue
             if at >= end:
@@ -168,7 +168,7 @@ class Scanner:
             yield start, end, found
 
     def _narrow(self, search: Search) -> None:
-        search.numbers = [number for number in search.numbers if search.seen[number] <= MOST]
+        search.numbers = [number for number in search.numbers if search.counts[number] <= MOST]
         left = [self.literals[number] for number in search.numbers]
         search.automaton = BytesAhoCorasick(left, implementation=Implementation.DFA)
         search.wasted = 0

@@ -132,7 +132,7 @@ _LEAVING = frozenset(["destroy_process_group"])
 class _View:
     """Process whose main thread's stack was read."""
 
-    one: JobProcess
+    process: JobProcess
     main: JobThread
     below: list[JobProcess]
     """Processes below it."""
@@ -168,12 +168,12 @@ class _View:
     @cached_property
     def waits(self) -> bool:
         """Return whether it waits in C++ while a collective runs."""
-        return is_futex(self.main) and in_flight(self.one)
+        return is_futex(self.main) and in_flight(self.process)
 
     @cached_property
     def asks_again(self) -> bool:
         """Return whether it polls with short sleeps."""
-        return sleeps(self.main) and switches_of(self.one) > 1
+        return sleeps(self.main) and switches_of(self.process) > 1
 
     def is_in(self, function: str, file: str) -> bool:
         """Return whether a function of this name is on the stack, in a file whose name ends so."""
@@ -200,7 +200,7 @@ def _in_init(view: _View) -> Place | None:
         tcp = "_tcp_rendezvous_handler" in view.names
         return Place(_in_rendezvous(view), "tcp://" if tcp else "init_process_group", view.own)
     if _BARRIER in view.names or view.names & _GROUPS:
-        kind = PEERS if any(True for _ in dialling(view.one, view.ports)) or is_futex(view.main) else GROUP
+        kind = PEERS if any(True for _ in dialling(view.process, view.ports)) or is_futex(view.main) else GROUP
         name = next((frame.function for frame in reversed(view.frames) if frame.function in _GROUPS), _BARRIER)
         return Place(kind, name, view.own)
     return None
@@ -217,7 +217,7 @@ def _in_remote_call(view: _View) -> Place | None:
     )
     if not remote:
         return None
-    called = next((thread for thread in view.one.threads[1:] if was_called(thread) and not calls_on(thread)), None)
+    called = next((thread for thread in view.process.threads[1:] if was_called(thread) and not calls_on(thread)), None)
     if called is None:
         return Place(REMOTE, frame=view.own, why=remote)
     # It may wait for calls from other ranks, but not while it reads a pipe.
@@ -241,7 +241,7 @@ def _awaits_child(view: _View) -> Place | None:
 def _imports(view: _View) -> Place | None:
     if view.imports < 0:
         return None
-    kind = CODE if threads_of(view.one, "pt_gloo_runloop") else STARTING
+    kind = CODE if threads_of(view.process, "pt_gloo_runloop") else STARTING
     return Place(kind, frame=view.own, why="imports modules")
 
 
@@ -252,9 +252,9 @@ def _awaits_compiler(view: _View) -> Place | None:
 def _asks_whether_done(view: _View) -> Place | None:
     """Return the wait for a collective in a loop of ``Work.is_completed()``, or of a file store
     (c10d/FileStore.cpp)."""
-    if view.has == "work" and view.asks_again and in_flight(view.one):
+    if view.has == "work" and view.asks_again and in_flight(view.process):
         return Place(COLLECTIVE, "wait", view.own, "looks again and again whether it is through")
-    if view.has == "store" and sleeps(view.main) and switches_of(view.one) > POLLS:
+    if view.has == "store" and sleeps(view.main) and switches_of(view.process) > POLLS:
         return Place(KEY, frame=view.own)
     return None
 
@@ -266,14 +266,14 @@ def _awaits_work(view: _View) -> Place | None:
 
 
 def _awaits_thread_in_collective(view: _View) -> Place | None:
-    thread = next((thread for thread in view.one.threads[1:] if call_of(thread)), None)
+    thread = next((thread for thread in view.process.threads[1:] if call_of(thread)), None)
     if thread and (view.waits or _looks_after_threads(view) or (joins(view.main) and thread.timed)):
         return Place(COLLECTIVE, call_of(thread), own_frame(thread) or view.own, "in a thread that it waits for")
     return None
 
 
 def _hosts_own_store(view: _View) -> Place | None:
-    if sleeps(view.main) and switches_of(view.one) > POLLS and _hosts_further_store(view.one):
+    if sleeps(view.main) and switches_of(view.process) > POLLS and _hosts_further_store(view.process):
         return Place(HOSTING, "TCPStore", view.own, sure=False)
     return None
 
@@ -284,23 +284,23 @@ def _awaits_message(view: _View) -> Place | None:
     of_torch = _DISTRIBUTED in view.frames[0].file  # as pipelining/schedules.py: there, it is no lock
     if not view.main.timed or not (view.frames[0].own or of_torch) or view.has == "lock":
         return None
-    if not threads_of(view.one, "pt_gloo_runloop"):
+    if not threads_of(view.process, "pt_gloo_runloop"):
         return None
     return Place(COLLECTIVE, ONLY_MESSAGE if of_torch or view.has == "work" else MESSAGE, view.own)
 
 
 def _awaits_key(view: _View) -> Place | None:
     polls = view.main.call in ("poll", "ppoll") and waits_for_work(view.frames)
-    return Place(KEY, frame=view.own) if polls and connected(view.one, view.ports) else None
+    return Place(KEY, frame=view.own) if polls and connected(view.process, view.ports) else None
 
 
 def _has_ended(view: _View) -> Place | None:
     """Return the end of Python, which waits for all non-daemon threads (Lib/threading.py) and all its child
     processes."""
     if view.is_in("_shutdown", "threading.py"):
-        left = next((t for t in view.one.threads[1:] if own_frame(t)), None)
+        left = next((t for t in view.process.threads[1:] if own_frame(t)), None)
         why = "its program has ended but for a thread"
-        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(view.one))
+        return Place(CODE, frame=own_frame(left), why=why, sure=not awaits_thread(view.process))
     if view.is_in("_exit_function", "multiprocessing/util.py"):
         return Place(CODE, frame=view.own, why="its program has ended but for a process that it started")
     return None
@@ -345,10 +345,10 @@ def _looks_after_threads(view: _View) -> bool:
 
 
 def _in_rendezvous(view: _View) -> str:
-    if hosts_store(view.one):
+    if hosts_store(view.process):
         return HOSTING
-    dials = any(socket.state == "SYN_SENT" for socket in view.one.sockets or ())
-    return STORE if connected(view.one, view.ports) and not dials else MASTER
+    dials = any(socket.state == "SYN_SENT" for socket in view.process.sockets or ())
+    return STORE if connected(view.process, view.ports) and not dials else MASTER
 
 
 def _hosts_further_store(one: JobProcess) -> bool:
