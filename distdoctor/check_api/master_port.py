@@ -77,7 +77,7 @@ def master_port_findings(
             continue
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
         if zero is None and shutting is not None and shutting is owner:
-            zero = shutting  # it came when they had given up: its rule would have kept them out all the same
+            zero = shutting  # it started after they gave up: its rule would have blocked them, too
         proven = group if zero is not None else [one for one in group if at_once(one) or _is_redirected(one, owner)]
         if proven:
             yield _blocked(cluster, proven, zero or owner, meaning)

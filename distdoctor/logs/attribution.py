@@ -147,7 +147,7 @@ _PATHS = tuple(
         r"/rank[._-]?(?P<rank>\d{1,6})/",  # mpirun --output-filename
         r"(?:^|/)\d{1,12}(?:_\d{1,9})?_(?P<rank>\d{1,6})_log\.(?:out|err)$",  # submitit's
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
-        r"(?:^|[/._-])global[._-]?rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",  # NeMo's, beside it
+        r"(?:^|[/._-])global[._-]?rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",  # NeMo's, in the same folder
         r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|(?:node|host)[_-]?[a-rt-z]|(?:worker|gpu|pod)[_-][a-rt-z]|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
     )
 )

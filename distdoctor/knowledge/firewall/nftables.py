@@ -141,7 +141,7 @@ class NftTable:
         return {place: NftTable(its, sets.get(place, {})) for place, its in chains.items()}
 
     def ending(self, chain: str, ends: tuple[str, ...], above: tuple[str, ...] = ()) -> list[str]:
-        """The text of the rules of ``chain`` with one of these ends for TCP, themselves or by a jump."""
+        """Return the rules of ``chain`` with one of these ends for TCP, themselves or by a jump."""
         found = []
         for expr in self.chains.get(chain, ()):
             if any(_harmless(part) for part in expr if isinstance(part, dict)):

@@ -38,7 +38,7 @@ class JoinWait:
 
     @property
     def so_far(self) -> str:
-        """``for 1 min 40 s``."""
+        """Return the time waited so far, such as ``for 1 min 40 s``."""
         return f"for {left_said(self.waited)}"
 
     @property
