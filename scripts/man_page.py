@@ -22,6 +22,7 @@ import typer  # noqa: E402
 from distdoctor import __version__  # noqa: E402
 from distdoctor.cli.app import app  # noqa: E402
 from distdoctor.cli.completion import VARIABLE  # noqa: E402
+from distdoctor.cli.typer_patches import option_groups  # noqa: E402
 
 PAGE = ROOT / "share/man/man1/distdoctor.1"
 COMPLETIONS = {
@@ -38,8 +39,8 @@ def page() -> str:
     """The whole page, in roff."""
     program: Any = typer.main.get_command(app)
     commands = {name: command for name, command in program.commands.items() if not command.hidden}
-    about, status = _split(program.help)
-    first, _, rest = about.partition("\n\n")
+    examples, status = _split(program.epilog)
+    first, _, rest = program.help.strip().partition("\n\n")
     lines = [
         f'.TH DISTDOCTOR 1 "" "distdoctor {__version__}" "User Commands"',
         ".SH NAME",
@@ -48,12 +49,15 @@ def page() -> str:
         *(f".B distdoctor {name}\n{_usage(command)}\n.br" for name, command in commands.items()),
         ".SH DESCRIPTION",
         *_prose(rest),
+        *_prose(examples),
         ".SH COMMANDS",
     ]
     for name, command in commands.items():
         lines += [f".SS distdoctor {name}", *_prose(command.help or "")]
-        for option in command.params:
-            lines += _option(option)
+        lines += [line for one in command.params if one.param_type_name == "argument" for line in _option(one)]
+        for group, options in option_groups(command.params):
+            lines += [f".PP\n.B {_text(group)}", *(line for option in options for line in _option(option))]
+        lines += _prose(command.epilog or "")
     lines += [".SH OPTIONS", *(line for option in program.params for line in _option(option))]
     lines += [".SH EXIT STATUS", *_prose(status), ".SH SEE ALSO", SEE_ALSO]
     return "\n".join(lines) + "\n"
@@ -73,9 +77,9 @@ def completion(shell: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The help without its part on exit statuses, and that part."""
+    """Return the text without its part on exit statuses, and that part."""
     before, _, status = text.partition(f"\b\n{STATUS}\n")
-    return before.strip(), f"\b\n{status.strip(chr(10))}"
+    return before.strip(), f"\b\n{status.partition(chr(10) * 2)[0]}"
 
 
 def _usage(command: Any) -> str:

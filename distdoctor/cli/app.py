@@ -17,7 +17,7 @@ import typer
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
-from distdoctor.cli.help import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
+from distdoctor.cli import help as texts
 from distdoctor.cli.options import (
     ChecksFlag,
     HangFlags,
@@ -38,7 +38,8 @@ from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
 
 app = typer.Typer(
     name="distdoctor",
-    help=HELP,
+    help=texts.HELP,
+    epilog=texts.EXAMPLES,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,7 +50,7 @@ app = typer.Typer(
 def _start(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit; with -v also Python, torch and their paths.")
+        bool, typer.Option("--version", help="Print the version and exit; -v adds Python, torch and their paths.")
     ] = False,
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, hidden=True)] = 0,
 ) -> None:
@@ -68,7 +69,7 @@ def _start(
         raise typer.Exit(USAGE)
 
 
-@app.command(help=CHECK_HELP, short_help="Check this node as the planned job would use it.")
+@app.command(help=texts.CHECK_HELP, epilog=texts.CHECK_EXAMPLES, short_help="Check the nodes before the job.")
 @by_flags
 def check(launch: Flags, how: RunFlags, report: ReportFlags, where: HostFlags) -> int:
     from distdoctor.cli.check import CheckCommand
@@ -83,14 +84,15 @@ def check(launch: Flags, how: RunFlags, report: ReportFlags, where: HostFlags) -
 
 @app.command(
     "run",
-    help=RUN_HELP,
-    short_help="Start a job: check before it, follow it, and say what killed it or where it hangs.",
+    help=texts.RUN_HELP,
+    epilog=texts.RUN_EXAMPLES,
+    short_help="Check, start a job, and report what killed it or where it hangs.",
 )
 @by_flags
 def run_(
     how: JobFlags,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND", help="The line that starts the job, as it is.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command that starts the job.")
     ] = None,
 ) -> int:
     try:
@@ -116,7 +118,7 @@ def inside_() -> int:
     return inside()
 
 
-@app.command(help=HANG_HELP, short_help="Say what a job that hangs now is waiting for.")
+@app.command(help=texts.HANG_HELP, epilog=texts.HANG_EXAMPLES, short_help="Report why a running job makes no progress.")
 @by_flags
 def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
     if where.any:
@@ -128,10 +130,12 @@ def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
     return hang_command(how, report)
 
 
-@app.command(help=DIAGNOSE_HELP, short_help="Say what killed a job, from its logs.")
+@app.command(
+    help=texts.DIAGNOSE_HELP, epilog=texts.DIAGNOSE_EXAMPLES, short_help="Report what killed a job, from its logs."
+)
 @by_flags
 def diagnose(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs and facts files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs, facts files, or folders of them.")],
     which: LogFlags,
     report: ReportFlags,
     where: HostFlags,
@@ -146,17 +150,14 @@ def diagnose(
 
 
 @app.command(
-    help="Print all that is known about one failure: what you see, why, the fix, when it is harmless. It is named by "
-    'its id, or by an error message: distdoctor explain "connect [127.0.1.1]:41904: Connection refused". Where a '
-    "message does not show the cause, what it may be is told, with exit status 3.",
-    short_help="Print all that is known about one failure, or about an error message.",
+    help=texts.EXPLAIN_HELP, epilog=texts.EXPLAIN_EXAMPLES, short_help="Explain one failure or an error message."
 )
 def explain(
     check_id: Annotated[
         str | None,
         typer.Argument(
             metavar="ID|MESSAGE",
-            help="A check's id, or the last part of it; or an error message in quotes, - for stdin.",
+            help="Id of a check, the beginning of ids, or an error message in quotes (- for stdin).",
             autocompletion=completion.check_ids,
         ),
     ] = None,
@@ -167,14 +168,14 @@ def explain(
     return explain_check(check_id, checks or ())
 
 
-@app.command("list", help="List every check: its id, severity and title.")
+@app.command("list", help="List the checks: id, severity and title.")
 def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
     from distdoctor.cli.explain import list_checks
 
     return list_checks(checks or (), as_json=json)
 
 
-@app.command("schema", help="Print the JSON Schema of the report that -o json gives.")
+@app.command("schema", help="Print the JSON Schema of the report.")
 def schema_() -> int:
     from distdoctor.cli.explain import print_schema
 

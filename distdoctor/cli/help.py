@@ -1,4 +1,4 @@
-"""What ``--help`` says; ``\\b`` keeps the lines of a paragraph as they are."""
+"""Texts of ``--help``; ``\\b`` keeps the lines of a paragraph as they are."""
 
 from __future__ import annotations
 
@@ -7,117 +7,155 @@ import textwrap
 
 from distdoctor.model.stages import STAGE_TEXTS
 
-HELP = """Says which node, link or setting keeps a PyTorch distributed job from starting, and the line that fixes it.
+HELP = """Find the node, link or setting that keeps a PyTorch distributed job from running, and print the fix.
 
-Start `distdoctor check` exactly as the job would be started; its launch flags are torchrun's.
+`check` runs before the job, `hang` while it hangs, `diagnose` on the logs of a dead one. Start `check` exactly as you
+start the job: its launch flags are torchrun's.
+"""
 
-\b
+EXAMPLES = """\b
 Examples:
-  distdoctor check                         this machine, with its own ranks
-  distdoctor check --nnodes 2              first node: prints the line for the
-                                           other one, then waits
+  distdoctor check                         this node and its own ranks
+  distdoctor check --nnodes 2              on node 0: prints the command for
+                                           the other node, then waits
   torchrun --nnodes 2 ... -m distdoctor check
                                            the ranks that torchrun starts
   srun distdoctor check                    every task of a SLURM step, in one
-                                           report; mpirun alike
-  distdoctor check --nnodes 4 --master-addr A && torchrun ...
-                                           in a job's prolog, on every node
-  distdoctor check --nnodes 2 --save DIR/  keep what was seen, a file per node
-  distdoctor diagnose DIR                  one verdict from these files, also
-                                           of nodes that cannot meet
-  distdoctor run -- torchrun ... train.py  check, start the job, say what
+                                           report; mpirun likewise
+  distdoctor check --hosts 'gpu[01-16]'    on these hosts, over ssh
+  distdoctor run -- torchrun ... train.py  check, start the job, report what
                                            killed it or where it hangs
   distdoctor hang                          on a node of a job that hangs now
+  distdoctor diagnose train.log            the first failure and its fix
+  distdoctor explain "Connection refused"  likely causes of an error message
 
 \b
 Exit status:
-  0      nothing at or above --fail-on
+  0      no finding at or above --fail-on
   1      findings
   2      bad command line or unreadable file
-  3      could not finish (a node never came, a probe crashed)
-  128+n  ended by signal n, with what was known then
-With --exit-status own: of what blames this node, for a prolog that takes
-nodes out.
+  3      inconclusive or not finished (a node did not join, a probe crashed)
+  128+n  ended by signal n; the report covers what was known then
+With --exit-status own, only findings that affect this node count.
+
+\b
+Documentation:
+  man distdoctor           this help, and that of each command
+  distdoctor explain ID    one failure; distdoctor list shows all ids
 """
 
 CHECK_HELP = (
-    """Check this machine, or its part in a cluster, as the job would use it.
+    """Check this node, or its part in a cluster, with the job's own nodes, ports and backend.
 
 \b
-Stages, in the order in which they are run (--until names the last):
+Stages, in the order in which they run (--until names the last):
 """
     + "".join(f"  {stage:<12} {about}\n" for stage, about in STAGE_TEXTS.items())
     + """
-A check of one node has two ranks where there is no GPU (torchrun: one), so that they have something to say to each
-other; give --nproc-per-node as the job does.
+Without a GPU, a check of one node starts two ranks, so that they can talk to each other (torchrun's default is one).
+Give --nproc-per-node as the job does.
 """
 )
 
-RUN_HELP = """Start a job with its own line, unchanged, and watch over it: check the same plan first, follow what it
-writes, look at it where nothing moves, and say below its own output what killed it, all on stderr.
+CHECK_EXAMPLES = """\b
+Examples:
+  distdoctor check                         this node
+  distdoctor check --nnodes 2              on node 0
+  distdoctor check --nnodes 2 --master-addr HOST
+                                           on the other node
+  distdoctor check --nnodes 4 --master-addr HOST && torchrun ...
+                                           in a job's prolog, on every node
+  distdoctor check --nnodes 2 --wait 10m   wait up to 10 minutes
+  distdoctor check --hosts 'gpu[01-16]'    all nodes from here, over ssh
+  distdoctor check --nnodes 2 --save DIR/  save the facts of each node; then:
+  distdoctor diagnose DIR                  one verdict, also for nodes that
+                                           cannot reach each other
+"""
 
-\b
+RUN_HELP = """Start a job with its own command and watch it.
+
+Before the job, distdoctor checks the same plan. While it runs, distdoctor reads its output and looks at ranks that make
+no progress. After it, distdoctor reports the cause of a failure on stderr, below the job's own output.
+
+The job keeps its exit status, signals and terminal. If distdoctor itself fails, the job still runs.
+distdoctor reads the commands of torchrun, accelerate and srun. For any other program (bash train.sh) it takes the plan
+from the environment.
+"""
+
+RUN_EXAMPLES = """\b
 Examples:
   distdoctor run -- torchrun --nproc-per-node 8 train.py
   distdoctor run --preflight full -- torchrun --nnodes 2 ... train.py
-                                           on every node, each with its own
-                                           line: they meet first, as in check
+                                           on every node: run all stages with
+                                           the other nodes first
   srun distdoctor run -- python train.py   every task is a rank
-  distdoctor run -- srun torchrun ...      the check is started by the same
-                                           srun, in the job's allocation
+  distdoctor run -- srun torchrun ...      the same srun starts the check, in
+                                           the job's allocation
   distdoctor run -- accelerate launch train.py
-
-The job's exit status, signals and terminal are its own: they are handed on as they are. Where distdoctor itself fails,
-the job runs all the same. --preflight quick looks at this node alone and waits for nobody; full needs every node to be
-started by `distdoctor run --preflight full`. Of other programs (bash train.sh) only the environment says what they will
-start: this machine is checked as it says.
 """
 
-HANG_HELP = """Look at a job that hangs now, from one of its nodes, or on all of them (--hosts, --slurm-job, --pods):
-which ranks are there and which are missing, what each waits for, and why. Nothing is changed: the job goes on as if
-nobody had looked.
+HANG_HELP = """Report why a running job makes no progress: which ranks are missing, and what each rank waits for.
 
-\b
+Run it on one node of the job, or on all of them (--hosts, --slurm-job, --pods). It changes nothing: the job goes on.
+"""
+
+HANG_EXAMPLES = """\b
 Examples:
   distdoctor hang                          the job on this node
   distdoctor hang --slurm-job 4711         all nodes of a SLURM job, from here
-  distdoctor hang --watch 10               every 10 s, and what changed
+  distdoctor hang --watch 10               again every 10 s, with the changes
   distdoctor hang --save DIR/              on each node; then, with all files:
-  distdoctor diagnose DIR                  one verdict of all nodes
+  distdoctor diagnose DIR                  one verdict for all nodes
 
 \b
 Verdict and exit status:
-  HANGS        1  a rank, a node or a link was found for which others wait
-  MOVES        0  it is no hang
-  STARTS       0  the ranks still meet
-  WAITS        0  the others wait for a rank that may come yet; it is named
-  CANNOT TELL  3  it cannot be known from here; the node to ask is told
+  HANG          1  ranks wait for a rank, node or link that is named
+  RUNNING       0  the ranks make progress
+  WAITING       0  ranks wait for one that may still come; it is named
+  INCONCLUSIVE  3  this node's evidence is not enough; the report names the
+                   node to look at next
 """
 
-DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .xz, .zst, - for stdin),
-facts that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.
+DIAGNOSE_HELP = """Report what killed a job, from the files that it left.
 
-\b
+These are logs (files, folders, .gz, .xz, .zst, - for stdin), facts of `check --save`, flight-recorder dumps,
+torchelastic error files and kernel logs. Give all files of one job together.
+"""
+
+DIAGNOSE_EXAMPLES = """\b
 Examples:
-  distdoctor diagnose train.log            the first failure, what proves it,
-                                           the fix
+  distdoctor diagnose train.log            the first failure, its evidence and
+                                           its fix
   distdoctor diagnose logs/ dmesg.txt facts/
-                                           all of one job, judged together
-  distdoctor diagnose -v --rank 3 logs/    its known lines, noise too
-  distdoctor diagnose --since 30m x.log    only the last half hour of it
-  distdoctor diagnose --follow logs/       while the job runs: speaks when a
-                                           root cause appears
+                                           all files of one job, together
+  distdoctor diagnose -v --rank 3 logs/    every known line of rank 3
+  distdoctor diagnose --since 30m x.log    only its last 30 minutes
+  distdoctor diagnose --follow logs/       while the job runs: print a root
+                                           cause as soon as it appears
   distdoctor diagnose --hosts 'gpu[01-16]' '/var/log/job/*.err'
-                                           what lies on these hosts, over ssh
+                                           files on these hosts, over ssh
 
 \b
 Verdict and exit status:
-  fail        1  the logs show why the job failed
-  incomplete  3  they show that it failed and not why: what it may be, and
-                 what to get next; or not all could be read
-  warn        0  no failure, but no log says that the job is done: it still
-                 runs, or ended unseen in mid-work; what each log did last
-  pass        0  no failure, and each log ends with the end of the job
+  FAIL              1  the logs prove why the job failed
+  INCONCLUSIVE      3  they show a failure without its cause: likely causes,
+                       and what to get next; or a file could not be read
+  NO FAILURE FOUND  0  no failure; a note says where a log ends in mid-work
+"""
+
+EXPLAIN_HELP = """Print everything known about one failure: symptoms, cause, fix, when it is harmless.
+
+Give the id of a check, the beginning of ids (gloo), or an error message in quotes. For a message that does not prove
+its cause, distdoctor lists the likely causes in order, each with a command that confirms it (exit status 3).
+"""
+
+EXPLAIN_EXAMPLES = """\b
+Examples:
+  distdoctor explain gloo/loopback-address
+                                           the page of this check
+  distdoctor explain gloo                  the checks of this stage
+  distdoctor explain "Connection refused"  likely causes of this message
+  distdoctor explain -                     the message on stdin
 """
 
 WIDE = 80

@@ -1,4 +1,4 @@
-"""The flags of the commands: what each is, and what is shown of it.
+"""The flags of the commands: the type, default and help of each.
 
 A flag is a field of a dataclass (its type and what it is unless given) and a line in OPTIONS (its metavar, its help,
 what a shell completes); a command takes the dataclass as one parameter. Those of the launch: ``launch.flags.Flags``.
@@ -24,6 +24,8 @@ from distdoctor.render.formats import FORMATS
 
 STACKS = ("auto", "on", "off")
 ON_FAIL = ("go", "stop")
+GROUPS = ("Launch", "What to run", "Several hosts", "Output", "Advanced")
+"""Headings of ``--help``, in their order."""
 
 
 @dataclass(frozen=True)
@@ -111,122 +113,107 @@ class LogFlags:
     baseline: Path | None = None
 
 
-_option = partial(typer.Option, show_default=False)  # what it is unless given stands in its help
+_option = partial(typer.Option, show_default=False)  # the default stands in the help, in brackets
+_launch, _what, _hosts, _output, _advanced = (partial(_option, rich_help_panel=group) for group in GROUPS)
 
 OPTIONS: dict[str, Any] = {
     # the launch, with torchrun's names
-    "nnodes": _option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]"),
-    "nproc_per_node": _option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]"),
-    "node_rank": _option(metavar="N", help="This node's rank. [assigned when nodes meet]"),
-    "master_addr": _option(metavar="HOST", help="Where node 0 is."),
-    "master_port": _option(metavar="PORT", help="Node 0's port. [29500]"),
-    "rdzv_endpoint": _option(metavar="HOST:PORT", help="The two above in one."),
-    "rdzv_backend": _option(metavar="NAME", help="static or c10d."),
-    "rdzv_id": _option(metavar="ID", help="Name of the run."),
-    "rdzv_conf": _option(metavar="K=V,...", help="Its settings, of which is_host counts here."),
-    "local_addr": _option(metavar="HOST", help="What c10d calls this node. [its own name]"),
-    "standalone": _option(STANDALONE.flag, help="One node, on a free port."),
+    "nnodes": _launch(metavar="N", help="Number of nodes; of MIN:MAX, MAX is checked. [1]"),
+    "nproc_per_node": _launch(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]"),
+    "node_rank": _launch(metavar="N", help="Rank of this node. [assigned when it joins]"),
+    "master_addr": _launch(metavar="HOST", help="Host name or address of node 0. [this node]"),
+    "master_port": _launch(metavar="PORT", help="TCP port of node 0. [29500]"),
+    "rdzv_endpoint": _launch(metavar="HOST:PORT", help="Host and port of node 0 in one flag."),
+    "rdzv_backend": _launch(metavar="NAME", help="Rendezvous backend: static or c10d. [static]"),
+    "rdzv_id": _launch(metavar="ID", help="Id of the job, the same on every node."),
+    "rdzv_conf": _advanced(metavar="K=V,...", help="Settings of the rendezvous; distdoctor reads is_host."),
+    "local_addr": _advanced(metavar="HOST", help="Address of this node for c10d. [its hostname]"),
+    "standalone": _launch(STANDALONE.flag, help="Run one node on a free port."),
     "local_rank": _option(hidden=True),
-    "init_method": _option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
-    "backend": _option(
-        metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completion.backends
+    "init_method": _advanced(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
+    "backend": _launch(
+        metavar="NAME",
+        help="Backend: auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]",
+        autocompletion=completion.backends,
     ),
     # the run
-    "wait": _option(
-        metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
+    "wait": _what(
+        metavar="TIME",
+        help="How long to wait for the other nodes, such as 90s or 2m. [60s; 10m if a person starts them]",
     ),
-    "timeout": _option(metavar="S", help="Seconds for everything after they met. [60]"),
-    "until": _option(
+    "timeout": _what(metavar="TIME", help="Time limit after all nodes joined. [60s]"),
+    "until": _what(
         metavar="STAGE",
-        help="Last stage to run; up to network needs no torch. [collective]",
+        help="Stop after this stage; stages up to network need no torch. [collective]",
         autocompletion=completion.stages,
     ),
-    "try_fixes": _option("--try-fixes/--no-try-fixes", help="Whether fixes that are only environment are tried. [try]"),
-    "save": _option(metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."),
-    "dry_run": _option(
-        "--dry-run", help="Only tell what a run would read, write, start, listen on and connect to; nothing is done."
+    "try_fixes": _advanced("--try-fixes/--no-try-fixes", help="Test fixes that only set a variable. [on]"),
+    "save": _output(metavar="PATH", help="Save the facts to this file (a trailing / makes it a folder)."),
+    "dry_run": _what("--dry-run", help="Print what a run would read, write, start and connect to, and exit."),
+    "shared": _what(metavar="DIR", help="Check that all nodes share this folder and can write to it. Repeatable."),
+    "baseline": _advanced(metavar="FILE", help="Report the changes since this earlier, good run (its --save file)."),
+    "exit_status": _output(
+        metavar="|".join(WHOSE), help="Which findings set the exit status: all nodes, or only this node. [all]"
     ),
-    "shared": _option(
-        metavar="DIR", help="Also see whether every node has the same folder here, and can write to it. Repeatable."
+    "token": _advanced(
+        metavar="TEXT", help="Secret that all nodes share, against forged messages. [$DISTDOCTOR_TOKEN, hidden from ps]"
     ),
-    "baseline": _option(
-        metavar="FILE", help="Say what changed since this earlier, good run (its --save): the first suspect."
+    # the hosts of a remote run
+    "hosts": _hosts(
+        metavar="HOSTS", help="Run on these hosts over ssh, such as gpu[01-16],extra7; the first is node 0."
     ),
-    "exit_status": _option(
-        metavar="|".join(WHOSE), help="Whose findings make it: of all nodes, or only what blames this one. [all]"
-    ),
-    "token": _option(
-        metavar="TEXT",
-        help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
-    ),
-    # the hosts of a run from one place
-    "hosts": _option(
-        metavar="HOSTS", help="Run it on these hosts, over ssh: gpu[01-16],extra7. In a check the first is node 0."
-    ),
-    "hostfile": _option(metavar="FILE", help="The same of a hostfile (Open MPI's, DeepSpeed's: HOST slots=N)."),
-    "slurm_job": _option(metavar="ID", help="The same of a running SLURM job, beside its steps (srun --overlap)."),
-    "pods": _option(metavar="SELECTOR", help="The same of the pods with these labels (kubectl exec)."),
-    "namespace": _option("--namespace", "-n", metavar="NS", help="Of --pods."),
-    "container": _option(metavar="NAME", help="Of --pods."),
-    "setup": _option(
-        metavar="LINE", help="Shell line that is run on each host first (module load, activate an environment)."
-    ),
+    "hostfile": _hosts(metavar="FILE", help="Hosts from a hostfile (Open MPI or DeepSpeed format: HOST slots=N)."),
+    "slurm_job": _hosts(metavar="ID", help="Nodes of this running SLURM job (srun --overlap)."),
+    "pods": _hosts(metavar="SELECTOR", help="Pods with these labels (kubectl exec)."),
+    "namespace": _hosts("--namespace", "-n", metavar="NS", help="Kubernetes namespace of --pods."),
+    "container": _hosts(metavar="NAME", help="Container in each pod of --pods."),
+    "setup": _hosts(metavar="COMMAND", help="Shell command to run first on each host, such as 'module load train'."),
     # a job that is started
-    "preflight": _option(
+    "preflight": _what(
         metavar="|".join(PREFLIGHTS),
-        help="What is checked first: each node alone, up to its network, in a second or two (quick); all stages, with "
-        "the nodes meeting, where each of them starts its part by `distdoctor run` (full); nothing (off). [quick]",
+        help="Check before the job: quick is this node in a second or two, full is all stages on all nodes. [quick]",
     ),
-    "on_fail": _option(
-        metavar="|".join(ON_FAIL),
-        help="Where that finds a failure: start the job all the same, or not, with exit status 1. [go]",
+    "on_fail": _what(
+        metavar="|".join(ON_FAIL), help="After a failed check, start the job anyway or stop with exit status 1. [go]"
     ),
-    "hang_after": _option(
-        metavar="S", help="Look at the job after so many seconds in which nothing moves; 0: never. [180]"
-    ),
+    "hang_after": _what(metavar="TIME", help="Look at the job after this time without progress; 0 is never. [180s]"),
     # a job that hangs
-    "pid": _option(metavar="N", help="The job to which this process belongs."),
-    "run_id": _option(metavar="ID", help="The job with this run id (torchrun's --rdzv-id)."),
-    "store": _option(metavar="HOST:PORT", help="Where the ranks meet; from anywhere that reaches it."),
-    "stacks": _option(
+    "pid": _what(metavar="N", help="Look at the job of this process."),
+    "run_id": _what(metavar="ID", help="Look at the job with this id (torchrun's --rdzv-id)."),
+    "store": _what(metavar="HOST:PORT", help="Address of the job's store; works from any host that reaches it."),
+    "stacks": _advanced(
         metavar="|".join(STACKS),
-        help="Stacks by py-spy: Python's where it is there (auto), native ones too (on). [auto]",
+        help="Read stacks with py-spy: auto reads Python's if it can, on adds native ones. [auto]",
     ),
-    "watch": _option(metavar="[S]", help="Look again every S seconds, and say what changed. [5]"),
+    "watch": _what(metavar="[TIME]", help="Look again at this interval and print the changes. [5s]"),
     # logs
-    "rank": _option(
-        metavar="N", help="Only what these ranks said: 3, or 0,8-15. Judged by that alone; facts are not narrowed."
+    "rank": _what(metavar="N", help="Read only the lines of these ranks: 3, or 0,8-15."),
+    "since": _what(
+        metavar="TIME", help="Read only lines since this time: 2026-01-31 12:00, or 30m before the last line."
     ),
-    "since": _option(
-        metavar="TIME",
-        help="Only what was said from then on, by the clock of the logs: 2026-01-31 12:00, or 30m (s, m, h, d) before "
-        "the last time in them. Logs without times are read whole.",
-    ),
-    "follow": _option(
-        "--follow",
-        "-f",
-        help="Go on reading: files that grow, are rotated or appear. A root cause is told on stderr as soon as it is "
-        "seen, the report at Ctrl-C (exit status 130) or at the end of stdin.",
+    "follow": _what(
+        "--follow", "-f", help="Keep reading growing and new files until Ctrl-C; print a root cause at once."
     ),
     # the report
-    "fail_on": _option(
-        metavar="|".join(FAIL_ON), help="Findings that make the exit status 1. [fail]", autocompletion=completion.floors
+    "fail_on": _output(
+        metavar="|".join(FAIL_ON),
+        help="Lowest severity that makes the exit status 1. [fail]",
+        autocompletion=completion.floors,
     ),
-    "ignore": _option(
-        metavar="ID", help="Set this check's findings aside. Repeatable.", autocompletion=completion.check_ids
+    "ignore": _advanced(
+        metavar="ID", help="Set the findings of this check aside. Repeatable.", autocompletion=completion.check_ids
     ),
-    "checks": _option(metavar="DIR", help="Also use the checks of this folder. Repeatable."),
-    "output": _option(
+    "checks": _advanced(metavar="DIR", help="Also use the checks in this folder. Repeatable."),
+    "output": _output(
         "--output",
         "-o",
         metavar="FORMAT[=FILE]",
-        help=f"Format of the report: {', '.join(FORMATS)}; with =FILE it is written there. Repeatable: -o text "
-        "-o html=report.html.",
+        help=f"Format of the report: {', '.join(FORMATS)}; =FILE writes it there. Repeatable. [text]",
         autocompletion=completion.outputs,
     ),
-    "json": _option("--json", help="JSON on stdout, as -o json."),
-    "quiet": _option("-q", "--quiet", help="Only the verdict, root causes and fixes."),
-    "verbose": _option("-v", "--verbose", count=True, help="All evidence, sources and values."),
+    "json": _output("--json", help="Print JSON, as -o json does."),
+    "quiet": _output("-q", "--quiet", help="Print only the verdict, root causes and fixes."),
+    "verbose": _output("-v", "--verbose", count=True, help="Print all evidence, sources and values."),
 }
 """By the name of the field, which is the flag's own unless another is given here."""
 

@@ -15,6 +15,9 @@ COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "he
 REMOTE = "remote"
 """What a run from one place starts on each host; nothing that people type."""
 HIDDEN = (REMOTE, INSIDE)
+TIMES = ("--wait", "--timeout", "--hang-after", "--watch")
+"""Flags that take seconds, also written as 90s, 2m or 1h."""
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 WATCH = 5
 """Seconds between the looks of ``--watch``, where it is not said."""
 
@@ -31,6 +34,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             words.extend(arguments[place:])
             break
         words.append(_dashed(word))
+    words = _with_seconds(words)
     if words[:1] == ["hang"]:
         words = _with_interval(words)
     moved = _take_local_rank(words)
@@ -40,6 +44,24 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         words[1:1] = moved
         return words
     return [*moved, *words]
+
+
+def _with_seconds(words: Sequence[str]) -> list[str]:
+    """Replace ``90s``, ``2m`` and ``1h`` after (or, behind ``=``, in) a flag of TIMES by seconds, up to ``--``."""
+    replaced: list[str] = []
+    own = len(words) if "--" not in words else words.index("--")
+    for place, word in enumerate(words[:own]):
+        flag, equals, value = word.partition("=")
+        if flag in TIMES and equals:
+            replaced.append(f"{flag}={_seconds(value)}")
+        else:
+            replaced.append(_seconds(word) if place and words[place - 1] in TIMES else word)
+    return [*replaced, *words[own:]]
+
+
+def _seconds(text: str) -> str:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh])", text, re.ASCII)
+    return f"{float(found[1]) * _UNITS[found[2]]:.12g}" if found else text
 
 
 def _with_interval(words: Sequence[str]) -> list[str]:

@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from distdoctor.cli.help import fitting
-from distdoctor.cli.parsing import did_you_mean
+from distdoctor.cli.options import GROUPS
+from distdoctor.cli.parsing import TIMES, did_you_mean
 
 
 def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
@@ -22,11 +24,36 @@ def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
     commands, columns = getattr(parser, "commands", {}), shutil.get_terminal_size().columns
     for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
         pass_by(command)
-        command.help = fitting(command.help or "", columns)
+        command.help, command.epilog = fitting(command.help or "", columns), fitting(command.epilog or "", columns)
+        command.format_options = partial(_format_options, command)
         for param in command.params:
             if param.param_type_name == "argument":
                 param.display_type_rich = lambda ctx: None  # the help says what it is, not <list[Path]>
     return parser
+
+
+def option_groups(params: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+    """Return the options below the headings of ``--help``; an option without a group, such as --help, is output."""
+    options = [param for param in params if param.param_type_name == "option" and not getattr(param, "hidden", False)]
+    if not any(option.rich_help_panel in GROUPS for option in options):
+        return [("Options", options)]
+    groups: dict[str, list[Any]] = {group: [] for group in GROUPS}
+    for option in options:
+        groups[option.rich_help_panel or "Output"].append(option)
+    return [(group, members) for group, members in groups.items() if members]
+
+
+def _format_options(command: Any, context: Any, formatter: Any) -> None:
+    """Write the sections of ``--help``: commands, arguments, then each group of options."""
+    if hasattr(command, "commands"):
+        command.format_commands(context, formatter)
+    params = command.get_params(context)
+    arguments = [param for param in params if param.param_type_name == "argument"]
+    for title, members in (("Arguments", arguments), *option_groups(params)):
+        records = [record for param in members if (record := param.get_help_record(context)) is not None]
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def without_value(parser: Any, words: Sequence[str]) -> str | None:
@@ -58,7 +85,8 @@ def complaint_of(err: Exception) -> str:
         )
     number = re.fullmatch(r"Invalid value for '([^']*)': Input should be a valid (integer|number)\b.*", text)
     if number:
-        return f"{number[1]} needs a {'whole number' if number[2] == 'integer' else 'number'}"
+        wanted = "a time, such as 60, 60s or 2m" if number[1] in TIMES else "a number"
+        return f"{number[1]} needs {'a whole number' if number[2] == 'integer' else wanted}"
     return text[:1].lower() + text[1:]
 
 

@@ -133,7 +133,7 @@ class TestBadCommandLines:
             (["check", "train.py"], "'train.py' belongs to no flag here"),
             (["check", "--nnode", "2"], "did you mean --nnodes?"),
             (["check", "--node-rank", "x"], "distdoctor: --node-rank needs a whole number\n"),
-            (["check", "--wait", "x"], "distdoctor: --wait needs a number\n"),
+            (["check", "--wait", "x"], "distdoctor: --wait needs a time, such as 60, 60s or 2m\n"),
             (["check", "--node-rank", ""], "--node-rank is empty: is the variable set that stands there?"),
             (["check", "--master-port="], "--master-port is empty"),
             (["check", "--nnodes", "two"], "--nnodes 'two'"),

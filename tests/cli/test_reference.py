@@ -45,7 +45,7 @@ class TestHelp:
         lines = told(capsys, "check", "--help").splitlines()
         named = [line.split()[0] for line in lines if re.match(r"    [a-z]+ +\S", line)]
         assert named[: len(STAGES)] == list(STAGES)
-        assert "two ranks where there is no GPU (torchrun: one)" in " ".join(" ".join(lines).split())
+        assert "Without a GPU, a check of one node starts two ranks" in " ".join(" ".join(lines).split())
 
     @pytest.mark.parametrize("columns", [60, 80])
     @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -69,7 +69,7 @@ class TestHelp:
     def test_what_a_flag_is_unless_given_is_told(self, kind: Any) -> None:
         told = {f.name: f.default for f in fields(kind) if isinstance(f.default, (str, float))}
         assert told and all(
-            OPTIONS[name].help.endswith(f"[{value:g}]" if isinstance(value, float) else f"[{value}]")
+            OPTIONS[name].help.endswith(f"[{value:g}s]" if isinstance(value, float) else f"[{value}]")
             for name, value in told.items()
         )
 

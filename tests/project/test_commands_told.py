@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import typer
 
+from distdoctor.cli import help as help_texts
 from distdoctor.cli.app import app
 from distdoctor.cli.explain import is_message
-from distdoctor.cli.help import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
 from distdoctor.cli.parsing import COMMANDS, normalized
+from distdoctor.model.stages import STAGES
 from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 
@@ -21,11 +22,12 @@ PARSER: Any = typer.main.get_command(app)
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*/*"))]
 TEXTS = {
     **{str(path.relative_to(ROOT)): path.read_text() for path in DOCUMENTS},
-    "--help": HELP,
-    "check --help": CHECK_HELP,
-    "diagnose --help": DIAGNOSE_HELP,
-    "hang --help": HANG_HELP,
-    "run --help": RUN_HELP,
+    "--help": help_texts.EXAMPLES,
+    "check --help": help_texts.CHECK_EXAMPLES,
+    "diagnose --help": help_texts.DIAGNOSE_EXAMPLES,
+    "explain --help": help_texts.EXPLAIN_EXAMPLES,
+    "hang --help": help_texts.HANG_EXAMPLES,
+    "run --help": help_texts.RUN_EXAMPLES,
     **{check.id: check.page for check in CHECKS},
 }
 LINE = re.compile(rf'(?:`|^\s+|[\s/]|"\$)distdoctor"? ((?:{"|".join(COMMANDS)}|--version)\b[^`]*)')
@@ -47,7 +49,7 @@ LINES = sorted({(name, line) for name, text in TEXTS.items() for line in command
 
 
 def test_there_are_such_lines_in_all_of_them() -> None:
-    documents = {name for name in TEXTS if "/" not in name or name.startswith("docs/")} - {"check --help"}
+    documents = {name for name in TEXTS if "/" not in name or name.startswith("docs/")}
     assert {name for name, _ in LINES} >= documents and len(LINES) > 40
 
 
@@ -60,4 +62,4 @@ def test_it_can_be_parsed(where: str, line: str) -> None:
     files = ["FILE"] if words == ["diagnose"] else []
     told = PARSER.commands[words[0]].make_context(words[0], [*words[1:], *files]).params
     meant = told.get("check_id")
-    assert meant in (None, "ID", "MESSAGE", *(check.id for check in CHECKS)) or is_message(meant), where
+    assert meant in (None, "ID", "MESSAGE", *STAGES, *(check.id for check in CHECKS)) or is_message(meant), where
