@@ -62,4 +62,4 @@ def test_it_can_be_parsed(where: str, line: str) -> None:
     files = ["FILE"] if words == ["diagnose"] else []
     told = PARSER.commands[words[0]].make_context(words[0], [*words[1:], *files]).params
     meant = told.get("check_id")
-    assert meant in (None, "ID", "MESSAGE", *STAGES, *(check.id for check in CHECKS)) or is_message(meant), where
+    assert meant in (None, "ID", "MESSAGE", "-", *STAGES, *(check.id for check in CHECKS)) or is_message(meant), where
