@@ -53,7 +53,7 @@ def _explain(message: str) -> int:
     checks = load_checks(())
     report = report_on(message, checks)
     page = Page()
-    write_head(page, report, checks, "distdoctor")
+    write_head(page, report, checks, "distdoctor", message)
     root = next(iter(report.findings), None)
     for check in checks:
         if root is not None and check.id == root.check:

@@ -169,10 +169,19 @@ def explain(
 
 
 @app.command("list", help="List the checks: id, severity and title.")
-def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
+def list_(
+    prefix: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PREFIX", help="Only ids that begin so: gloo, nccl/infiniband.", autocompletion=completion.check_ids
+        ),
+    ] = None,
+    checks: ChecksFlag = None,
+    json: JsonFlag = False,
+) -> int:
     from distdoctor.cli.explain import list_checks
 
-    return list_checks(checks or (), as_json=json)
+    return list_checks(prefix, checks or (), as_json=json)
 
 
 @app.command("schema", help="Print the JSON Schema of the report.")

@@ -1,4 +1,4 @@
-"""What is known, to be looked up: the checks' pages and their list."""
+"""``distdoctor explain`` and ``distdoctor list``: pages of the checks, and what an error message shows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from distdoctor import __version__, streams
+from distdoctor.cli.likely_causes import Symptom, candidates_of, similar, symptom_of
 from distdoctor.cli.parsing import did_you_mean, nearest
 from distdoctor.cli.program import program
 from distdoctor.judge.catalog import BadCheck, Check, load
@@ -22,7 +24,6 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.stages import LOG_STAGES, STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK
-from distdoctor.render.jobs import write_candidates
 from distdoctor.render.page import Page
 
 LONGEST_MESSAGE = 1 << 20
@@ -47,7 +48,7 @@ def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
 
 
 def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
-    """``distdoctor explain``: print a check's page, or that of the check which knows a message. Raises UsageError."""
+    """``distdoctor explain``: print a check's page, the checks of a prefix, or what a message shows."""
     if check_id is None:
         raise UsageError(
             "explain needs the ID of a check, such as gloo/loopback-address, or an error message in quotes; distdoctor "
@@ -61,27 +62,39 @@ def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
     matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
     if len(matches) > 1:
         raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
-    if not matches:
-        raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
     page = Page(_width())
-    _write_check(page, checks[matches[0]])
+    if matches:
+        _write_check(page, checks[matches[0]])
+    elif members := with_prefix(wanted, checks.values()):
+        _write_list(page, members)
+        page.blank()
+        page.line(f"The page of one: {shlex.join(program())} explain {members[0].id}")
+    elif symptom_of(check_id) is not None:
+        return _explain_message(check_id, checks)
+    else:
+        raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
     streams.write(page.plain())
     return OK
 
 
-def _message(text: str) -> str | None:
-    """The message, where it is one; ``-`` stands for what stdin has. None: it is the id of a check."""
+def with_prefix(prefix: str, checks: Iterable[Check]) -> list[Check]:
+    """Return the checks whose id begins with ``prefix`` (a stage, or more of the id), a pattern's ``*`` left out."""
+    start = prefix.strip().rstrip("*").replace("_", "-")
+    start = start if "/" in start else f"{start}/"
+    return [check for check in checks if check.id.startswith(start)]
 
+
+def _message(text: str) -> str | None:
+    """Return the message, from stdin for ``-``; None where ``text`` is the id of a check."""
     if text == "-":
         return sys.stdin.buffer.read(LONGEST_MESSAGE).decode(errors="replace")
     return text if is_message(text) else None
 
 
 def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
-
     every, page = [*checks.values()], Page(_width())
     report = report_on(text, every)
-    write_head(page, report, every, shlex.join(program()))
+    write_head(page, report, every, shlex.join(program()), text)
     if report.findings:
         page.blank()
         _write_check(page, checks[report.findings[0].check])
@@ -112,16 +125,26 @@ def write_page(page: Page, text: str) -> None:
             page.prose(" ".join(lines))
 
 
-def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
-    """``distdoctor list``: every check, by stage. Raises UsageError."""
+def list_checks(prefix: str | None, folders: Sequence[Path], *, as_json: bool) -> int:
+    """``distdoctor list``: the checks by stage, or those of a prefix. Raises UsageError."""
     checks = load_checks(folders)
+    chosen = list(checks) if prefix is None else with_prefix(prefix, checks)
+    if prefix is not None and not chosen:
+        raise UsageError(f"no check begins with {prefix!r}{nearest(prefix, [check.id for check in checks])}")
     if as_json:
         import json
 
-        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in checks]
+        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in chosen]
         streams.write(json.dumps(entries, indent=2) + "\n")
         return OK
-    page, width = Page(_width()), max((len(check.id) for check in checks), default=0)
+    page = Page(_width())
+    _write_list(page, chosen)
+    streams.write(page.plain())
+    return OK
+
+
+def _write_list(page: Page, checks: Sequence[Check]) -> None:
+    width = max((len(check.id) for check in checks), default=0)
     for stage in (*STAGES, *LOG_STAGES):
         members = [check for check in checks if check.stage == stage]
         if members:
@@ -134,8 +157,6 @@ def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
             else:
                 page.line(f"  {check.id}  {check.severity}")
                 page.prose(f"      {check.title}", hang=6)
-    streams.write(page.plain())
-    return OK
 
 
 def print_schema() -> int:
@@ -152,8 +173,7 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if streams.is_terminal(sys.stdout) else 0
 
 
-# ``distdoctor explain MESSAGE``: what an error message shows, by the wordings that ``diagnose`` knows of logs.
-
+# ``distdoctor explain MESSAGE``: the wordings that ``diagnose`` knows, else the likely causes of the message.
 
 NAME = "message"
 """What the message is called in the report, as if it were a file."""
@@ -165,16 +185,21 @@ def is_message(text: str) -> bool:
 
 
 def report_on(text: str, checks: Sequence[Check]) -> Report:
-    """The report on one message, of as many lines as it has; incomplete where it does not show a cause."""
+    """The report on one message, of one or several lines; incomplete where it does not prove a cause."""
     began = time.monotonic()
     collector = Collector({check.id: check.log for check in checks})
     log = collector.log(NAME, "log")
     log.feed(text.encode(errors="replace") + b"\n")
     collector.end(log)
     judged = judge_logs(collector.collected().logs, checks)
+    root, symptom = judged.reading.root, symptom_of(text)
+    if symptom is not None and root is not None and root.why:  # a cause that other evidence would have to confirm
+        judged = replace(judged, verdict="incomplete", findings=())
+    if symptom is not None and (not judged.findings or judged.findings[0].check == symptom.proves):
+        judged = replace(judged, candidates=candidates_of(symptom, text, judged.candidates))
     known = bool(judged.findings or judged.candidates)
     return Report(
-        verdict=judged.verdict if known else "incomplete",
+        verdict=judged.verdict if judged.findings else "incomplete",
         distdoctor=__version__,
         torch=None,
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -189,9 +214,8 @@ def report_on(text: str, checks: Sequence[Check]) -> Report:
     )
 
 
-def write_head(page: Page, report: Report, checks: Sequence[Check], program: str) -> None:
-    """What the message shows, in a few lines, or that it cannot be told; the remedy where it is not that of the page,
-    which comes after it."""
+def write_head(page: Page, report: Report, checks: Sequence[Check], program: str, text: str) -> None:
+    """Write the check that the message proves with its own fix, else its likely causes; the check's page follows."""
     root = next((one for one in report.findings if one.because_of is None), None)
     if root is not None:
         page.prose(f"This message shows {root.check}: {root.title}", hang=2)
@@ -206,10 +230,38 @@ def write_head(page: Page, report: Report, checks: Sequence[Check], program: str
                 page.prose(f"it also shows {other.check}: {other.title}", hang=2)
                 page.line(f"  more: {program} explain {other.check}")
     elif report.candidates:
-        page.prose("CANNOT TELL: this message shows that the job failed, and not why.", hang=2)
-        write_candidates(page, report, program)
+        page.prose("INCONCLUSIVE: this message alone does not prove its cause.", hang=2)
     else:
-        page.prose("CANNOT TELL: no check knows this message.", hang=2)
-        page.prose(
-            f"The whole log may show more: {program} diagnose LOG, or while the job hangs, {program} hang", hang=2
-        )
+        page.prose("INCONCLUSIVE: no check knows this message.", hang=2)
+        if near := similar(text, checks):
+            page.blank()
+            page.line("Checks with similar messages:")
+            for check in near:
+                page.prose(f"  {check.id}: {check.title}", hang=6)
+    if report.candidates:
+        _write_causes(page, report, checks, symptom_of(text))
+    if root is None:
+        _write_next(page, report, program)
+
+
+def _write_causes(page: Page, report: Report, checks: Sequence[Check], symptom: Symptom | None) -> None:
+    """Write the likely causes, two lines each: the failure, and the command with the result that confirms it."""
+    titles = {check.id: check.title for check in checks}
+    page.blank()
+    if symptom is not None and symptom.first:
+        page.prose(symptom.first)
+        page.blank()
+    page.line("Likely causes, most likely first. Each command confirms its cause:")
+    for number, one in enumerate(report.candidates, 1):
+        page.prose(f"{number:>3}. {one.check}: {titles.get(one.check, '')}", hang=5)
+        page.line(f"       {one.command or 'distdoctor diagnose LOGS...'}    # {one.next}")
+
+
+def _write_next(page: Page, report: Report, program: str) -> None:
+    page.blank()
+    page.line("Next, for proof, give the logs of all ranks:")
+    page.line(f"    {program} diagnose LOGS...")
+    page.line("or, while the job hangs, on one of its nodes:")
+    page.line(f"    {program} hang")
+    if report.candidates:
+        page.line(f"Details: {program} explain {report.candidates[0].check}")
