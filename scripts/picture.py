@@ -1,6 +1,6 @@
-"""The sample report of the README: as text, and as the picture docs/report.svg.
+"""The sample report: as the README's picture docs/report.svg, and as text in docs/guides/reports.md.
 
-    python scripts/picture.py          draw docs/report.svg from docs/report.json, and print the text
+    python scripts/picture.py          docs/report.svg and the text in docs/guides/reports.md, from docs/report.json
     python scripts/picture.py --run    make docs/report.json anew first: a real check of two hosts in the lab (root)
 
 The report is that of two hosts whose own names mean 127.0.1.1 in /etc/hosts.
@@ -26,7 +26,7 @@ from distdoctor.model.report import Report  # noqa: E402
 from distdoctor.render.style import Style  # noqa: E402
 from distdoctor.render.text import render  # noqa: E402
 
-DOCUMENT, PICTURE = ROOT / "docs/report.json", ROOT / "docs/report.svg"
+DOCUMENT, PICTURE, GUIDE = (ROOT / "docs" / name for name in ("report.json", "report.svg", "guides/reports.md"))
 COMMAND = "distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr host0"
 WIDTH = 110
 FONTS = "DejaVu Sans Mono, Menlo, Consolas, monospace"
@@ -47,6 +47,12 @@ def drawn(report: Report) -> str:
     svg = re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
     svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")
     return "".join(f"{line.rstrip()}\n" for line in svg.splitlines())
+
+
+def block() -> str:
+    """Return the command and the report as a block of code in Markdown."""
+    text = f"$ {COMMAND}\n{render(sample())}"
+    return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 def run() -> str:
@@ -70,7 +76,8 @@ def main() -> None:
         DOCUMENT.parent.mkdir(exist_ok=True)
         DOCUMENT.write_text(run())
     PICTURE.write_text(drawn(sample()))
-    sys.stdout.write(f"$ {COMMAND}\n{render(sample())}")
+    before, _, _ = GUIDE.read_text().partition("    $ ")  # the sample is the end of the guide
+    GUIDE.write_text(before + block())
 
 
 if __name__ == "__main__":

@@ -25,20 +25,34 @@ from distdoctor.render.check_page import messages, whole_page  # noqa: E402
 from distdoctor.render.schema import schema  # noqa: E402
 
 PAGES, SITE = ROOT / "build/pages", ROOT / "build/site"
-GUIDES = {
-    "before": "Before a job",
-    "during": "While a job hangs",
-    "after": "After a job died",
-    "slurm": "SLURM",
-    "kubernetes": "Kubernetes",
-    "containers": "Containers",
-    "reports": "Reading a report",
-    "trust": "Who is trusted",
-    "scripts": "Exit statuses and JSON",
-    "writing-a-check": "Writing a check",
-    "long-runs": "Long runs",
+MENU: dict[str, dict[str, str]] = {
+    "Getting started": {"getting-started": "Install and first check", "reports": "Reading a report"},
+    "Launchers": {
+        "launchers": "torchrun, MPI, accelerate, Ray and others",
+        "slurm": "SLURM",
+        "ssh": "Remote runs over ssh",
+        "kubernetes": "Kubernetes",
+        "containers": "Containers",
+        "script": "In a Python script",
+    },
+    "Using it": {
+        "before": "Before a job",
+        "during": "While it hangs",
+        "after": "After it died",
+        "long-runs": "Long runs",
+        "ci": "CI and prologs",
+        "scripts": "Exit statuses and JSON",
+    },
+    "Background": {
+        "verdicts": "How verdicts are made",
+        "trust": "Security",
+        "comparison": "Comparison with other tools",
+        "questions": "Questions",
+        "writing-a-check": "Writing a check",
+    },
 }
-"""The file and its name in the menu; that of SLURM lies beside the scripts that it is about."""
+"""The files of the guides and their titles, by the sections of the menu; that of SLURM lies beside its scripts."""
+GUIDES = {name: title for section in MENU.values() for name, title in section.items()}
 MOVED = {
     "docs/slurm/README.md": "guides/slurm.md",
     "docs/slurm/": "slurm/",
@@ -70,7 +84,7 @@ def sources(folder: Path) -> None:
         own = ROOT / "docs/guides" / f"{guide}.md"
         text = own.read_text() if own.exists() else (ROOT / "docs" / guide / "README.md").read_text()
         text = text if own.exists() else re.sub(r"\]\((?!http)([\w.-]+)\)", rf"](../{guide}/\1)", text)
-        text = text.replace("](../../", "](../")
+        text = text.replace("](../../", "](../").replace("](../slurm/README.md)", "](slurm.md)")
         put(folder / "guides" / f"{guide}.md", text.replace("\nSCHEMA\n", f"\n{fields()}\n"))
     put(folder / "checks/index.md", overview(checks))
     known = {check.id for check in checks}
@@ -181,7 +195,10 @@ def configuration(folder: Path, checks: Iterable[Check]) -> dict[str, Any]:
         "validation": {"links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"}},
         "nav": [
             {"distdoctor": "index.md"},
-            {"Guides": [{title: f"guides/{name}.md"} for name, title in GUIDES.items()]},
+            *(
+                {section: [{title: f"guides/{name}.md"} for name, title in guides.items()]}
+                for section, guides in MENU.items()
+            ),
             {"Checks": ["checks/index.md", *({stage: pages} for stage, pages in by_stage.items())]},
             {"Validation": "validation.md"},
             {"Contributing": "CONTRIBUTING.md"},

@@ -1,4 +1,4 @@
-"""Write docs/validation.md: what the repository holds, how its recorded results are judged, and the figures measured.
+"""Write docs/validation.md and its summary in README.md: counts, recorded results judged again, and measured figures.
 
     python scripts/validation.py [FILE]
 
@@ -9,6 +9,7 @@ benchmarks are those of benchmarks/measured.json, which whoever runs a benchmark
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -33,7 +34,7 @@ from tests.recorded.test_recorded import judged  # noqa: E402
 PAGE = """\
 # Validation
 
-`make validation` writes this page; nothing else states counts, scores or timings.
+`make validation` writes this page; README.md repeats four of its rows. Nothing else states counts, scores or timings.
 
 ## Checks
 
@@ -51,10 +52,26 @@ PAGE = """\
 """
 
 
+SUMMARY = re.compile(r"(?s)(?<=<!-- from docs/validation.md -->\n).*?(?=<!-- end -->)")
+"""The part of README.md that repeats rows of the page."""
+
+
 def main(arguments: list[str]) -> None:
-    """Write the page."""
-    path = Path(arguments[0]) if arguments else ROOT / "docs/validation.md"
-    path.write_text(page())
+    """Write the page, and without a FILE its summary in README.md."""
+    written = page()
+    if arguments:
+        Path(arguments[0]).write_text(written)
+        return
+    (ROOT / "docs/validation.md").write_text(written)
+    readme = ROOT / "README.md"
+    readme.write_text(SUMMARY.sub(lambda _: summary(written), readme.read_text()))
+
+
+def summary(page_text: str) -> str:
+    """Return the four rows of the page that README.md repeats."""
+    first = ("| faults injected in the lab: ", "| healthy jobs in the lab: ", "| public logs", "| the same logs")
+    rows = [line.split(" | ") for line in page_text.splitlines() if line.startswith(first)]
+    return table(("what", "result"), ((row[0].removeprefix("| "), row[1]) for row in rows)) + "\n"
 
 
 def page() -> str:
@@ -81,19 +98,19 @@ def checks() -> Iterator[tuple[str, ...]]:
 def results() -> Iterator[tuple[str, ...]]:
     """A row for each collection of recorded results."""
     right = sum(_case_is_right(case) for case in ALL_CASES)
-    yield "faults of the lab, from the facts of a real run", f"{right} of {len(ALL_CASES)}", "`pytest tests/recorded`"
+    yield "faults injected in the lab: exact cause and nodes", f"{right} of {len(ALL_CASES)}", "`pytest tests/recorded`"
     yield "of these, run live in every test run", str(len(LIVE)), "`pytest tests/lab/test_faults.py`"
     right = sum(_shape_is_right(shape) for shape in SHAPES)
-    yield "healthy shapes, without a finding", f"{right} of {len(SHAPES)}", "`pytest tests/recorded`"
+    yield "healthy jobs in the lab: no finding", f"{right} of {len(SHAPES)}", "`pytest tests/recorded`"
     yield "rows of jobs that hang, each run for real", str(len(HANGS)), "`make hang`"
     yield "runs on GPUs whose facts are kept", str(_count("gpu")), "`pytest tests/recorded/test_seen_on_gpus.py`"
     yield "jobs of the lab whose logs are kept", str(_count("logs")), "`pytest tests/logs/test_lab_logs.py`"
     named = f"{len(INDEX) - len(NOT_YET)} of {len(INDEX)}"
-    yield "public reports: a cause where the lines show one, else none", named, "`python scripts/log_score.py`"
+    yield "public logs: the right cause, or none if the lines prove none", named, "`python scripts/log_score.py`"
     splits = {case["split"] for case in INDEX if "cold" in case}
     first, read, claimed = (sum(numbers) for numbers in zip(*map(cold, splits), strict=True))
-    told = f"{first} of {read} in {len(splits)} batches; a cause too many in {claimed}"
-    yield "of these, when first read, before any wording was changed for them", told, "`python scripts/log_score.py`"
+    told = f"{first} of {read} in {len(splits)} batches; a wrong cause in {claimed}"
+    yield "the same logs when first read, before any change for them", told, "`python scripts/log_score.py`"
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""The sample report of the README: what docs/report.json, a real report, gives today, as text and as a picture."""
+"""The sample report: what docs/report.json, a real report, gives today, as the README's picture and as text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-from distdoctor.render.text import render
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +35,5 @@ def shown(svg: str) -> str:
     return "".join(texts).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_text_in_the_readme_too(picture: ModuleType) -> None:
-    text = f"$ {picture.COMMAND}\n{render(picture.sample())}"
-    block = "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
-    assert block in (ROOT / "README.md").read_text()
+def test_the_text_in_the_guide_too(picture: ModuleType) -> None:
+    assert picture.GUIDE.read_text().endswith("\n\n" + picture.block())

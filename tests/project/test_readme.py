@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 from tests.lab.cases import ALL_CASES
 from tests.lab.cases.healthy import SHAPES
+from tests.lab.test_typed_lines import FIRST, SECOND
 
 README, CONTRIBUTING, GUIDE = (
     (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/guides/writing-a-check.md")
@@ -33,7 +35,8 @@ COUNTED = re.compile(
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_no_document_states_what_ages(name: str) -> None:
     """docs/validation.md does, and is generated; a new check changes no document."""
-    text = re.sub(r"(?m)^    .*$", "", DOCUMENTS[name])  # commands, and what they print
+    text = validation.SUMMARY.sub("", DOCUMENTS[name])  # README.md repeats rows of that page
+    text = re.sub(r"(?m)^    .*$", "", text)  # commands, and what they print
     assert COUNTED.findall(text) == [], "that is for benchmarks/measured.json or scripts/validation.py"
 
 
@@ -56,7 +59,10 @@ def test_the_page_of_counts_is_made_of_what_is_there(tmp_path: Path) -> None:
 
 
 def test_how_soon_a_line_that_is_gone_is_noticed() -> None:
-    found = re.search(r"ends what was started there within (\d+) s; a\s+line .* noticed after (\d+) s", README)
+    found = re.search(
+        r"ends the processes on each host within (\d+) s. A silent connection counts as lost after (\d+) s",
+        DOCUMENTS["docs/guides/ssh.md"],
+    )
     assert found is not None
     assert int(found[1]) > LEAVING_SECONDS and int(found[2]) == SILENT_SECONDS
 
@@ -74,6 +80,44 @@ def test_the_files_that_are_named_are_there(text: str) -> None:
 def test_the_targets_of_make_that_are_named_are_there(text: str) -> None:
     targets = set(re.findall(r"(?m)^(\w+):", (ROOT / "Makefile").read_text()))
     assert set(re.findall(r"(?m)(?:^    |`)make (\w+)", text)) <= targets
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 900 and len(README.splitlines()) <= 150
+
+
+def test_the_readmes_first_screen_sets_up() -> None:
+    """On a fresh machine: tests/project/test_setup.py runs what these commands do."""
+    first = README.splitlines()[:12]
+    assert [line.split("#")[0].strip() for line in first if line.startswith("    ")] == [
+        "bash scripts/check",
+        "bash scripts/test",
+    ]
+
+
+def test_each_line_of_code_in_the_readme_can_be_pasted() -> None:
+    """Alone, and without an ellipsis or a remark that the shell would take for words."""
+    lines = [
+        line.strip() for line in README.splitlines() if re.match("    +[^A-Z]", line)
+    ]  # the rest is a list's prose
+    assert len(lines) >= 12
+    for line in lines:
+        subprocess.run(["bash", "-n", "-c", line], check=True)
+        assert "..." not in line and "  " not in line.partition("#")[0].strip(), line
+
+
+def test_the_readme_tells_two_nodes_the_lines_that_the_lab_types() -> None:
+    node0, node1 = FIRST, SECOND.replace("10.77.0.10", "HOST")
+    assert [f"        distdoctor check {words}" for words in (node0, node1)] == [
+        line for line in README.splitlines() if line.startswith("        distdoctor check --nnodes")
+    ]
+
+
+def test_the_readme_repeats_rows_of_the_page_of_results() -> None:
+    repeated = validation.SUMMARY.search(README)
+    kept = (ROOT / "docs/validation.md").read_text()
+    assert repeated is not None and repeated[0] == validation.summary(kept), "make validation"
+    assert repeated[0].count("\n") == 2 + 4
 
 
 def test_contributing_is_short() -> None:
