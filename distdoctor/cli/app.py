@@ -62,7 +62,7 @@ def _start(
     if verbose:
         from distdoctor.model.errors import UsageError
 
-        raise UsageError("-v stands behind the command: distdoctor check -v")
+        raise UsageError("-v goes after the command: distdoctor check -v")
     if context.invoked_subcommand is None:
         streams.write(context.get_help() + "\n")
         # Not 0: a script that forgot the word "check" must not read this as a healthy cluster.
@@ -222,7 +222,7 @@ def run(arguments: Sequence[str]) -> int:
         parser = parser_of(app, words)
         own = words[: words.index("--")] if "--" in words else words
         if words[:1] == ["run"] and own == words and not {"-h", "--help"} & set(words):
-            return _bad_usage("run needs -- before the line that starts the job: distdoctor run -- torchrun ...", words)
+            return _bad_usage("run needs -- before the job's command: distdoctor run -- torchrun ...", words)
         if problem := without_value(parser, own):
             return _bad_usage(problem, words)
         status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)

@@ -1,4 +1,4 @@
-"""The command line as people and launchers write it, put into the form that the parser knows."""
+"""The command line as people and launchers write it, changed into the parser's form."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from distdoctor.plan import torchrun
 
 COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "help")
 REMOTE = "remote"
-"""What a run from one place starts on each host; nothing that people type."""
+"""Command that a remote run starts on each host; people do not type it."""
 HIDDEN = (REMOTE, INSIDE)
 TIMES = ("--wait", "--timeout", "--hang-after", "--watch")
 """Flags that take seconds, also written as 90s, 2m or 1h."""
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 WATCH = 5
-"""Seconds between the looks of ``--watch``, where it is not said."""
+"""Seconds between two looks of ``--watch`` without a value."""
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:
-    """``_`` for ``-`` in the names of long options, what a launcher put before the command moved behind it, and of a
-    check without torchrun's options on which no stage depends.
+    """Return the words as the parser reads them.
 
+    ``_`` in names of long options becomes ``-``, times become seconds, a launcher's option before the command moves
+    behind it, and a check loses torchrun's options that no stage depends on.
     The deprecated torch.distributed.launch starts ``-m distdoctor --local-rank=N check``.
     """
     words: list[str] = []
@@ -65,22 +66,22 @@ def _seconds(text: str) -> str:
 
 
 def _with_interval(words: Sequence[str]) -> list[str]:
-    """``--watch`` with a number behind it: it may stand alone, which the parser does not know of an option."""
-    told: list[str] = []
+    """Add the default number to a ``--watch`` without one: the parser has no options with an optional value."""
+    complete: list[str] = []
     for word, following in zip(words, [*words[1:], ""], strict=True):
-        told.append(word)
+        complete.append(word)
         if word == "--watch" and not re.fullmatch(r"\d+(\.\d*)?", following):
-            told.append(str(WATCH))
-    return told
+            complete.append(str(WATCH))
+    return complete
 
 
 def without_secrets(words: Sequence[str]) -> list[str]:
-    """The words as they may be shown to others: what ``--token`` was given is left out."""
-    told, hide = [], False
+    """Return the words without the value of ``--token``, to be shown to others."""
+    shown, hide = [], False
     for word in words:
-        told.append("..." if hide else "--token=..." if word.startswith("--token=") else word)
+        shown.append("..." if hide else "--token=..." if word.startswith("--token=") else word)
         hide = word == "--token"
-    return told
+    return shown
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -109,8 +110,7 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
 
 
 def wants(words: Sequence[str], output: str) -> bool:
-    """Return whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of
-    them makes no sense."""
+    """Return whether these words ask for a report in this format (``json``) on stdout, even if the rest is wrong."""
     if words and words[0] in ("list", "explain", "schema", "run"):
         return False  # they give no report, or have no stdout of their own
     pairs = zip(words, [*words[1:], ""], strict=True)
@@ -141,8 +141,8 @@ def _take_local_rank(words: list[str]) -> list[str]:
 
 
 def with_empty(complaint: str, words: Sequence[str]) -> str:
-    """The parser's complaint; of a flag that was given nothing, as by a variable that is not set, that."""
+    """Return the parser's complaint, or that a flag's value is empty, as an unset variable makes it."""
     named = re.search(r"(?:^|for ')(--[\w-]+)", complaint)
     if named is not None and (f"{named[1]}=" in words or (named[1], "") in itertools.pairwise(words)):
-        return f"{named[1]} is empty: is the variable set that stands there?"
+        return f"{named[1]} is empty: is its variable set?"
     return complaint

@@ -55,7 +55,7 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
         if seconds is not None and not (0 <= seconds <= 86_400 and math.isfinite(seconds)):
             raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
     if not words:
-        raise UsageError("run needs the line that starts the job: distdoctor run -- torchrun ...")
+        raise UsageError("run needs the job's command: distdoctor run -- torchrun ...")
     telling = Telling.from_flags(ReportFlags(output=how.output, verbose=how.verbose))
     if any("=" not in word for word in how.output or ()):
         raise UsageError("stdout is the job's: give --output a file, -o json=FILE")

@@ -1,4 +1,4 @@
-"""typer's parser of the commands, and its complaints in our words."""
+"""typer's parser of the commands: its help in groups, its complaints in our words, plain values without pydantic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distdoctor.cli.parsing import TIMES, did_you_mean
 
 
 def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
-    """The parser of all commands, made light for the one that these words name."""
+    """The parser of all commands, prepared for the command that ``words`` name."""
     parser = typer.main.get_command(app)
     commands, columns = getattr(parser, "commands", {}), shutil.get_terminal_size().columns
     for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
@@ -57,15 +57,17 @@ def _format_options(command: Any, context: Any, formatter: Any) -> None:
 
 
 def without_value(parser: Any, words: Sequence[str]) -> str | None:
-    """Return what is wrong where an option took the next option for its value: the parser would complain of the
-    rest."""
+    """Return the complaint about an option whose value is the next option, None without one.
+
+    The parser alone would complain about a later word.
+    """
     command = getattr(parser, "commands", {}).get(words[0]) if words else None
     options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
     for name, following in itertools.pairwise(words):
         if name in valued and following in known:
-            return f"{name} needs a value, and {following} stands there"
+            return f"{name} needs a value before {following}"
     return None
 
 
@@ -80,8 +82,8 @@ def complaint_of(err: Exception) -> str:
     extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
     if extra:
         of_job = getattr(getattr(err, "ctx", None), "info_name", None) == "check"
-        return f"{extra[1]!r} belongs to no flag here" + (
-            " (the job's own script is not run: leave it out)" if of_job else ""
+        return f"unexpected argument {extra[1]!r}" + (
+            " (a check does not run the job's script: leave it out)" if of_job else ""
         )
     number = re.fullmatch(r"Invalid value for '([^']*)': Input should be a valid (integer|number)\b.*", text)
     if number:

@@ -94,7 +94,7 @@ class TestVersion:
 
     def test_v_stands_behind_the_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["-v", "check"]) == 2
-        assert capsys.readouterr().err == "distdoctor: -v stands behind the command: distdoctor check -v\n"
+        assert capsys.readouterr().err == "distdoctor: -v goes after the command: distdoctor check -v\n"
 
 
 class TestExplain:
