@@ -1,6 +1,6 @@
 """The man page, made from the same help as `distdoctor --help`.
 
-python scripts/man_page.py            write share/man/man1/distdoctor.1 and share's completions anew
+python scripts/man_page.py            write share/man/man1/distdoctor.1, share's completions and tests/cli/help
 python scripts/man_page.py --print    print the man page
 """
 
@@ -22,6 +22,7 @@ import typer  # noqa: E402
 from distdoctor import __version__  # noqa: E402
 from distdoctor.cli.app import app  # noqa: E402
 from distdoctor.cli.completion import VARIABLE  # noqa: E402
+from distdoctor.cli.parsing import COMMANDS  # noqa: E402
 from distdoctor.cli.typer_patches import option_groups  # noqa: E402
 
 PAGE = ROOT / "share/man/man1/distdoctor.1"
@@ -31,6 +32,8 @@ COMPLETIONS = {
     "fish": ROOT / "share/fish/vendor_completions.d/distdoctor.fish",
 }
 """Where each shell looks below the prefix that a package is installed into."""
+HELP = ROOT / "tests/cli/help"
+"""The help of each command as a terminal of 80 columns shows it."""
 STATUS = "Exit status:"
 SEE_ALSO = ".BR torchrun (1),\n.BR srun (1),\n.BR nft (8)"
 
@@ -65,15 +68,24 @@ def page() -> str:
 
 def completion(shell: str) -> str:
     """The shell's part of the completion, as the program itself gives it."""
-    program = "from distdoctor.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.argv = ['distdoctor']; {program}"],
-        env={**os.environ, VARIABLE: f"source_{shell}", "PYTHONPATH": str(ROOT)},
+    return _output([], **{VARIABLE: f"source_{shell}"}).strip() + "\n"
+
+
+def help_pages(columns: int = 80) -> dict[Path, str]:
+    """Return the help of the program and of each command that people type, by its file below tests/cli/help."""
+    pages = {HELP / f"{name}.txt": _output([name, "--help"], COLUMNS=str(columns)) for name in COMMANDS}
+    return {HELP / "distdoctor.txt": _output(["--help"], COLUMNS=str(columns)), **pages}
+
+
+def _output(words: list[str], **env: str) -> str:
+    program = f"import sys; sys.argv = {['distdoctor', *words]}; from distdoctor.__main__ import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
         capture_output=True,
         text=True,
         check=False,
-    )
-    return done.stdout.strip() + "\n"
+    ).stdout
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -119,6 +131,7 @@ if __name__ == "__main__":
     if "--print" in sys.argv:
         sys.stdout.write(page())
     else:
-        for path, text in ((PAGE, page()), *((path, completion(shell)) for shell, path in COMPLETIONS.items())):
+        completions = {path: completion(shell) for shell, path in COMPLETIONS.items()}
+        for path, text in {PAGE: page(), **completions, **help_pages()}.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)

@@ -21,6 +21,13 @@ def test_the_page_is_that_of_the_help_of_today() -> None:
     assert man_page.page() == TEXT, "make man"
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_help_that_is_kept_is_that_of_today(columns: int) -> None:
+    """For a review of its wording; it is as wide on 120 columns."""
+    shown = man_page.help_pages(columns)
+    assert shown == {path: path.read_text() for path in man_page.HELP.iterdir()}, "make man"
+
+
 def test_every_command_and_every_flag_that_is_told_is_there() -> None:
     plain = TEXT.replace("\\-", "-")
     for name, command in PROGRAM.commands.items():
