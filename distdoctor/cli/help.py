@@ -145,8 +145,8 @@ Verdict and exit status:
 
 EXPLAIN_HELP = """Print everything known about one failure: symptoms, cause, fix, when it is harmless.
 
-Give the id of a check, the beginning of ids (gloo), or an error message in quotes. For a message that does not prove
-its cause, distdoctor lists the likely causes in order, each with a command that confirms it (exit status 3).
+Give the id of a check, the beginning of ids (gloo), or an error message in quotes. A message
+that does not prove its cause gets a list of likely causes, each with a command that confirms it (exit status 3).
 """
 
 EXPLAIN_EXAMPLES = """\b
