@@ -18,8 +18,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
-from zstandard import ZstdDecompressor, ZstdError
-
 from distdoctor.logs.reading import file_names, formats, tar
 from distdoctor.logs.reading.budget import BLOCK_BYTES, Budget, BudgetedReader, InPieces, Part
 from distdoctor.logs.reading.file_names import begins_as_tool, is_no_log, is_of_kernel, is_of_tool
@@ -186,7 +184,7 @@ def _peek(raw: io.BufferedReader) -> bytes:
 
 def _unpacked_zstd(source: Source, raw: io.BufferedReader, part: Part) -> io.BufferedReader:
     try:
-        pass  # needs an extra of the package
+        from zstandard import ZstdError  # an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
     return io.BufferedReader(InPieces(ZstdFile(raw), part, ZstdError), BLOCK_BYTES)
@@ -480,8 +478,6 @@ class Unpacked:
 # Files compressed by zstd, unpacked frame after frame, with an error if the end is missing.
 
 
-__all__ = ["ZstdError", "ZstdFile"]
-
 WINDOW = 1 << 27
 """Bytes that a frame may look back: the limit of zstd itself without an option."""
 FED_ZSTD_BYTES = 1 << 10
@@ -493,6 +489,8 @@ class ZstdFile:
     threads."""
 
     def __init__(self, raw: BinaryIO) -> None:
+        from zstandard import ZstdDecompressor
+
         self._raw = raw
         self._unpacker = ZstdDecompressor(max_window_size=WINDOW)
         self._frame = self._unpacker.decompressobj()
