@@ -51,4 +51,4 @@ def test_it_reads_only_variables_that_are_collected(check: Check) -> None:
     for one in (*module.ROWS, *module.LOOK_ALIKES):
         watch = Watch(build(one.facts()), check.variables)
         [*check.judge(watch.cluster)]
-        assert watch.told() in ("", ITERATED), one.name
+        assert watch.notes() in ("", ITERATED), one.name

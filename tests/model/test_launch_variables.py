@@ -32,7 +32,7 @@ def test_names_are_spelled_in_one_module() -> None:
 @pytest.mark.parametrize("launcher", RANK_VARIABLES, ids=lambda one: one.rank)
 def test_ranks_of_every_launcher_are_known_while_they_run(launcher: RankVariables) -> None:
     env = {launcher.rank: "3", launcher.size: "8", launcher.local_rank: "1"}
-    numbers = [snapshot._number(env, setting) for setting in (RANK, WORLD_SIZE, LOCAL_RANK)]
+    numbers = [snapshot._setting_number(env, setting) for setting in (RANK, WORLD_SIZE, LOCAL_RANK)]
     assert numbers == [3, 8, 1]
     assert launcher.rank in jobs.JOB_VARIABLES
     assert launcher.rank in STARTED_BY or launcher is launch_variables.SLURM
