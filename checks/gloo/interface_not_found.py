@@ -8,18 +8,20 @@ init_process_group() with gloo raises at once, on every rank of the node
 
 Why it happens
 --------------
-The variable was copied from another cluster, interface names differ between the nodes, or it uses `^` or `=`, which
-only NCCL_SOCKET_IFNAME understands. gloo wants the exact name of an interface that has an address. Of several names,
-with a comma and without a space between them, it makes a device for each, and one that is not there fails all.
+The variable was copied from another cluster, or interface names differ between the nodes. Or the value uses `^` or `=`,
+which only NCCL_SOCKET_IFNAME understands. gloo needs the exact name of an interface that has an address. A list takes
+commas without spaces; gloo makes a device for each name, and one unknown name fails the whole list.
 
 Fix
 ---
-Set it to the interface that reaches the other nodes, on each node its own, and on each as many. Where the host name
-resolves to a real address it can be unset.
+On each node, set it to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`. Every node must
+name the same number of interfaces. If the hostname resolves to a real address, `unset GLOO_SOCKET_IFNAME` also works.
+
+Confirm with: `ip -br address` (lists the interfaces and their addresses).
 
 When it is harmless
 -------------------
-When no gloo group is made (backend="nccl").
+When the job forms no gloo group (backend="nccl").
 
 See also
 --------
@@ -44,14 +46,14 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 NAMED = (
-    "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes, on each node its own (`ip -br address` "
-    "lists them); where it is not set, give the host name its real address in /etc/hosts."
+    "On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes (`ip -br address` lists them). "
+    "If it is not set, give the hostname its real address in /etc/hosts."
 )
 LOG = (
     Line(
         "Unable to find address for:",
         r"Unable to find address for: ?(?P<interface>\S{1,64})",
-        unless="rp != nullptr",  # then it is a host's name: gloo/transport/tcp/device.cc
+        unless="rp != nullptr",  # a hostname: gloo/transport/tcp/device.cc
         fix=NAMED,
     ),
     Line("makeDeviceForInterface", "[Uu]nable to find interface|interface .{0,64} not found", fix=NAMED),
@@ -66,27 +68,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     names = tuple(node.name for node in bad)
-    values = list(dict.fromkeys(shown(value(node)) for node in bad))
+    values = list(dict.fromkeys(quoted_if_odd(value(node)) for node in bad))
     yield Finding.about(
         bad,
-        f"GLOO_SOCKET_IFNAME={together(values)} names {what(bad)} with an address on {together(names)}.",
+        f"GLOO_SOCKET_IFNAME={together(values)} names {mistake(bad)} with an address on {together(names)}.",
         evidence=(line for node in bad for line in evidence(node)),
         fixes=(fix for node in bad for fix in fixes(cluster, node)),
     )
 
 
-def shown(name: str) -> str:
-    """As it is, or where it has what cannot be seen, such as the end of a line that Windows writes, in quotes."""
+def quoted_if_odd(name: str) -> str:
+    """Return the name, in quotes if it has invisible characters (such as the line end of a Windows file)."""
     return name if name == name.strip() and name.isprintable() else repr(name)
 
 
 def absent(node: Node) -> list[str]:
-    """The names in the variable that no interface with an address has."""
+    """Return the names in the variable that no interface with an address has."""
     there = {i.name for i in node.interfaces if i.addresses}
     return [name for name in gloo_device_names(value(node)) if name not in there]
 
 
-def what(bad: list[Node]) -> str:
+def mistake(bad: list[Node]) -> str:
     if all(len(gloo_device_names(value(node))) == 1 for node in bad):
         return "no interface"
     missing = dict.fromkeys(repr(name) for node in bad for name in absent(node))
@@ -100,10 +102,10 @@ def value(node: Node) -> str:
 
 def evidence(node: Node) -> Iterator[str]:
     interfaces = node.interfaces
-    there = ", ".join(f"{i.name} ({', '.join(i.addresses)})" for i in interfaces if i.addresses)
-    yield f"{node.name}: GLOO_SOCKET_IFNAME={value(node)!r}; the interfaces with an address are {there or 'none'}"
+    present = ", ".join(f"{i.name} ({', '.join(i.addresses)})" for i in interfaces if i.addresses)
+    yield f"{node.name}: GLOO_SOCKET_IFNAME={value(node)!r}; interfaces with an address: {present or 'none'}"
     if value(node)[:1] in ("^", "="):
-        yield f"{node.name}: {value(node)[0]!r} is NCCL_SOCKET_IFNAME's syntax; gloo takes a plain name only"
+        yield f"{node.name}: {value(node)[0]!r} is NCCL_SOCKET_IFNAME's syntax; gloo takes plain names only"
 
 
 def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
@@ -113,12 +115,16 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
         yield several(node, wanted)
         return
     if interface:
-        yield Fix(f"On {node.name}, name an interface that is there.", names, env={"GLOO_SOCKET_IFNAME": interface})
+        yield Fix(
+            f"On {node.name}, set GLOO_SOCKET_IFNAME to {interface}.", names, env={"GLOO_SOCKET_IFNAME": interface}
+        )
     else:
-        yield Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to an interface that is there.", names)
+        yield Fix(
+            f"On {node.name}, set GLOO_SOCKET_IFNAME to an existing interface. Confirm with: `ip -br address`.", names
+        )
     resolved = node.host.own_name.addresses
     if resolved and (not is_loopback(resolved[0]) or not cluster.multi_host):
-        text = f"Or unset it on {node.name}: gloo then takes {resolved[0]}, by the host's name."
+        text = f"Or unset it on {node.name}; gloo then binds {resolved[0]}, the address of the hostname."
         yield Fix(text, names, 2, env={"GLOO_SOCKET_IFNAME": None})
 
 
@@ -130,18 +136,23 @@ def usual_count(cluster: Cluster, node: Node) -> int:
 
 
 def several(node: Node, wanted: int) -> Fix:
-    """As many interfaces as the other nodes name: those that are there, and further ones where it is plain which."""
+    """Return the fix that names as many interfaces as the other nodes do; with values if the choice is unambiguous."""
     there = {i.name: i for i in node.interfaces if i.up and i.addresses}
     kept = [name for name in gloo_device_names(value(node)) if name in there]
-    rest = [name for name, one in there.items() if name not in kept and not one.loopback and not is_bridge(name)]
+    rest = [
+        name for name, interface in there.items() if name not in kept and not interface.loopback and not is_bridge(name)
+    ]
     if len(kept) + len(rest) == wanted:
-        text = f"On {node.name}, name {wanted} interfaces that are there, as many as on the other nodes."
+        text = f"On {node.name}, set GLOO_SOCKET_IFNAME to {wanted} existing interfaces, as on the other nodes."
         return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": ",".join([*kept, *rest])})
-    text = f"On {node.name}, name as many interfaces as on the other nodes, {wanted}; or name one on each node."
+    text = (
+        f"On {node.name}, set GLOO_SOCKET_IFNAME to {wanted} interfaces, as on the other nodes. "
+        "Confirm with: `ip -br address`."
+    )
     return Fix.on(node, text)
 
 
 def first_interface(node: Node) -> str | None:
-    """For a node that talks to nobody else: any interface that is up will do, loopback best."""
+    """Return an interface for a node without peers: loopback if it is up, else any that is up."""
     interfaces = [i for i in node.interfaces if i.up and i.addresses]
     return next((i.name for i in sorted(interfaces, key=lambda i: not i.loopback)), None)

@@ -6,30 +6,33 @@ init_process_group() with gloo (which the default backend includes) fails on one
 
     connectFullMesh failed with [...] connect [127.0.1.1]:PORT: Connection refused
 
-a different port on each process, while the other side prints nothing for up to 2.5 hours. NCCL alone works, and so
-does each node on its own.
+The port differs on each process, and the other side prints nothing for up to 2.5 hours. NCCL alone works, and each node
+works alone.
 
 Why it happens
 --------------
-Without GLOO_SOCKET_IFNAME, gloo looks its own host name up and advertises the first address that it can bind. Debian
-and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts, and where the name has no address at all gloo falls back to
-127.0.0.1. Neither routes nor MASTER_ADDR are consulted. The other hosts then connect to their own loopback.
+Without GLOO_SOCKET_IFNAME, gloo resolves its own hostname and advertises the first address that it can bind. Debian
+and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts. If the hostname has no address, gloo uses 127.0.0.1. gloo
+reads neither routes nor MASTER_ADDR, so the other hosts connect to their own loopback.
 
-Which side connects is settled by number: the larger address connects to the smaller. A single node at 127.0.1.1 in a
-10.x network therefore always connects and is never connected to: it works, by luck.
+The larger address connects to the smaller one. A single node at 127.0.1.1 in a 10.x network therefore always connects
+and is never connected to. That job runs, by luck.
 
-`0.0.0.0` beside the host name is no better: gloo binds and advertises that, and Linux takes it for loopback. `::1` in
-place of it fails on both sides at once: `ss1.ss_family == ss2.ss_family. 10 vs 2`, where the others have IPv4.
+`0.0.0.0` next to the hostname fails in the same way: gloo binds and advertises it, and Linux treats it as loopback. If
+`::1` stands there and the other nodes have IPv4, both sides fail at once with
+`ss1.ss_family == ss2.ss_family. 10 vs 2`.
 
 Fix
 ---
-Name the interface that reaches the other nodes, on each node its own: `export GLOO_SOCKET_IFNAME=eth0`. Or give the
-host name its real address in /etc/hosts, in place of the 127.0.1.1 line.
+On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`. Or
+replace the 127.0.1.1 line in /etc/hosts with the real address: `10.0.0.10 host0`.
+
+Confirm with: `getent ahosts $(hostname)` (must print no 127.x address).
 
 When it is harmless
 -------------------
-When all ranks are on one host, and when no gloo group is made (backend="nccl"). With only one such node in a network
-whose addresses are below 127 the job runs; the finding is then a warning.
+When all ranks are on one host, or the job forms no gloo group (backend="nccl"). If one node alone is concerned, in a
+network with addresses below 127, the job runs; the finding is then a warning.
 
 See also
 --------
@@ -67,7 +70,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 BROKEN = r"connectFullMesh failed[^\n]{0,400}(?:\n[^\n]{0,200})?\Z"
-"""What stands right above the rest of gloo's message, where it is broken into lines."""
+"""The line above the rest of gloo's message, if the message is broken into lines."""
 LOG = (
     Line("connect [127.0.1.", r"connect \[(?P<address>127\.0\.1\.\d+)\]:\d+: "),
     Line(("connectFullMesh failed", "gloo/transport"), r"(?:remote=\[?|connect \[)(?P<address>127\.0\.1\.\d+)\]?:?"),
@@ -92,9 +95,9 @@ LOG = (
         why="where all ranks are on one host, a rank that died shows the same",
     ),
 )
-MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
+MATTERS = "gloo connects from the larger address to the smaller, so no node connects to this one now"
 PREVENTS = "peers connected"
-# Without a port that is left no address can be bound, and gloo takes loopback.
+# Without a free port gloo can bind no address, and takes loopback.
 FOLLOWS = ("host/ports-exhaustible", "network/duplicate-address")
 LOOKS_AT = ("host.gloo",)
 
@@ -116,31 +119,29 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def cause(bad: list[Node]) -> str | None:
-    """Return what these nodes' names lead nowhere for, where that keeps them from the master, too: a check, or a
-    milestone."""
-    if all(numbered(node) for node in bad):
+    """Return the check or milestone that explains both this and why these nodes do not reach the master."""
+    if all(has_numeric_names(node) for node in bad):
         return "host/hostname-numeric"
-    if all(bare(node) for node in bad):
+    if all(has_loopback_only(node) for node in bad):
         return "store reached"
-    return "network/master-unresolvable" if all(unread(node) for node in bad) else None
+    return "network/master-unresolvable" if all(ignores_hosts_file(node) for node in bad) else None
 
 
-def bare(node: Node) -> bool:
-    """Return whether the node has no address but its loopback's, and so no way to the others either."""
-    real = (address for one in node.interfaces if one.up and not one.loopback for address in one.addresses)
+def has_loopback_only(node: Node) -> bool:
+    """Return whether the node has loopback addresses only, and so no route to the other nodes."""
+    real = (address for card in node.interfaces if card.up and not card.loopback for address in card.addresses)
     numbers = [number for address in real if (number := parse_address(address)) is not None]
     return bool(node.interfaces) and all(number.is_link_local for number in numbers)
 
 
-def unread(node: Node) -> bool:
-    """Return whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an
-    address."""
+def ignores_hosts_file(node: Node) -> bool:
+    """Return whether the node does not read /etc/hosts, so that neither its hostname nor the master has an address."""
     nameless = node.saw("host") and not node.host.own_name.addresses
     return nameless and node.network.master is not None and not node.master_addresses and not reads_hosts_file(node)
 
 
-def numbered(node: Node) -> bool:
-    """Return whether both the node's own name and the master's are digits only, and the nodes did not meet for that."""
+def has_numeric_names(node: Node) -> bool:
+    """Return whether the hostname and the master's name are digits only, and the node did not join."""
     return node.identity.hostname.isdecimal() and (node.plan.master_addr or "").isdecimal() and not node.meeting.joined
 
 
@@ -150,14 +151,15 @@ def concerns(cluster: Cluster, node: Node) -> bool:
 
 
 def loopbacks(node: Node) -> list[str]:
-    """The addresses that gloo takes on this node, and at which no other host reaches it."""
+    """Return the addresses that gloo binds on this node and that no other host can reach."""
     return [address for address in node.gloo_addresses if reaches_no_other(address)]
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
-    """Return whether any other host has to connect to this node's loopback address (see gloo_rules.initiates), or
-    has one of the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc,
-    isInitiator). An address that is on no interface fails by itself (there, "Unable to find interface for")."""
+    """Return whether any other node must connect to this node's loopback address, or has an address of another family.
+
+    With different families gloo fails on both sides before either connects (gloo/transport/tcp/device.cc, isInitiator).
+    An address on no interface fails as well (there, "Unable to find interface for")."""
     return any(
         not is_loopback(address) or gloo_dials(peer, node, address) or other_family(address, peer)
         for peer in cluster.peers(node)
@@ -166,7 +168,7 @@ def fails(cluster: Cluster, node: Node) -> bool:
 
 
 def other_family(address: str, peer: Node) -> bool:
-    """Return whether gloo has an address of the other family on ``peer``."""
+    """Return whether gloo binds an address of the other family on ``peer``."""
     return bool(peer.gloo_address) and (":" in address) != (":" in (peer.gloo_address or ""))
 
 
@@ -175,22 +177,22 @@ def evidence(node: Node) -> Iterator[str]:
         return
     choice = node.host.gloo
     if choice and choice.reason == "variable":
-        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {together(node.gloo_addresses)}"
+        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} makes gloo bind {together(node.gloo_addresses)}"
         return
     resolution = node.host.own_name
     if resolution.addresses:
-        yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
+        yield f"{node.name}: its hostname {resolution.name} resolves to {', '.join(resolution.addresses)}"
     else:
-        yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
+        yield f"{node.name}: its hostname {resolution.name} has no address ({resolution.error or 'no answer'})"
     yield from hosts_file_unread([node])
     for line in node.host.hosts_lines:
         yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
     for name in misspellings_of(node, "GLOO_SOCKET_IFNAME"):
-        yield f"{node.name}: {name} is set, which nothing reads: is that GLOO_SOCKET_IFNAME, misspelled?"
+        yield f"{node.name}: {name} is set, which no program reads; perhaps GLOO_SOCKET_IFNAME is meant"
     if choice and choice.reason == "fallback":
         yield (
             f"{node.name}: gloo warns 'Unable to resolve hostname to a (local) address. Using the loopback address as "
-            f"fallback' and takes {choice.address}"
+            f"fallback' and binds {choice.address}"
         )
 
 
@@ -199,23 +201,23 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     names = (node.name,)
     choice = node.host.gloo
     if interface:
-        text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
+        text = f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes."
         yield Fix(text, names, env={"GLOO_SOCKET_IFNAME": interface})
     else:
         text = f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes."
-        yield Fix(text, names)
+        yield Fix(f"{text} Confirm with: `ip -br address`.", names)
     address = reachable_address(node, cluster)
     if choice and choice.reason == "variable":
         resolved = node.host.own_name.addresses
         if resolved and not is_loopback(resolved[0]):
             yield Fix(
-                f"Or unset it on {node.name}: gloo then takes {resolved[0]}.",
+                f"Or unset it on {node.name}; gloo then binds {resolved[0]}.",
                 names,
                 2,
                 env={"GLOO_SOCKET_IFNAME": None},
             )
     elif address and (command := correct_own_hosts_line(node, address)):
-        text = f"Or give {node.name} its real address in /etc/hosts."
+        text = f"Or give {node.name} its real address, {address}, in /etc/hosts."
         yield Fix(text, names, 2, commands=(command,))
 
 
@@ -224,14 +226,15 @@ def _addresses(nodes: list[Node]) -> str:
 
 
 def _errors(cluster: Cluster) -> tuple[str, ...]:
-    """Return what gloo itself said of a loopback address or of one of another family, one line per node."""
-    said = {
-        one.node.name: one
-        for one in reversed(failed_ranks(cluster, "gloo"))
-        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "find interface for", "ss_family"))
+    """Return gloo's own errors about a loopback address or one of another family, one line per node."""
+    by_node = {
+        failed.node.name: failed
+        for failed in reversed(failed_ranks(cluster, "gloo"))
+        if any(words in (failed.stage.error or "") for words in ("[127.", "[::1]", "find interface for", "ss_family"))
     }
     return tuple(
-        f"{name} rank {one.rank.rank}: {shorten_error(one.stage.error or '')}" for name, one in sorted(said.items())
+        f"{name} rank {failed.rank.rank}: {shorten_error(failed.stage.error or '')}"
+        for name, failed in sorted(by_node.items())
     )
 
 
@@ -245,8 +248,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         nodes = list(dict.fromkeys(rank.node for rank in here))
         yield live.rank_finding(
             here,
-            f"{live.called(here)} on {names_of(nodes)} can only be reached from {names_of(nodes)}: gloo listens on a "
-            "loopback address there.",
+            f"gloo of {live.called(here).lower()} on {names_of(nodes)} listens on a loopback address, which other "
+            "nodes cannot reach.",
             evidence=(
                 f"{rank.node.name}: {rank.called} (pid {rank.process.pid}) listens on {listens_on_loopback(rank)}"
                 for rank in here
@@ -254,8 +257,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             fixes=(
                 Fix.on(
                     nodes,
-                    "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes, or give the host's own name "
-                    "its real address in /etc/hosts; then start again.",
+                    "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes, then restart the job. "
+                    "Confirm with: `ip -br address`.",
                 ),
             ),
         )
@@ -266,17 +269,24 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(dict.fromkeys(member.host for member in bad))
         yield Finding.about(
             names,
-            f"{together(names)} told the others a loopback address, at which they cannot reach it.",
+            f"{together(names)} advertise{'' if names[1:] else 's'} a loopback address, which other nodes cannot "
+            "reach.",
             ranks=(member.rank for member in bad),
             evidence=(f"{m.host}: rank {m.rank} wrote {m.address} port {m.port} into the store" for m in bad[:8]),
-            fixes=(Fix("Set GLOO_SOCKET_IFNAME there to the interface that reaches the other nodes.", names),),
+            fixes=(
+                Fix(
+                    f"On {together(names)}, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes. "
+                    "Confirm with: `ip -br address`.",
+                    names,
+                ),
+            ),
             severity="warn" if alone else None,
-            matters="it works by luck where no other node connects to them, and hangs else" if alone else "",
+            matters="the job hangs if another node connects to it" if alone else "",
         )
 
 
 def listens_on_loopback(rank: live.LiveRank) -> str:
-    """Return where gloo listens in a rank, where that is a loopback address; else nothing."""
+    """Return the loopback address and port at which gloo of the rank listens; else an empty text."""
     begun = any(thread.name == "gloo_tcp_loop" for thread in rank.process.threads)
-    found = (s for s in rank.process.sockets or () if s.state == "LISTEN" and is_loopback(s.local))
-    return next((f"{s.local} port {s.local_port}" for s in found), "") if begun else ""
+    listening = (s for s in rank.process.sockets or () if s.state == "LISTEN" and is_loopback(s.local))
+    return next((f"{s.local} port {s.local_port}" for s in listening), "") if begun else ""

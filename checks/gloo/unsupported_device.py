@@ -1,4 +1,4 @@
-"""gloo has no device on this platform.
+"""This build of torch has no gloo device for the platform.
 
 What you see
 ------------
@@ -6,11 +6,13 @@ What you see
 
 Why it happens
 --------------
-The Windows wheels of torch 2.8 came without a device for gloo (pytorch#150381).
+The Windows wheels of torch 2.8 were built without a gloo device (pytorch#150381).
 
 Fix
 ---
-torch 2.7.1, or a later one; or WSL.
+Install another release: `pip install torch==2.7.1`, or one later than 2.8. Or run the job in WSL.
+
+Confirm with: `python -c "import torch; print(torch.__version__)"`.
 
 When it is harmless
 -------------------

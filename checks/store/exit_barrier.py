@@ -1,21 +1,23 @@
-"""The agents did not end together.
+"""The torchrun agents did not end together.
 
 What you see
 ------------
-`Error waiting on exit barrier. Elapsed: 300... seconds` after the work was done.
+`Error waiting on exit barrier. Elapsed: 300... seconds` after the work is done.
 
 Why it happens
 --------------
-Each torchrun waits at the end for the others, 300 s at most, in the store of the first; where one ended long before, or
-the store's host went first, it says so.
+At its end, each torchrun agent waits up to 300 s for the others, in the store of the first one. The agent prints this
+line if another agent ended long before, or if the store's host ended first.
 
 Fix
 ---
-A barrier at the end of the script; it is never the reason of a failed run.
+End the script on all ranks together: `dist.barrier(); dist.destroy_process_group()`. The line itself never fails a run.
+
+Confirm with: `grep -n "exit barrier" LOG` on every node; the agent that ended first prints none.
 
 When it is harmless
 -------------------
-After work that is done.
+When the work is done.
 
 See also
 --------
@@ -28,12 +30,12 @@ SEVERITY = "fail"
 PREVENTS = "store used"
 NEXT = ("the logs of the other agents", "distdoctor diagnose LOGS...")
 LOG = (
-    Line("Error waiting on exit barrier", shows="symptom", why="it follows from how the others ended"),
-    Line("exit barrier in", shows="noise", why="torchrun tells so at the end of every run"),
+    Line("Error waiting on exit barrier", shows="symptom", why="it is a consequence of how the other agents ended"),
+    Line("exit barrier in", shows="noise", why="torchrun prints it at the end of every run"),
     Line(
         "in _exit_barrier",
         shows="symptom",
-        why="the agents of the other nodes ended long before or after: what their workers did says why",
+        why="the agents of the other nodes ended long before or after; their logs show why",
         source=True,
     ),
 )

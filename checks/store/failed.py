@@ -2,17 +2,20 @@
 
 What you see
 ------------
-`DistStoreError`, `DistNetworkError` or a time-out in init_process_group() on some ranks, although the node met the
-others in the same store.
+Some ranks raise `DistStoreError`, `DistNetworkError` or a timeout in init_process_group(), although their node joined
+the same store.
 
 Why it happens
 --------------
-The store's host is overloaded or going away, a limit on open files is reached, or the rank's own environment (a cgroup,
-a network namespace) keeps it from node 0.
+The store's host is overloaded or shutting down, or has reached its limit of open files. Or the environment of the rank
+(a cgroup, a network namespace) keeps it from node 0.
 
 Fix
 ---
-Read the error; look at node 0 first.
+Fix the error that the report quotes. If the ranks time out, end other load on node 0, and raise its limit of open files
+with `ulimit -n 65536` before the launch.
+
+Confirm with: `ss -tnp 'sport = :29500' | wc -l`, `uptime` and `ulimit -n` on node 0.
 
 When it is harmless
 -------------------
@@ -36,5 +39,8 @@ FOLLOWS_ANYWHERE = ("store/nodes-missing",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from failed_stage_finding(
-        cluster, "store", "The store cannot be used", "Read the error, and look at node 0 first."
+        cluster,
+        "store",
+        "Ranks cannot use the store",
+        "Fix the quoted error, on node 0 first. Confirm with: `ulimit -n; uptime` on node 0.",
     )

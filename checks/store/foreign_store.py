@@ -2,16 +2,18 @@
 
 What you see
 ------------
-On node 0 `EADDRINUSE`. On the others worse: they join the other job's store, report that init is done, and hang; the
-other job may fail with them.
+Node 0 raises `EADDRINUSE`. The other nodes join the other job's store, report that init is done, and hang. The other
+job may fail with them.
 
 Why it happens
 --------------
-An earlier run is still there, or two jobs share node 0 and the default port 29500.
+An earlier run still holds the port, or two jobs share node 0 and the default port 29500.
 
 Fix
 ---
-Use another port, the same one on every node.
+Use another port, the same on every node: `export MASTER_PORT=29501` (torchrun: `--master-port 29501`).
+
+Confirm with: `ss -ltnp 'sport = :29500'` on node 0 (names the process that holds the port).
 
 When it is harmless
 -------------------
@@ -32,13 +34,13 @@ FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-ra
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    seen = [node for node in cluster.nodes if foreign(node) and not of_node0(cluster, node)]
-    if seen:
-        yield taken_port_finding(cluster, seen, "Another job's store answers", map(evidence, seen))
+    affected = [node for node in cluster.nodes if foreign(node) and not of_node0(cluster, node)]
+    if affected:
+        yield taken_port_finding(cluster, affected, "Another job's store answers", map(evidence, affected))
 
 
 def foreign(node: Node) -> bool:
-    """Return whether a store without this run's marker is what the node found."""
+    """Return whether the node found a store without this run's mark."""
     network, meeting = node.network, node.meeting
     if node.plan.agent_store or meeting.joined:
         return False
@@ -48,7 +50,7 @@ def foreign(node: Node) -> bool:
 
 
 def of_node0(cluster: Cluster, node: Node) -> bool:
-    """Return whether node 0 hosts the store that another node found: whatever kept it from leaving its mark there."""
+    """Return whether node 0 hosts the store that ``node`` found, even if node 0 could not leave its mark there."""
     zero, contact = cluster.node0, node.network.contact
     if zero is None or zero.host_key == node.host_key or contact is None:
         return False
@@ -60,6 +62,6 @@ def evidence(node: Node) -> str:
     network = node.network
     answers = (network.bind.answer if network.bind else None, network.answer)
     generation = next((a.generation for a in answers if a and a.generation), None)
-    what = f"a TCPStore of torch {generation}" if generation else "a TCPStore"
+    kind = f"a TCPStore of torch {generation}" if generation else "a TCPStore"
     where = f"{node.name}: {node.plan.master_addr}:{node.plan.master_port}"
-    return f"{where} is {what}, without this run's mark; it was left untouched"
+    return f"{where} is {kind}, without this run's mark; distdoctor changed nothing in it"

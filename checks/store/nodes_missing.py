@@ -1,27 +1,30 @@
-"""Some nodes never came.
+"""Some nodes did not join.
 
 What you see
 ------------
 Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
-RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`.
-Of a job of Ray Train it says what the driver waits for: `Ray to place 4 workers with 1 GPU each`.
+RendezvousTimeoutError. `distdoctor hang` on a node that joined counts the others: `1 of 2 nodes joined HOST:PORT`. For
+Ray Train it shows the resources that the driver waits for: `Ray to place 4 workers with 1 GPU each`.
 
 Why it happens
 --------------
-The launch was not started there, died before it got to the store, was given fewer nodes by the scheduler, or it cannot
-reach node 0: then its own report, or its saved facts given to `distdoctor diagnose` with the others', say why.
+The launcher was not started there, or ended before it reached the store. Or the scheduler allocated fewer nodes, or the
+node cannot reach node 0. The node's own report shows which. `distdoctor diagnose` on the saved facts of all nodes shows
+it, too.
 
 Fix
 ---
-Run the same line on the nodes that are missing, and look at what it says there; or ask the scheduler for as many. With
-Ray add nodes, or ask for less in the ScalingConfig; `ray status` shows what waits.
+Run the same command on each missing node: `distdoctor check --nnodes 2 --master-addr 10.0.0.10`. Or request as many
+nodes as the job needs: `sbatch --nodes 2 job.sh`. With Ray, add nodes or lower num_workers in the ScalingConfig.
+
+Confirm with: `squeue -j JOBID`, `kubectl get pods -o wide` or `ray status`.
 
 When it is harmless
 -------------------
-When they only come later than --wait: torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`),
-10 with c10d (`join_timeout=`); ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns until
-then. Where those that came show why the job fails, the others are not waited for. A job of `--nnodes MIN:MAX` with
-the c10d rendezvous starts without them once MIN nodes are there (last_call_timeout, 30 s, later).
+When the nodes join later than --wait. torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`) and
+10 with c10d (`join_timeout=`). Ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns until
+then. If the nodes that joined already show why the job fails, distdoctor does not wait for the others. A job with
+`--nnodes MIN:MAX` and the c10d rendezvous starts with MIN nodes (after last_call_timeout, 30 s).
 
 See also
 --------
@@ -46,8 +49,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 NEXT = (
-    "what the nodes say that did not come: their launcher's own output, or why they were not placed (kubectl describe "
-    "pod, squeue)",
+    "the launcher's output on the missing nodes, or the scheduler's reason for not placing them (kubectl describe pod, "
+    "squeue)",
     "",
 )
 LOG = (
@@ -55,40 +58,40 @@ LOG = (
         ("clients joined", "workers joined"),
         r"(?P<here>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
         shows="symptom",
-        why="those that cannot reach the store, or ended before, are missing as well: their own logs say why",
+        why="nodes that cannot reach the store or that ended before are missing as well; their logs show why",
     ),
     Line(
         "store based barrier",
         r"(?:[Tt]imed? ?out|Waiting in store).{0,400}world_size=(?P<expected>\d{1,9}), "
         r"(?:worker_count|num_workers_joined)=(?P<here>\d{1,9})",
-        above=("expected", "here"),  # of more than the world has nobody is missing
+        above=("expected", "here"),  # with more workers than the world size none is missing
         shows="symptom",
-        why="the missing ones may have died, or still be coming",
+        why="the missing ranks may have died, or may still join",
     ),
-    Line("Completed store-based barrier", shows="noise", why="everyone came"),
-    Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint look the same"),
+    Line("Completed store-based barrier", shows="noise", why="all ranks joined"),
+    Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint show the same"),
     Line(
         "Socket Timeout",
         "(?:RuntimeError|DistStoreError|StoreTimeoutError)?:? ?Socket Timeout",
         shows="symptom",
-        why="a store that does not answer looks the same",
+        why="a store that does not answer shows the same",
     ),
     Line(
         "wait timeout after",
         r"wait timeout after \d+ ?ms, keys: (?P<keys>\S{1,300})",
         shows="symptom",
-        why="who should have set the key may have died",
+        why="the rank that sets the key may have died",
     ),
     Line(
         ("Timed out waiting on barrier on", "Wait timeout for key(s)", "Error: Wait timeout"),
         shows="symptom",
-        why="who is not there died, hangs, or never started",
+        why="the missing rank died, hangs, or was never started",
     ),
     Line(
         ("waiting for keys in EtcdStore", "members to join"),
         r"[Tt]imeout while waiting for keys in EtcdStore|timed out waiting for all \d+ members to join",
         shows="symptom",
-        why="who is not there died, hangs, or never started",
+        why="the missing rank died, hangs, or was never started",
     ),
     Line(
         (
@@ -103,24 +106,24 @@ LOG = (
             "No available node types can fulfill resource request",  # Ray's autoscaler
         ),
         shows="symptom",
-        why="who is not placed, or has no image or volume, does not come: where it was tried again it may have",
+        why="a pod without a node, image or volume does not join; a later attempt may have succeeded",
     ),
     Line(
         "Waiting for creating a placement group",  # vLLM's, of Ray: after 10 seconds, 30, 70, 150, 310, ...
         r"placement group of specs for (?P<seconds>\d{3,6}) seconds",
         shows="symptom",
-        why="GPUs that Ray does not see or that others hold, and a VLLM_HOST_IP that is no address of its nodes, show "
-        "the same: `ray status` and `ray list nodes` say which",
+        why="GPUs that Ray does not see or that other jobs hold, and a wrong VLLM_HOST_IP, show the same: `ray status` "
+        "and `ray list nodes` tell them apart",
     ),
-    Line(" Started container ", shows="noise", why="it came"),
+    Line(" Started container ", shows="noise", why="the container started"),
 )
 TOKEN = "store/token-mismatch"
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
-# Who had no thread or no memory left to look around did not get to the meeting either.
+# A node without a free thread or free memory does not reach the store either.
 FOLLOWS = ("host/thread-limit", "host/memory-limit", "mesh/connection-loss", TOKEN)
-# Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
+# In a remote run an unreachable node cannot join; nor can a node that does not understand node 0.
 FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 
 
@@ -147,7 +150,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for names in by_reason(outside, turned_away, absent):
         its = [node for node in outside if node.name in names]
         own = {*names}
-        numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in own)
+        numbers = (
+            ranks if len(names) == len(absent) else tuple(rank for rank in ranks if node_of_rank(cluster, rank) in own)
+        )
         yield finding(cluster, zero, its, names, numbers, roll, TOKEN if names == turned_away else None)
 
 
@@ -180,7 +185,7 @@ def finding(
 ) -> Finding:
     fix, needless = fix_text(cluster, zero, absent, ranks), without_them(zero, outside)
     if needless:
-        fix = f"To have {some_of(absent)} in the job from its start: {fix[0].lower()}{fix[1:]}"
+        fix = f"To start the job with {some_of(absent)}: {fix[0].lower()}{fix[1:]}"
     return Finding.about(
         absent,
         summary(cluster, zero, outside, absent, ranks),
@@ -200,35 +205,37 @@ def finding(
 
 
 def another_node0(zero: Node | None, outside: list[Node], absent: list[str]) -> Iterator[Fix]:
-    """Nobody joined a node that is node 0 only because it was given no other master, or an address of its own."""
+    """Yield the fix for a node that is node 0 only because it got no master address, or its own, and nobody joined."""
     if zero is None or outside or len(zero.meeting.arrived) > 1 or zero.plan.started != "node" or zero.plan.launcher:
         return
-    own = zero.plan.node_rank is None and zero.plan.sources.get("master_addr") == "--master-addr"
-    if (zero.plan.announce or own) and not zero.variables.get(master.JOB_LIST):
+    own_address = zero.plan.node_rank is None and zero.plan.sources.get("master_addr") == "--master-addr"
+    if (zero.plan.announce or own_address) and not zero.variables.get(master.JOB_LIST):
         line = f"distdoctor check --nnodes {zero.plan.nnodes} --master-addr ADDRESS"
-        yield Fix.on((zero,), f"If {some_of(absent)} is node 0, run this on {zero.name} with its address: `{line}`.", 2)
+        yield Fix.on(
+            (zero,), f"If {some_of(absent)} is node 0, run this on {zero.name}, with that node's address: `{line}`.", 2
+        )
 
 
 def cut_short(zero: Node | None) -> bool:
-    """Return whether node 0 waited no longer for another reason, which is told: who was only slow is not to blame."""
+    """Return whether node 0 stopped waiting early, for another finding: slow nodes are then not to blame."""
     return zero is not None and zero.meeting.cut_short
 
 
 def title(cluster: Cluster, zero: Node | None, absent: list[str], needless: bool) -> str:
     if cut_short(zero):
-        return "Some nodes were not waited for"
+        return "node 0 stopped waiting for some nodes"
     if needless:
-        return "Nodes that may come, and need not, did not"
-    return "Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else ""
+        return "Optional nodes did not join"
+    return "Some nodes did not reach node 0" if zero is not None and all_kept_out(cluster, zero, absent) else ""
 
 
 def without_them(zero: Node | None, outside: list[Node]) -> bool:
-    """Return whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
+    """Return whether the job is elastic and starts without these nodes, and none of them failed to reach node 0."""
     return zero is not None and not outside and master.starts_without_the_rest(zero)
 
 
 def by_reason(outside: list[Node], turned_away: list[str], absent: list[str]) -> list[list[str]]:
-    """Group the absent nodes by what kept them out; last come those of which nothing is known."""
+    """Group the absent nodes by what kept them out; nodes without facts come last."""
     groups: dict[object, list[str]] = {}
     for node in outside:
         groups.setdefault(reason(node), []).append(node.name)
@@ -237,7 +244,7 @@ def by_reason(outside: list[Node], turned_away: list[str], absent: list[str]) ->
 
 
 def reason(node: Node) -> object:
-    """Return what kept the node out, as far as it saw it: of the same kind for nodes that saw the same."""
+    """Return what kept the node out, by its own facts; equal for nodes with the same facts."""
     network = node.network
     if network.contact is None:
         return "no address" if network.master and not network.master.addresses else "not tried"
@@ -246,14 +253,14 @@ def reason(node: Node) -> object:
     return network.contact.outcome, network.contact.address, network.contact.port, network.contact.errno
 
 
-def at(cluster: Cluster, rank: int) -> str:
-    """Return where a rank that did not come belongs, by the node's own facts, where they are here."""
+def node_of_rank(cluster: Cluster, rank: int) -> str:
+    """Return the node of a missing rank: by the node's own facts if they are known."""
     owner = next((n for n in cluster.nodes if rank in n.ranks or n.plan.rank == rank), None)
     return owner.name if owner else f"node{rank}"
 
 
 def shut_out(node: Node) -> bool:
-    """Return whether the node has waited in vain for the store of a job of several nodes."""
+    """Return whether the node waited for the store of a job of several nodes and did not join."""
     meeting, plan = node.meeting, node.plan
     if not meeting.ended or meeting.joined or meeting.hosted or claims_node0(node):
         return False
@@ -272,37 +279,37 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"{some_of(absent)} (node 0) was not reached: {master.last_contact_text(outside[0])}."
+        return f"{some_of(absent)} (node 0) did not answer: {master.last_contact_text(outside[0])}."
     if zero in outside and zero.plan.started == "rank":
-        return f"Rank 0 was not met on {zero.name}: {master.last_contact_text(zero)}."
+        return f"Rank 0 on {zero.name} did not answer: {master.last_contact_text(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if cut_short(zero):
         who = f"{counted(ranks)} ({some_of(absent)})" if ranks else some_of(absent)
-        return f"{who} had not come{waited}, and was waited for no longer: what had come shows why the job would fail."
-    if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
-        seen = master.last_contact_text(outside[0]) if outside else ""
-        return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
+        return f"{who} had not joined{waited}; node 0 stopped waiting because another finding already fails the job."
+    if all_kept_out(cluster, zero, absent):  # their facts are known, so they were started
+        contact = master.last_contact_text(outside[0]) if outside else ""
+        return f"{some_of(absent)} did not reach {zero.name}{f': {contact}' if contact else waited}."
     if ranks:
         arrived = set(zero.meeting.arrived)
-        here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
-        return f"{counted(ranks)} ({some_of(absent)}) did not join{waited} (joined: {counted(here)})."
-    joined = [node.name for node in cluster.nodes if node.name in met(cluster, zero)]
-    said = f"{some_of(absent)} did not join{waited} (joined: {some_of(joined)})"
+        joined_ranks = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
+        return f"{counted(ranks)} ({some_of(absent)}) did not join{waited} (joined: {counted(joined_ranks)})."
+    joined = [node.name for node in cluster.nodes if node.name in joined_names(cluster, zero)]
+    text = f"{some_of(absent)} did not join{waited} (joined: {some_of(joined)})"
     if without_them(zero, outside):
         asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"
-        return f"{said}; the job ({asked}) starts with as many."
+        return f"{text}; the job ({asked}) starts without them."
     if len(cluster.nodes) == 1 and not zero.meeting.callers and zero.plan.started == "node":
-        return f"{said}; no other check reached {master.store_of(zero)}."
-    return f"{said}."
+        return f"{text}; no other check reached {master.store_of(zero)}."
+    return f"{text}."
 
 
-def all_elsewhere(cluster: Cluster, zero: Node, absent: list[str]) -> bool:
-    """Return whether the facts of all of them are here, and none of their processes was where node 0 was."""
-    return {*absent} <= {node.name for node in cluster.nodes} - met(cluster, zero)
+def all_kept_out(cluster: Cluster, zero: Node, absent: list[str]) -> bool:
+    """Return whether the facts of all absent nodes are known, and none of their processes reached node 0."""
+    return {*absent} <= {node.name for node in cluster.nodes} - joined_names(cluster, zero)
 
 
-def met(cluster: Cluster, zero: Node) -> set[str]:
-    """The names of those of which a process at least was where node 0 was."""
+def joined_names(cluster: Cluster, zero: Node) -> set[str]:
+    """Return the names of the nodes of which at least one process joined node 0."""
     return {cluster.by_key[key].name for key in zero.meeting.arrived if key in cluster.by_key}
 
 
@@ -312,28 +319,29 @@ def counted(ranks: Sequence[int]) -> str:
 
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if cut_short(zero):
-        return "Cure what is told beside this, then start all of them again within --wait."
+        return "Fix the other findings first, then start all nodes again within --wait."
     if zero is None:
         owner = next((node for node in cluster.nodes if node.plan.node_rank and node.network.master_is_own), None)
         if owner is None:
-            return f"Start node 0 ({absent[0]}), and look at what it says there."
+            return f"Start node 0 on {absent[0]}, and fix the error that it prints."
         theirs = f"MASTER_ADDR is an address of {owner.name}, which was started as node {owner.plan.node_rank}"
-        return f"Start node 0: {theirs}. Where the nodes were counted from 1, give each of them one less."
+        return f"Start node 0: {theirs}. If the node ranks were counted from 1, subtract 1 from each --node-rank."
     if shut_out(zero) and zero.plan.started == "rank":
-        left = "where nothing starts several here, RANK, WORLD_SIZE and LOCAL_RANK are left over: unset them"
-        return f"Start rank 0 on {zero.name}, and look at what it says there; {left}."
-    if all_elsewhere(cluster, zero, absent):  # started: what kept them out is to be cured
-        return f"{some_of(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
-    if ranks and {*absent} <= met(cluster, zero):  # the launcher started them with those that came
-        late = "one that was only late comes with a longer --wait"
-        return f"Look at what {counted(ranks)} said on {some_of(absent)}; {late}."
+        leftover = "if no launcher starts ranks here, run `unset RANK WORLD_SIZE LOCAL_RANK`"
+        return f"Start rank 0 on {zero.name}; {leftover}."
+    if all_kept_out(cluster, zero, absent):  # started, so something kept them out
+        return f"Fix the other findings of {some_of(absent)}, then start all nodes within --wait."
+    if ranks and {*absent} <= joined_names(cluster, zero):  # the launcher started them with those that joined
+        return f"Fix the error that {counted(ranks)} printed on {some_of(absent)}; if only late, use a longer --wait."
     if ranks:
-        return f"Start {counted(ranks)} on {some_of(absent)}, and look at what it says there."
+        return f"Start {counted(ranks)} on {some_of(absent)}; if already started, fix the error printed there."
     plan = zero.plan
     if plan.started == "rank":  # the launcher's own line is not known
-        return f"Start the job's ranks on {some_of(absent)} as on {zero.name}, and look at what they say there."
+        return (
+            f"Start the job's ranks on {some_of(absent)} as on {zero.name}; if already started, fix their first error."
+        )
     if plan.everywhere:
-        where = f"a batch script runs on one node of its job; nothing starts the line on {some_of(absent)}"
-        return f"Put `{plan.everywhere}` before the line, and before torchrun: {where}."
+        reason = f"a batch script runs on its first node only, so no command was started on {some_of(absent)}"
+        return f"Put `{plan.everywhere}` before this command, and before torchrun: {reason}."
     line, how = master.line_for_them(zero)
-    return f"Run `{line}` on {some_of(absent)}{how}, and look at what it says there."
+    return f"Run `{line}` on {some_of(absent)}{how}."

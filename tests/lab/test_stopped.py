@@ -59,7 +59,7 @@ def test_one_that_stays_stopped_with_its_store_stands_still() -> None:
     assert report is not None and report["verdict"] == "incomplete", done.describe()
     (root,) = report["findings"]
     assert (root["check"], root["nodes"]) == ("store/node-lost", ["host0"]), done.describe()
-    assert "stood still" in root["summary"]
+    assert "makes no progress" in root["summary"]
 
 
 def test_one_that_a_signal_ended_is_told_by_the_others_with_the_signal() -> None:

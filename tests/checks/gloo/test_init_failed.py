@@ -21,11 +21,14 @@ test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 
 
-def test_where_every_address_was_reached_the_way_is_looked_at() -> None:
+def test_where_every_address_was_reached_the_path_between_is_blamed() -> None:
     waited = "ended after 22.2 s: it did not return"
     refused = "Gloo connectFullMesh failed with timed out connecting: SO_ERROR: Connection refused"
-    for error, words in ((waited, "carried all that was measured"), (refused, "Compare the addresses")):
+    for error, words in (
+        (waited, "every measured link carried data"),
+        (refused, "an interface that every other node reaches"),
+    ):
         (root,) = judged(*(failing(one, "gloo", error) for one in healthy(2))).roots
         assert root.check == CHECK and any(words in fix.text for fix in root.fixes), root.fixes
     a, b = cut([(1, 0)], 2)
-    assert not any("carried all" in fix.text for one in judged(a, b).findings for fix in one.fixes)
+    assert not any("every measured link" in fix.text for one in judged(a, b).findings for fix in one.fixes)

@@ -68,7 +68,7 @@ def test_an_interface_whose_first_address_is_the_wrong_one_is_not_named() -> Non
 
 
 @pytest.mark.parametrize(
-    ("meant", "said"), [("10.77.0.11", "gloo then takes 10.77.0.11"), ("10.55.0.11", "/etc/hosts")]
+    ("meant", "said"), [("10.77.0.11", "gloo then binds 10.77.0.11"), ("10.55.0.11", "/etc/hosts")]
 )
 def test_a_variable_that_leads_to_the_first_address_is_unset(meant: str, said: str) -> None:
     """Whatever the own name means, gloo does not ask for it while GLOO_SOCKET_IFNAME is set."""

@@ -131,7 +131,7 @@ def test_gloo_evidence_names_the_line_and_what_gloo_said() -> None:
     (root,) = judged(a, b).roots
     text = "\n".join(root.evidence)
     assert "host0: /etc/hosts line 2: 127.0.1.1 host0" in text
-    assert "its own name host0 resolves to 127.0.1.1" in text
+    assert "its hostname host0 resolves to 127.0.1.1" in text
     assert "connect [127.0.1.1]:1234: Connection refused" in text
 
 

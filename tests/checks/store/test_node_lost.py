@@ -116,7 +116,7 @@ def test_nodes_that_lost_sight_of_each_other_are_one_of_both() -> None:
     b = with_meeting(b, host_lost=True, ended=True)
     (found,) = found_lost(a, b, c)
     assert (found.nodes, found.blame) == (("host0", "host1"), "one-of")
-    assert "lost sight of each other" in found.summary
+    assert "lost their connection" in found.summary
 
 
 def test_one_that_went_away_and_one_that_lost_sight_are_two_findings() -> None:
@@ -217,10 +217,11 @@ def test_a_node_that_stood_still_is_why_the_others_waited_and_no_address_is() ->
     result = judged(*stood_still())
     (root,) = result.roots
     assert (root.id, root.nodes, result.verdict) == (CHECK, ("host1",), "incomplete")
-    assert "stopped or gets no processor" in root.summary and "kill -CONT" in root.fixes[0].text
+    assert "stopped, or gets no processor" in root.summary and "kill -CONT" in root.fixes[0].text
     assert {one.check: one.because_of for one in result.findings} == {CHECK: None, "gloo/init-failed": CHECK}
     assert [fix.text for fix in result.findings[1].fixes] == [
-        "host1 stood still, and the ranks waited for its own: see to that first. Their addresses need not be wrong."
+        "Resume distdoctor on host1, then start the check again: the ranks of the other nodes waited for it. "
+        "Confirm with: `ps -eo pid,stat,args | grep '[d]istdoctor'` (state T is stopped)."
     ]
 
 
