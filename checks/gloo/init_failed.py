@@ -7,8 +7,8 @@ gloo prints the port with its two bytes swapped; reports show it corrected.
 
 Why it happens
 --------------
-The facts match no more specific check. The evidence lists the address that each rank advertises, and the errors. If all
-addresses were reached before, a firewall or NAT between the nodes may drop idle connections or limit their number.
+The facts match no more specific check. The evidence lists the address that each rank advertises, and the errors. If
+all addresses were reached before, a firewall or NAT between the nodes may drop idle connections or limit their number.
 
 Fix
 ---

@@ -8,9 +8,9 @@ init_process_group() with gloo raises at once, on every rank of the node
 
 Why it happens
 --------------
-The variable was copied from another cluster, or interface names differ between the nodes. Or the value uses `^` or `=`,
-which only NCCL_SOCKET_IFNAME understands. gloo needs the exact name of an interface that has an address. A list takes
-commas without spaces; gloo makes a device for each name, and one unknown name fails the whole list.
+The variable was copied from another cluster, or interface names differ between the nodes. Or the value uses `^` or
+`=`, which only NCCL_SOCKET_IFNAME understands. gloo needs the exact name of an interface that has an address. A list
+takes commas without spaces; gloo makes a device for each name, and one unknown name fails the whole list.
 
 Fix
 ---

@@ -6,8 +6,8 @@ init_process_group() with gloo (which the default backend includes) fails on one
 
     connectFullMesh failed with [...] connect [127.0.1.1]:PORT: Connection refused
 
-The port differs on each process, and the other side prints nothing for up to 2.5 hours. NCCL alone works, and each node
-works alone.
+The port differs on each process, and the other side prints nothing for up to 2.5 hours. NCCL alone works, and each
+node works alone.
 
 Why it happens
 --------------
@@ -24,8 +24,8 @@ and is never connected to. That job runs, by luck.
 
 Fix
 ---
-On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`. Or
-replace the 127.0.1.1 line in /etc/hosts with the real address: `10.0.0.10 host0`.
+On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
+Or replace the 127.0.1.1 line in /etc/hosts with the real address: `10.0.0.10 host0`.
 
 Confirm with: `getent ahosts $(hostname)` (must print no 127.x address).
 

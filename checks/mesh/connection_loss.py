@@ -1,21 +1,23 @@
-"""Connections between nodes are cut after some bytes.
+"""A device between nodes cuts connections after some bytes.
 
 What you see
 ------------
-The store is reached, small collectives work, and then `Connection reset by peer` or silence in the middle of the first
-step, on connections that worked a moment before. The store's own connection may go the same way.
+The store is reached and small collectives work. Then `Connection reset by peer` or silence in the middle of the first
+step, on connections that worked before. The connection to the store may be cut in the same way.
 
 Why it happens
 --------------
-Something on the way ends connections that have carried a certain amount: a rule of a packet filter (nft's ct bytes,
-iptables' connbytes or quota), a firewall that inspects what it carries, a proxy or a NAT gateway. Or it forgets
-connections on which nothing was sent for a while (net.netfilter.nf_conntrack_tcp_timeout_established, in seconds), and
-drops what belongs to none that it knows.
+A rule ends connections that have carried a certain amount (nft's ct bytes, iptables' connbytes or quota). An
+inspecting firewall, a proxy or a NAT gateway can do the same. Or a firewall forgets idle connections
+(net.netfilter.nf_conntrack_tcp_timeout_established, in seconds), and drops packets of unknown connections.
 
 Fix
 ---
-Let the connections between the nodes through without such a limit, before the rule that has it; or let them be idle for
-longer than any step of the job takes.
+Accept the other nodes before the rule with the limit: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
+Or raise the idle timeout: `sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=432000`.
+
+Confirm with: `nft list ruleset | grep -E "ct bytes|quota"` and
+`sysctl net.netfilter.nf_conntrack_tcp_timeout_established` on every node.
 
 When it is harmless
 -------------------
@@ -55,13 +57,13 @@ FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh",)
 BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
 ADDRESS = re.compile(r"([0-9a-fA-F:.]{2,})(?:/(\d{1,3}))?")
-"""What may be an address or a network in a rule."""
+"""An address or a network in a rule."""
 AMOUNT = re.compile(r"(?:\bct (?:bytes|packets) >=? |--connbytes )(\d{1,20})")
 MOST = 1 << 30
 """More bytes, or packets, than a check sends."""
 IDLE = "net.netfilter.nf_conntrack_tcp_timeout_established"
 IDLE_SECONDS = 60
-"""What is forgotten later is not forgotten while a check waits."""
+"""A longer timeout does not end while a check waits."""
 AT_WORK = ("gloo", "barrier", "collective")
 SILENT = re.compile(r"(?i)did not return|another rank failed|timed? ?out|reset by peer|closed by")
 SHOWN = 8
@@ -71,63 +73,65 @@ MAX_LINKS = 64
 def judge(cluster: Cluster) -> Iterator[Finding]:
     ruled_out = list(by_own_rule(cluster))
     yield from (used_up(cluster, node, its) for node, its in ruled_out)
-    if not ruled_out and cluster.node0 is not None and (its := unheard(cluster, cluster.node0)):
+    if not ruled_out and cluster.node0 is not None and (its := lost_without_report(cluster, cluster.node0)):
         yield used_up(cluster, cluster.node0, its, unsure=True)
     failed = silent_ranks(cluster)
-    yield from (at_work(cluster, node, its, failed) for node, its in among_ranks(cluster, failed))
-    yield from (forgotten(node, seconds, failed) for node, seconds in forgetful(cluster, failed))
+    yield from (amount_rule_finding(cluster, node, its, failed) for node, its in among_ranks(cluster, failed))
+    yield from (idle_timeout_finding(node, seconds, failed) for node, seconds in idle_timeouts(cluster, failed))
     for common, edges, unsure in blamed_for_links(cluster, cut(cluster), all_pairs=True):
         ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
         ruled = tuple(node for node in ends if rules(node))
         yield finding(cluster, edges, ruled or common, unsure and not ruled)
     for node in cluster.nodes:
         if node.meeting.host_lost and (dead := dead_to_unmet(cluster, node)):
-            yield seen_alone(node, dead)
+            yield lost_others_finding(node, dead)
         elif node.meeting.store_there and unknown_to_store(cluster, node):
             yield cut_from_store(cluster, node)
 
 
 def dead_to_unmet(cluster: Cluster, node: Node) -> dict[str, int]:
-    """The bytes after which this node's links were dead, by the names of the nodes whose facts are not here."""
+    """Return the bytes after which this node's links were dead, by the names of the nodes without facts."""
     unmet = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
     return {name: after for name, after in unmet.items() if after is not None}
 
 
 def cut(cluster: Cluster) -> list[FailingLink]:
-    """The links that were cut, those also to a node that went out of sight before it could tell of its own."""
-    found = list(link_graph(cluster).cut)
+    """Return the links that were cut, including those to a node that was lost before it reported its own."""
+    links = list(link_graph(cluster).cut)
     gone = {key: node for key, node in cluster.by_key.items() if not node.saw("mesh")}
     for node in cluster.nodes if gone else ():
         for link in node.mesh.bad:
             if link.dead_after is not None and link.to in gone:
-                found.append(FailingLink(node, gone[link.to], link))
-    return found
+                links.append(FailingLink(node, gone[link.to], link))
+    return links
 
 
 def rules(node: Node) -> tuple[str, ...]:
-    """The rules of this node's packet filter that drop by how much a connection has carried."""
+    """Return the rules of this node's packet filter that drop by the amount that a connection has carried."""
     return tuple(rule for chain in node.filter_chains for rule in chain.blocking_rules if BY_AMOUNT.search(rule))
 
 
 def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]]]:
-    """The nodes that lost others out of sight, or were lost, with a rule that drops by the amount what these send; each
-    with (whom, rule). Only where no link was seen to be cut: that tells more."""
+    """Yield the nodes that lost others, or were lost, and have a rule that drops packets of these by amount; each with
+    (other node, rule). Nothing if a cut link was measured, which is better evidence."""
     zero = cluster.node0
     if zero is None or cut(cluster):
         return
-    apart = [node for node in lost_by(cluster, zero) if node.meeting.host_lost]
-    for node in (zero, *apart):
-        others = apart if node is zero else [zero]
-        if its := [(other, rule) for other in others for rule in rules(node) if means(rule, other)]:
+    separated = [node for node in lost_by(cluster, zero) if node.meeting.host_lost]
+    for node in (zero, *separated):
+        others = separated if node is zero else [zero]
+        if its := [(other, rule) for other in others for rule in rules(node) if concerns_node(rule, other)]:
             yield node, its
 
 
-def unheard(cluster: Cluster, zero: Node) -> list[tuple[Node, str]]:
-    """The same of node 0 and those that it lost and that did not say that they lost it: they may as well have ended."""
+def lost_without_report(cluster: Cluster, zero: Node) -> list[tuple[Node, str]]:
+    """Return the same for node 0 and the nodes that it lost and that did not report it: they may have ended."""
     if cut(cluster):
         return []
     gone = [node for node in lost_by(cluster, zero) if not node.meeting.host_lost]
-    return [(other, rule) for other in gone for rule in rules(zero) if means(rule, other) and within_reach(rule)]
+    return [
+        (other, rule) for other in gone for rule in rules(zero) if concerns_node(rule, other) and within_reach(rule)
+    ]
 
 
 def lost_by(cluster: Cluster, zero: Node) -> list[Node]:
@@ -135,12 +139,12 @@ def lost_by(cluster: Cluster, zero: Node) -> list[Node]:
 
 
 def within_reach(rule: str) -> bool:
-    """Return whether a check may send as much as the rule lets through."""
+    """Return whether a check may send as much as the rule accepts."""
     return not any(int(amount) > MOST for amount in AMOUNT.findall(rule))
 
 
 def silent_ranks(cluster: Cluster) -> list[FailedRank]:
-    """The ranks that no longer heard of others, where the links carried all that was measured, and no more is said."""
+    """Return the ranks that stopped receiving while all measured links were good, if they all report just that."""
     failed = [one for stage in AT_WORK for one in failed_ranks(cluster, stage)]
     silent = bool(failed) and all(SILENT.search(one.stage.error or "") for one in failed)
     links_good = not cut(cluster) and not any(node.mesh.bad for node in cluster.nodes)
@@ -148,16 +152,18 @@ def silent_ranks(cluster: Cluster) -> list[FailedRank]:
 
 
 def among_ranks(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, list[str]]]:
-    """The nodes with a rule that drops by the amount what ranks of others send or are sent; each with its rules."""
+    """Yield the nodes with rules that drop the traffic of other nodes' ranks by amount; each with its rules."""
     for node in cluster.nodes if failed else ():
         others = [peer for peer in cluster.peers(node) if peer.host_key != node.host_key]
-        if its := [rule for rule in rules(node) if any(means(rule, other) for other in others) and within_reach(rule)]:
+        if its := [
+            rule for rule in rules(node) if any(concerns_node(rule, other) for other in others) and within_reach(rule)
+        ]:
             yield node, its
 
 
-def forgetful(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, int]]:
-    """The nodes whose packet filter forgot connections meanwhile, and shuts out what belongs to none; each with the
-    seconds after which it does."""
+def idle_timeouts(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, int]]:
+    """Yield the nodes whose packet filter forgot idle connections meanwhile and drops unknown ones; each with its
+    timeout in seconds."""
     longest = max((one.stage.seconds or 0.0 for one in failed), default=0.0)
     for node in cluster.nodes if failed else ():
         seconds = node.host.sysctls.get(IDLE, "")
@@ -166,31 +172,30 @@ def forgetful(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node
             yield node, int(seconds)
 
 
-def forgotten(node: Node, seconds: int, failed: list[FailedRank]) -> Finding:
-    """The finding about such a node."""
+def idle_timeout_finding(node: Node, seconds: int, failed: list[FailedRank]) -> Finding:
+    """Return the finding about a node that forgets idle connections."""
     return Finding.about(
         (node.name,),
-        f"{node.name} forgets connections on which nothing was sent for {seconds} s, its packet filter lets in what it "
-        "knows, and ranks no longer heard of each other.",
-        title="Connections between nodes are forgotten while nothing is sent",
+        f"{node.name} forgets connections after {seconds} s without data and drops them, and ranks stopped receiving.",
+        title="A firewall forgets idle connections between nodes",
         ranks=(),
         evidence=(f"{node.name}: {IDLE} is {seconds}", *rank_errors_text(failed)),
         fixes=(
             Fix.on(
                 node,
-                f"On {node.name}, let connections be idle for longer; 432000 s is Linux's own value.",
+                f"On {node.name}, raise the idle timeout of connections to Linux's default, 432000 s.",
                 commands=(f"sysctl -w {IDLE}=432000",),
             ),
         ),
     )
 
 
-def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRank]) -> Finding:
-    """The finding about a rule by whose amount ranks no longer heard of each other."""
+def amount_rule_finding(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRank]) -> Finding:
+    """Return the finding about a rule with an amount, after which ranks stopped receiving."""
     return Finding.about(
         (node.name,),
-        "The links between the nodes carried all that was measured, and then ranks no longer heard of each other; a "
-        f"rule of {node.name} drops by how much was sent.",
+        f"A rule of {node.name} drops connections by the amount sent; the measured links were good, then ranks stopped "
+        "receiving.",
         ranks=(),
         links=((peer.name, node.name) for peer in cluster.peers(node)[:SHOWN]),
         evidence=(*rank_errors_text(failed), *(f"{node.name}: {rule}" for rule in its)),
@@ -198,15 +203,14 @@ def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRan
     )
 
 
-def means(rule: str, other: Node) -> bool:
-    """Return whether the rule is about packets from or to this node: it names no network, or one with an address of
-    it."""
+def concerns_node(rule: str, other: Node) -> bool:
+    """Return whether the rule concerns packets of this node: it names no network, or one with an address of it."""
     named = [network for network in ADDRESS.findall(rule) if parse_address(network[0]) is not None]
-    return not named or any(holds(address, length, own) for address, length in named for own in other.addresses)
+    return not named or any(contains(address, length, own) for address, length in named for own in other.addresses)
 
 
-def holds(address: str, length: str, own: str) -> bool:
-    """Return whether the network ``address``/``length`` (empty: that address alone) has ``own`` in it."""
+def contains(address: str, length: str, own: str) -> bool:
+    """Return whether the network ``address``/``length`` (empty: that address alone) contains ``own``."""
     network, mine = parse_address(address), parse_address(own)
     if network is None or mine is None or network.version != mine.version:
         return False
@@ -215,13 +219,13 @@ def holds(address: str, length: str, own: str) -> bool:
 
 
 def used_up(cluster: Cluster, node: Node, its: list[tuple[Node, str]], unsure: bool = False) -> Finding:
-    """The finding about a rule by whose amount nodes lost sight of each other; ``unsure`` whether both did."""
+    """Return the finding about a rule with an amount, by which nodes lost each other; ``unsure``: by one report."""
     others = list(dict.fromkeys(other for other, _ in its))
     names = together(other.name for other in others)
-    what = f"{node.name} no longer heard of {names}" if unsure else f"{node.name} and {names} lost sight of each other"
+    loss = f"{node.name} stopped receiving from {names}" if unsure else f"{node.name} and {names} lost their connection"
     return Finding.about(
         (node, *others) if unsure else (node,),
-        f"{what} in the middle of the check, and a rule of {node.name} drops by how much was sent.",
+        f"{loss} in the middle of the check; a rule of {node.name} drops connections by the amount sent.",
         ranks=(),
         links=((other.name, node.name) for other in others),
         unsure=unsure,
@@ -234,7 +238,7 @@ def finding(cluster: Cluster, edges: list[FailingLink], nodes: tuple[Node, ...],
     most = max(edge.link.dead_after or 0 for edge in edges)
     return Finding.about(
         nodes,
-        f"Connections from {link_arrows(edges)} work at first, and are dead after at most {most} bytes.",
+        f"Connections from {link_arrows(edges)} stop after at most {most} bytes.",
         ranks=(),
         links=((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
         unsure=unsure,
@@ -255,48 +259,58 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
         return open_firewall_fix(
             node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None, option
         )
-    text = f"Find what ends connections between {node.name} and the others: a firewall that inspects, a proxy, NAT."
+    text = (
+        f"Remove the amount or time limit on connections of {node.name}: in a firewall, proxy or NAT gateway in "
+        "between. "
+        "Confirm with: `nft list ruleset`, `iptables-save`."
+    )
     return Fix.on(node, text, option)
 
 
 def unknown_to_store(cluster: Cluster, node: Node) -> bool:
-    """Return whether node 0 did not hear from the node, or its facts are not here: what it heard, and then lost, it
-    tells."""
+    """Return whether node 0 never received the node, or has no facts; otherwise node 0 reports the loss itself."""
     zero = cluster.node0
     return zero is None or (zero.meeting.ended and not {*node.keys} & {*zero.meeting.arrived})
 
 
 def cut_from_store(cluster: Cluster, node: Node) -> Finding:
-    """Return what a node says whose connection to node 0's store was cut, and which knows no more than its own
-    rules."""
+    """Return the finding of a node whose connection to node 0's store was cut, by its own facts alone."""
     zero = node0_name(cluster, node)
-    both, its = (node.name, zero), rules(node)
-    text = f"Find what ends connections between {together(both)}: a packet filter, a proxy, NAT."
+    both, own_rules = (node.name, zero), rules(node)
+    text = (
+        f"Remove the limit on connections between {together(both)}: in a packet filter, proxy or NAT gateway. "
+        "Confirm with: `nft list ruleset`, `iptables-save`."
+    )
     return Finding.about(
-        (node.name,) if its else both,
+        (node.name,) if own_rules else both,
         f"The connection from {node.name} to the store of {zero} was cut in the middle of the check.",
         links=((node.name, zero),),
-        unsure=not its,
+        unsure=not own_rules,
         evidence=(
-            f"{node.name}: the store of {zero} went away before the report; a new connection gets to it",
-            *(f"{node.name}: {rule}" for rule in its),
+            f"{node.name}: the store of {zero} closed before the report; a new connection reaches it",
+            *(f"{node.name}: {rule}" for rule in own_rules),
         ),
-        fixes=(fix(cluster, node, 1) if its else Fix(text, both),),
+        fixes=(fix(cluster, node, 1) if own_rules else Fix(text, both),),
     )
 
 
-def seen_alone(node: Node, dead: dict[str, int]) -> Finding:
-    """Return what a node says that lost the others, whose facts are not here."""
+def lost_others_finding(node: Node, dead: dict[str, int]) -> Finding:
+    """Return the finding of a node that lost the others, which have no facts."""
     both = (node.name, *dead)
     return Finding.about(
         both,
-        f"Connections from {node.name} to {together(dead)} work at first, and are dead after at most "
-        f"{max(dead.values())} bytes.",
+        f"Connections from {node.name} to {together(dead)} stop after at most {max(dead.values())} bytes.",
         links=((node.name, other) for other in dead),
         unsure=True,
         evidence=(
             *(f"{node.name} to {other}: dead after {after} bytes" for other, after in list(dead.items())[:SHOWN]),
             *(f"{node.name}: {rule}" for rule in rules(node)),
         ),
-        fixes=(Fix(f"Look at the packet filters of {together(both)}, and at what is between them.", both),),
+        fixes=(
+            Fix(
+                f"Remove the limit on connections between {together(both)}: in a packet filter, proxy or NAT gateway. "
+                "Confirm with: `nft list ruleset`, `iptables-save`.",
+                both,
+            ),
+        ),
     )

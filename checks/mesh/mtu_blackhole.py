@@ -8,14 +8,16 @@ init_process_group(), the barrier and small collectives work. The first larger o
 
 Why it happens
 --------------
-The hosts send larger packets than some part of the path carries (jumbo frames on a switch without them; a tunnel, VPN
-or overlay network that takes 50 to 80 bytes for itself), and the ICMP messages that would say so are dropped. Or a
-packet filter drops by length.
+The hosts send larger packets than some part of the path carries, and a firewall drops the ICMP messages that report
+it. Typical are jumbo frames on a switch without them, and a tunnel, VPN or overlay network that needs 50 to 80 bytes
+for itself. Or a packet filter drops by length.
 
 Fix
 ---
-One MTU along the whole path: lower that of the interfaces to what the path carries. With a filter by length, let the
-packets through.
+Set one MTU along the whole path: `ip link set dev eth0 mtu 1500` on every node (1280 behind a tunnel). If a packet
+filter drops by length, accept the other nodes before that rule.
+
+Confirm with: `ping -M do -s 1472 -c 1 10.0.0.11` (fails if the path carries less than 1500 bytes).
 
 When it is harmless
 -------------------
@@ -46,12 +48,12 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "the job as planned does not use these addresses; what does would hang"
+MATTERS = "the planned job does not use these addresses; a job that does would hang"
 PREVENTS = "peers connected"
 FOLLOWS = ("network/port-filtered", "network/duplicate-address", "mesh/node-isolated", "mesh/partition")
 ETHERNET = 1500
 SMALLEST = 1280
-"""The MTU that every path of IPv6 must carry: tunnels leave room for it."""
+"""The MTU that every IPv6 path must carry; tunnels leave room for it."""
 LENGTH = re.compile(r"\blength\b|--length")
 SHOWN = 8
 MAX_LINKS = 64
@@ -70,10 +72,10 @@ def finding(cluster: Cluster, edges: list[FailingLink], common: tuple[Node, ...]
     used = any(set(edge.link.use) & {"gloo", "nccl"} for edge in edges)
     arrows = some_of(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
     size = min((edge.link.swallowed for edge in edges if edge.link.swallowed), default=None)
-    what = f"payloads of {size} bytes never arrive" if size else "large payloads never arrive"
+    loss = f"payloads of {size} bytes never arrive" if size else "large payloads never arrive"
     return Finding.about(
         nodes,
-        f"From {arrows}, small payloads pass and {what}.",
+        f"From {arrows}, small payloads arrive and {loss}.",
         ranks=(),
         links=((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
         unsure=unsure,
@@ -84,7 +86,7 @@ def finding(cluster: Cluster, edges: list[FailingLink], common: tuple[Node, ...]
 
 
 def dropping(edge: FailingLink) -> Node | None:
-    """The end of a link whose packet filter drops by length."""
+    """Return the end of the link whose packet filter drops by length."""
     ends: tuple[tuple[Node, FilterHook], ...] = ((edge.target, "input"), (edge.source, "output"))
     return next((node for node, hook in ends if rules(node, hook)), None)
 
@@ -96,15 +98,15 @@ def rules(node: Node, hook: FilterHook) -> tuple[str, ...]:
 def culprits(
     cluster: Cluster, edges: list[FailingLink], ruled: dict[FailingLink, Node], common: tuple[Node, ...], unsure: bool
 ) -> Blamed:
-    """(nodes to blame, whether it cannot be told which): by filters, by an MTU above the others', by what is common."""
+    """Return (nodes to blame, whether it is one of them): by filters, by a larger MTU, by the common node."""
     accused = set(ruled.values())
     if len(ruled) == len(edges):
         return tuple(node for node in cluster.nodes if node in accused), False
     ends = {node for edge in edges for node in (edge.source, edge.target)}
     large = {node for node in ends if data_interface(node)[1] > ETHERNET}
-    # Where it is the way to some alone, large packets pass between the others.
-    apart = not unsure and len(large - {*common}) > 1
-    if not apart and all(edge.source in large and edge.target in large for edge in edges):
+    # If only the path to some nodes is concerned, large packets pass between the others.
+    partial = not unsure and len(large - {*common}) > 1
+    if not partial and all(edge.source in large and edge.target in large for edge in edges):
         return tuple(node for node in cluster.nodes if node in large), False
     return common, unsure
 
@@ -141,11 +143,11 @@ def fixes(
             continue
         name, mtu = data_interface(node)
         wanted = usual_mtu(cluster, node) if mtu > ETHERNET else SMALLEST
-        text = f"On {node.name}, let {name or 'the interface'} send no packets larger than {wanted} bytes."
+        text = f"On {node.name}, set the MTU of {name or 'the interface'} to {wanted}."
         yield Fix.on(node, text, option, commands=(f"ip link set dev {name} mtu {wanted}",) if name else ())
 
 
 def usual_mtu(cluster: Cluster, node: Node) -> int:
-    """For an interface with jumbo frames: the MTU of the nodes without, else Ethernet's."""
+    """Return the MTU for an interface with jumbo frames: that of the nodes without them, else Ethernet's."""
     others = [mtu for peer in cluster.peers(node) if 0 < (mtu := data_interface(peer)[1]) <= ETHERNET]
     return max(set(others), key=others.count) if others else ETHERNET

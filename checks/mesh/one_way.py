@@ -2,22 +2,25 @@
 
 What you see
 ------------
-The store works on every rank, then init_process_group() or the first collective hangs on some ranks, although each
-node can be pinged from everywhere.
+The store works on every rank. Then init_process_group() or the first collective hangs on some ranks, although every
+node answers a ping.
 
 Why it happens
 --------------
-A packet filter or a security group that lets connections out and not in (or in and not out) for some of the nodes, a
-route that leads back another way (rp_filter drops it then), or a switch port that loses one direction.
+A packet filter or security group accepts connections in one direction only, for some of the nodes. Or the return route
+differs (rp_filter then drops the packets), or a switch port loses one direction.
 
 Fix
 ---
-Let these nodes connect to each other on all TCP ports, in both directions.
+Accept all TCP ports between these nodes in both directions:
+`nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
+
+Confirm with: `ip route get 10.0.0.11` on both nodes, and `sysctl net.ipv4.conf.all.rp_filter`.
 
 When it is harmless
 -------------------
-gloo connects from the numerically larger address to the smaller only: what is blocked in the other direction does it no
-harm, and would to NCCL. The finding is then a warning.
+gloo connects only from the numerically larger address to the smaller one. A block in the other direction harms NCCL
+but not gloo; the finding is then a warning.
 
 See also
 --------
@@ -38,7 +41,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
+MATTERS = "gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
 FOLLOWS = (
     "network/port-filtered",
@@ -56,9 +59,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     graph = link_graph(cluster)
     if graph.mute:
         edges = graph.edges_of(graph.mute, len(graph.nodes) * len(graph.mute), inward=False)
-        what = "reaches" if len(graph.mute) == 1 else "reach"
+        verb, pronoun = ("reaches", "it") if len(graph.mute) == 1 else ("reach", "them")
         summary = (
-            f"{some_of(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
+            f"{some_of(n.name for n in graph.mute)} {verb} no other node on random ports, although others reach "
+            f"{pronoun}."
         )
         yield link_finding_by_need(cluster, summary, edges, graph.mute)
     for star in graph.stars:
@@ -66,5 +70,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         blamed, unsure = link_culprits(cluster, star)
         how = how_links_fail(star.edges)
-        summary = f"Connections from {link_arrows(star.edges)} {how}; in the other direction they work."
+        summary = f"Connections from {link_arrows(star.edges)} {how}; the other direction works."
         yield link_finding_by_need(cluster, summary, star.edges, blamed, unsure)

@@ -2,21 +2,25 @@
 
 What you see
 ------------
-No message. Init and small collectives take seconds instead of milliseconds now and then, since each lost packet costs
-0.2 s or more; throughput falls to a fraction.
+No message. Init and small collectives sometimes take seconds instead of milliseconds, because each lost packet costs
+0.2 s or more. Throughput falls to a fraction.
 
 Why it happens
 --------------
-A bad cable or transceiver, a duplex mismatch, a switch port without buffers for what comes at once, a packet filter
-that limits rates, or a shaper.
+A bad cable or transceiver, a duplex mismatch, or a switch port with too little buffer. Or a packet filter or traffic
+shaper that limits the rate.
 
 Fix
 ---
-Look at the interface's error and drop counters on both ends, then change the cable.
+Replace the cable or transceiver of the interface with growing error counters, or remove the shaper:
+`tc qdisc del dev eth0 root`.
+
+Confirm with: `ip -s link show dev eth0`, `ethtool -S eth0 | grep -iE "err|drop"` and `tc qdisc show dev eth0` on both
+nodes.
 
 When it is harmless
 -------------------
-Loss under heavy load is ordinary; this was seen with small messages one after another, where it is not.
+Under heavy load some loss is normal. This loss was measured with single small messages, where none is normal.
 
 See also
 --------
@@ -48,13 +52,13 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
+MATTERS = "each lost packet delays all ranks by 0.2 s or more"
 PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh.rtt_median",)
 NUMBER = re.compile(r"\d{1,7}")
 LATE = re.compile(r"Ranks ([\d, ]+) failed to pass monitoredBarrier")
-"""What rank 0 says of those that did not come in time (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)."""
+"""Rank 0's error about late ranks (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)."""
 SHOWN = 8
 MAX_LINKS = 64
 
@@ -70,7 +74,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
         if node.meeting.host_lost and any(rate.heavy_loss for rate in unmet):
-            yield seen_alone(cluster, node)
+            yield lost_others_finding(cluster, node)
 
 
 def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
@@ -81,9 +85,9 @@ def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
 
 
 def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
-    """Return whether rank 0 waited in vain at the barrier for ranks that are all behind such a link: 0.2 s for a
-    lost packet, twice that for the next, and no barrier ends in its time. Where a rank's process was gone, or
-    stopped, that is why."""
+    """Return whether rank 0 timed out at the barrier, for ranks that are all behind a link with heavy loss.
+
+    A lost packet costs 0.2 s, the next one twice that. A rank that died or was stopped explains the timeout itself."""
     if died_ranks(cluster) or stopped_ranks(cluster):
         return False
     heavy = [link for link in links if link.rate.heavy_loss]
@@ -93,27 +97,34 @@ def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
     return bool(late) and ends.issuperset(late)
 
 
-def seen_alone(cluster: Cluster, node: Node) -> Finding:
-    """Return what a node says that lost sight of the others, whose facts are not here."""
+def lost_others_finding(cluster: Cluster, node: Node) -> Finding:
+    """Return the finding of a node that lost the others, which have no facts."""
     unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
     rates = [rate for rate in unmet if rate.heavy_loss]
     others = tuple(dict.fromkeys(rate.to.partition(" ")[0] for rate in rates[:SHOWN]))
     return Finding.about(
         (node.name, *others),
-        f"{node.name} lost sight of the others: its links lose packets.",
+        f"{node.name} lost the other nodes: its links lose packets.",
         severity="fail",
         links=((node.name, other) for other in others),
         unsure=True,
         evidence=(
-            f"{node.name} to {rate.to.partition(' ')[0]}: {rate.retransmitted} of {rate.segments} segments sent again"
+            f"{node.name} to {rate.to.partition(' ')[0]}: {rate.retransmitted} of {rate.segments} segments "
+            "retransmitted"
             for rate in rates[:SHOWN]
         ),
-        fixes=(Fix.on(node, f"Look at cable, switch port and tc qdisc of {together((node.name, *others))}."),),
+        fixes=(
+            Fix.on(
+                node,
+                f"Replace the cable or switch port of {together((node.name, *others))}, or remove a shaper. "
+                "Confirm with: `ip -s link`, `tc qdisc show`.",
+            ),
+        ),
     )
 
 
 def rules(node: Node) -> tuple[str, ...]:
-    """The rules of this node's packet filter that drop some packets and not others."""
+    """Return the rules of this node's packet filter that drop packets by chance."""
     return tuple(rule for chain in node.filter_chains for rule in chain.by_chance)
 
 
@@ -127,7 +138,7 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink]
     return Finding.about(
         nodes,
         f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
-        f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
+        f"{worst.rate.retransmitted} of {worst.rate.segments} small segments were retransmitted.",
         ranks=(),
         severity="fail" if out_of_sight(cluster, links) or held_up(cluster, links) else "warn",
         links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
@@ -135,14 +146,14 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink]
         evidence=(
             *(line(link) for link in links[:SHOWN]),
             *unmade(cluster, nodes),
-            *(f"{node.name}: its packet filter drops some: {rule}" for node in nodes for rule in rules(node)),
+            *(f"{node.name}: its packet filter drops some packets: {rule}" for node in nodes for rule in rules(node)),
         ),
         fixes=(fix(cluster, node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
     )
 
 
 def unmade(cluster: Cluster, nodes: tuple[Node, ...]) -> Iterator[str]:
-    """The connections of these nodes that were not even made, of which that is explanation enough."""
+    """Yield the connections of these nodes that failed, which packet loss explains."""
     for edge in link_graph(cluster).by_chance[:SHOWN]:
         if edge.source in nodes or edge.target in nodes:
             who = f"{edge.source.name} to {edge.target.name}"
@@ -153,7 +164,7 @@ def line(link: MeasuredLink) -> str:
     trip = f", median round trip {1000 * link.rate.rtt:.1f} ms" if link.rate.rtt is not None else ""
     return (
         f"{link.source.name} to {link.target.name}: {link.rate.retransmitted} of {link.rate.segments} small segments "
-        f"sent again{trip}"
+        f"retransmitted{trip}"
     )
 
 
@@ -165,7 +176,7 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
     name = data_interface(node)[0] or "the interface"
     return Fix.on(
         node,
-        f"On {node.name}, look at the errors and drops of {name} (ip -s link show dev {name}; ethtool -S {name}), at "
-        f"tc qdisc show dev {name}, then at cable and switch port.",
+        f"On {node.name}, replace the cable or transceiver of {name} if its errors grow, or remove its shaper. "
+        f"Confirm with: `ip -s link show dev {name}`, `ethtool -S {name}`, `tc qdisc show dev {name}`.",
         option,
     )

@@ -1,28 +1,32 @@
-"""A firewall between the nodes lets MASTER_PORT through and blocks the other ports.
+"""A firewall accepts MASTER_PORT between the nodes and blocks the other ports.
 
 What you see
 ------------
-The store works on every rank, then init_process_group() hangs (2.5 hours with gloo where packets are dropped) or says
-`connectFullMesh failed ... Connection refused` on one side; NCCL hangs at its bootstrap.
+The store works on every rank. Then init_process_group() hangs (2.5 hours with gloo if packets are dropped), or reports
+`connectFullMesh failed ... Connection refused` on one side. NCCL hangs at its bootstrap.
 
 Why it happens
 --------------
 gloo and NCCL connect the ranks to each other on random ports. A firewall that opens only MASTER_PORT, or a security
-group that does not include itself, blocks these. Where they are accepted and then cut, something else answers in place
-of the node: the sidecar of a service mesh, a proxy, a redirect. Where nobody answers even ARP, the switch between the
-nodes keeps them apart (isolated ports, a private VLAN, macvlan in private mode), though each reaches node 0.
+group that does not include itself, blocks these. If connections are accepted and then cut, another program answers for
+the node: the sidecar of a service mesh, a proxy, a redirect. If even ARP gets no answer, the switch isolates the nodes
+from each other (isolated ports, a private VLAN, macvlan in private mode).
 
-Ranks of one host meet each other by its loopback interface: a packet filter of its own that does not accept what comes
-by it (no `iif lo accept`) keeps these apart, and the job waits for them.
+Ranks of one host reach each other over its loopback interface. A packet filter that does not accept loopback traffic
+(no `iif lo accept`) separates them, and the job hangs.
 
 Fix
 ---
-Let the nodes reach each other on all TCP ports. Or narrow net.ipv4.ip_local_port_range and open that range.
+Accept all TCP ports between the nodes: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`. Or set a
+narrow range with `sysctl -w net.ipv4.ip_local_port_range="40000 45000"` and open that range.
+
+Confirm with: `nft list ruleset` on the target; `nc -zv 10.0.0.11 40000` from another node, while `nc -l 40000` runs
+there.
 
 When it is harmless
 -------------------
-gloo connects from the numerically larger address to the smaller only: what is blocked in the other direction does it no
-harm, and would to NCCL. The finding is then a warning.
+gloo connects only from the numerically larger address to the smaller one. A block in the other direction harms NCCL
+but not gloo; the finding is then a warning.
 
 See also
 --------
@@ -61,24 +65,24 @@ LOG = (
         "connectFullMesh failed",
         "(?:timed out|No route|unreachable|Connect timeout)",
         shows="symptom",
-        why="an address of the wrong network, which no firewall keeps, shows the same",
+        why="an address of the wrong network shows the same, without a firewall",
         unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
     ),
     Line(
         ("ocketPollConnect", "ocketStartConnect", "Call to connect", "Net : Connect to", "connectFullMesh failed"),
         r"[Cc]onnection refused|No route to host|timed out",
         shows="symptom",
-        why="a peer that died, or that never listened, shows the same",
+        why="a peer that died or never listened shows the same",
         unless=r"onnect to 127\.",
     ),
     Line(
         "gloo/transport",
         r"connect.{0,200}(?:Connection refused|No route to host|timed out)",
         shows="symptom",
-        why="a peer that died, or that never listened, shows the same",
+        why="a peer that died or never listened shows the same",
     ),
 )
-MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
+MATTERS = "gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
 FOLLOWS = (
     "store/node-lost",
@@ -90,11 +94,11 @@ FOLLOWS = (
     "network/neighbour-table-full",
 )
 SHUT = ("no-answer", "rejected", "refused")
-"""What a connection within a host ends with, to a port that it listens on, only where a packet filter is against it."""
+"""Outcomes of a connection within a host, to a port that listens, that only a packet filter causes."""
 SAMPLE = 64
 SHOWN = 4
 ENOUGH = 128
-"""Ports: fewer are no range for the connections of a job."""
+"""Fewer ports than this are no range for the connections of a job."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -106,11 +110,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         blamed, unsure = link_culprits(cluster, star)
         how = how_links_fail(star.edges)
-        summary = f"Connections from {link_arrows(star.edges)} {how}, though the nodes meet on MASTER_PORT."
+        summary = f"Connections from {link_arrows(star.edges)} {how}, although MASTER_PORT is reached."
         if len(star.edges) > SAMPLE and star.hub is None:
             summary = (
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
-                "on random ports, with no node or group common to them."
+                "on random ports; they have no common node or group."
             )
         finding = link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
         yield with_sample(star.edges, finding if unsure else with_range(finding, blamed))
@@ -118,17 +122,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if shut:
         yield Finding.about(
             shut,
-            f"The ranks on {names_of(shut)} do not reach each other: what the host sends to itself is dropped.",
-            title="A host's packet filter drops what it sends to itself",
-            evidence=map(own_port_seen, shut),
+            f"A packet filter on {names_of(shut)} drops loopback traffic, so the ranks there cannot reach each other.",
+            title="A packet filter drops loopback traffic of its host",
+            evidence=map(own_port_evidence, shut),
             fixes=map(own_port_fix, shut),
         )
 
 
 def shut_to_itself(node: Node) -> bool:
-    """Return whether several ranks of this node meet by ports of its own, and those cannot be reached from it though
-    its loopback interface, by which it sends to itself, is up. What is for an address of none of its interfaces
-    leaves it."""
+    """Return whether the ranks of this node cannot connect to each other although its loopback interface is up.
+
+    An address of none of its interfaces does not count: packets for it leave the node."""
     own = node.network.own_port
     if own is not None and node.interfaces and not is_loopback(own.address) and own.address not in node.addresses:
         return False
@@ -136,10 +140,10 @@ def shut_to_itself(node: Node) -> bool:
     return not (node.plan.one_node or asleep) and rank_count(node) > 1 and own is not None and own.outcome in SHUT
 
 
-def own_port_seen(node: Node) -> str:
+def own_port_evidence(node: Node) -> str:
     own = node.network.own_port
     assert own
-    return f"{node.name}: from itself, {contact_text(own)}, though it listened there"
+    return f"{node.name}: from itself, {contact_text(own)}, although a process listened there"
 
 
 def own_port_fix(node: Node) -> Fix:
@@ -147,7 +151,9 @@ def own_port_fix(node: Node) -> Fix:
     assert own
     rules = node.network.firewall
     if rules is None or not rules.readable:
-        return Fix.on(node, f"On {node.name}, accept what comes by lo (its firewall's rules were not seen).")
+        return Fix.on(
+            node, f"On {node.name}, accept loopback traffic: `nft insert rule inet filter input iif lo accept`."
+        )
     commands = tuple(
         f"nft insert rule {chain.family} {chain.table} {chain.name} {'i' if chain.hook == 'input' else 'o'}if lo accept"
         if chain.tool == "nft"
@@ -155,52 +161,52 @@ def own_port_fix(node: Node) -> Fix:
         for chain in rules.chains
         if chain.family in ("inet", "ip6" if ":" in own.address else "ip")
     )
-    return Fix.on(node, f"On {node.name}, accept what it sends to itself, before all other rules.", commands=commands)
+    return Fix.on(node, f"On {node.name}, accept loopback traffic before all other rules.", commands=commands)
 
 
-def picked(node: Node) -> tuple[int, int]:
-    """The ports of which the kernel gives one to who asks for any; those of Linux where that is not known."""
+def picked_range(node: Node) -> tuple[int, int]:
+    """Return the range from which the kernel picks ports; Linux's default if it is unknown."""
     return node.limits.port_range or (32768, 60999)
 
 
-def let_in(node: Node) -> tuple[tuple[int, int], ...]:
-    """The ports that the node's own packet filter lets in, where it shuts some of those that the kernel picks."""
+def accepted_ports(node: Node) -> tuple[tuple[int, int], ...]:
+    """Return the ports that the node's packet filter accepts, if it blocks some that the kernel picks."""
     return node.network.firewall.open_ports if node.network.firewall else ()
 
 
 def usable(node: Node) -> tuple[int, int] | None:
-    """The widest range of open ports that has MASTER_PORT not in it; None without any that is wide enough."""
+    """Return the widest range of open ports without MASTER_PORT; None if none is wide enough."""
     master, pieces = node.plan.master_port, list[tuple[int, int]]()
-    for first, last in let_in(node):
+    for first, last in accepted_ports(node):
         first = max(first, 1024)
         pieces += [(first, master - 1), (master + 1, last)] if first <= master <= last else [(first, last)]
     widest = max(pieces, key=lambda piece: piece[1] - piece[0], default=(1, 0))
     return widest if widest[1] - widest[0] + 1 >= ENOUGH else None
 
 
-def range_seen(node: Node) -> str:
-    ports = some_of((f"{a}-{b}" if a < b else str(a) for a, b in let_in(node)), 8)
-    low, high = picked(node)
-    return f"{node.name}: its packet filter lets in TCP ports {ports}; the kernel picks from {low}-{high}"
+def range_evidence(node: Node) -> str:
+    ports = some_of((f"{a}-{b}" if a < b else str(a) for a, b in accepted_ports(node)), 8)
+    low, high = picked_range(node)
+    return f"{node.name}: its packet filter accepts TCP ports {ports}; the kernel picks from {low}-{high}"
 
 
 def range_fixes(nodes: Iterable[Node], option: int) -> Iterator[Fix]:
     for node in nodes:
         if (ports := usable(node)) is not None:
-            text = f"Or let {node.name} pick its ports from those that are open (net.ipv4.ip_local_port_range)."
+            text = f"Or make {node.name} pick its ports from the open range."
             command = f"sysctl -w net.ipv4.ip_local_port_range='{ports[0]} {ports[1]}'"
             yield Fix.on(node, text, option, commands=(command,))
 
 
 def with_range(finding: Finding, blamed: Iterable[Node]) -> Finding:
-    """The finding, with what is open where a filter opens a range of ports, and how to keep to it."""
-    known = [node for node in blamed if let_in(node)]
+    """Return the finding with the range of ports that a filter opens, and the fix that uses it."""
+    known = [node for node in blamed if accepted_ports(node)]
     more = tuple(range_fixes(known, 2)) if all(usable(node) for node in blamed) else ()
-    return replace(finding, evidence=(*finding.evidence, *map(range_seen, known)), fixes=(*finding.fixes, *more))
+    return replace(finding, evidence=(*finding.evidence, *map(range_evidence, known)), fixes=(*finding.fixes, *more))
 
 
 def with_sample(edges: Iterable[FailingLink], finding: Finding) -> Finding:
-    """The finding, with the other ports that are let through where the random one is not: a range of them is open."""
+    """Return the finding with the other ports that pass where the random one fails: a range is open."""
     sampled = [edge for edge in edges if edge.link.passing]
     if not sampled:
         return finding
@@ -208,24 +214,24 @@ def with_sample(edges: Iterable[FailingLink], finding: Finding) -> Finding:
     for edge in sampled[:SHOWN]:
         ports = together(map(str, edge.link.passing))
         lines.append(
-            f"{edge.source.name} to {edge.target.name}: {edge.link.port} gives no answer, and {ports} "
-            f"{'does' if len(edge.link.passing) == 1 else 'do'}: a part of the ports is let through"
+            f"{edge.source.name} to {edge.target.name}: {edge.link.port} does not answer, {ports} "
+            f"{'does' if len(edge.link.passing) == 1 else 'do'}: a part of the ports is open"
         )
     names = tuple(dict.fromkeys(name for edge in sampled for name in (edge.source.name, edge.target.name)))
     text = (
-        "Or ask which range is open, and let these nodes pick their ports from it (sysctl -w "
-        "net.ipv4.ip_local_port_range='FIRST LAST')."
+        "Or ask the firewall's administrator for the open range, and set it on these nodes: "
+        "sysctl -w net.ipv4.ip_local_port_range='FIRST LAST'."
     )
     last = max((fix.option for fix in finding.fixes), default=0) + 1
     return replace(finding, evidence=(*finding.evidence, *lines), fixes=(*finding.fixes, Fix(text, names, last)))
 
 
 def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]) -> Finding:
-    """The finding about nodes on which every other node's connections fail."""
+    """Return the finding about nodes to which the connections of all other nodes fail."""
     edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
-    what = "accepts" if len(deaf) == 1 else "accept"
+    verb = "accepts" if len(deaf) == 1 else "accept"
     names = some_of(n.name for n in deaf)
-    summary = f"{names} {what} nothing on random ports from any other node."
+    summary = f"{names} {verb} no connection on random ports from any other node."
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
     return with_sample(edges, with_range(link_finding_by_need(cluster, summary, edges, deaf), deaf))
@@ -253,12 +259,18 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     links = dict.fromkeys((rank.node.name, host) for (rank, _), host in zip(tried, hosts, strict=True))
     yield Finding.about(
         names,
-        f"Connections to the ranks on {together(names)} get no answer, though the store was reached.",
+        f"Connections to the ranks on {together(names)} get no answer, although the store is reached.",
         links=links,
         evidence=(
             f"{rank.node.name}: {rank.called} gets no answer from {one.remote} port {one.remote_port}, "
             f"sent {one.retransmits + 1} times"
             for rank, one in tried[:SAMPLE]
         ),
-        fixes=(Fix("Let the nodes talk to each other on all ports: gloo and NCCL use any.", names),),
+        fixes=(
+            Fix(
+                "Accept all TCP ports between the nodes, in their firewalls or security group; gloo and NCCL use "
+                "any port.",
+                names,
+            ),
+        ),
     )

@@ -2,23 +2,26 @@
 
 What you see
 ------------
-No message at all. Every step takes as long as the slowest link: 64 MB of gradients take a minute over 10 Mbit/s. With
-large tensors the timeout ends it in the end.
+No message at all. Every step takes as long as the slowest link: 64 MB of gradients take a minute over 10 Mbit/s. Large
+tensors end in a timeout.
 
 Why it happens
 --------------
-A port that came up with 100 Mbit/s or half duplex (a bad cable, a worn connector), one of two bonded links down, a
-traffic shaper, a virtual machine whose burst credit is used up, or the wrong network: the management one.
+A port came up with 100 Mbit/s or half duplex (a bad cable, a worn connector), or one of two bonded links is down. Or a
+traffic shaper limits it, or a virtual machine has used up its burst credit, or the route uses the management network.
 
 Fix
 ---
-Look at the interface's speed and duplex, at shapers on it, then at cable and switch port. Where there is a faster
-network, name its interface in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.
+Replace the cable or switch port if `ethtool eth0` shows a low speed or half duplex, or remove the shaper:
+`tc qdisc del dev eth0 root`. If a faster network exists, name it:
+`export GLOO_SOCKET_IFNAME=eth1 NCCL_SOCKET_IFNAME=eth1`.
+
+Confirm with: `ethtool eth0 | grep -E "Speed|Duplex"`, `tc qdisc show dev eth0`, and `iperf3 -c 10.0.0.11`.
 
 When it is harmless
 -------------------
-When the job sends little between these nodes. Where a link loses packets, that is enough to make it slow: it is left
-to mesh/packet-loss as long as the collectives of the check end.
+When the job sends little between these nodes. Packet loss alone makes a link slow; mesh/packet-loss reports it, as
+long as the collectives of the check end.
 
 See also
 --------
@@ -47,11 +50,11 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "the job would wait for this link whenever it exchanges tensors over it"
+MATTERS = "every exchange of tensors over this link delays the job"
 PREVENTS = "results right"
 LOOKS_AT = ("mesh.rate_median",)
 STARVES = 2e5
-"""Bytes per second with which collectives of the check do not end in their time."""
+"""Bytes per second below which collectives of the check time out."""
 WAITED = re.compile(r"did not return|another rank failed|(?i:timed? ?out)")
 SHOWN = 8
 MAX_LINKS = 64
@@ -64,17 +67,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         lossy = {pair(link) for link in lossy_links(links)}
         bad = [link for link in bad if pair(link) not in lossy]
     for nodes, links, unsure in blamed_for_links(cluster, bad):
-        found = finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
-        yield replace(found, severity="fail") if starved(cluster, links) else found
+        slow = finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
+        yield replace(slow, severity="fail") if starved(cluster, links) else slow
 
 
 def pair(link: MeasuredLink) -> frozenset[str]:
-    """Both ends. TCP slows down for what is lost, data or acknowledgement, so that loss either way makes both slow."""
+    """Return both ends. Loss in one direction slows TCP in both, because acknowledgements are lost as well."""
     return frozenset((*link.source.keys, *link.target.keys))
 
 
 def starved(cluster: Cluster, links: list[MeasuredLink]) -> bool:
-    """Return whether ranks waited in vain for what such a link was to bring them."""
+    """Return whether ranks timed out in a collective while such a link was slow."""
     waiting = failed_ranks(cluster, "collective")
     slow = any((link.speed or 0.0) < STARVES for link in links)
     return slow and bool(waiting) and all(WAITED.search(one.stage.error or "") for one in waiting)
@@ -82,18 +85,18 @@ def starved(cluster: Cluster, links: list[MeasuredLink]) -> bool:
 
 def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, usual: float | None) -> Finding:
     slowest = links[0]
-    against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
+    against = f"{rate(usual)} is usual here" if usual is not None else "no third node exists to compare with"
     where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some_of(node.name for node in nodes)
-    what = "The link from" if unsure else "The links of"
+    subject = "The link from" if unsure else "The links of"
     routers = between(links)
-    perhaps = f" All of it goes by {together(routers)}, which may be what is slow." if routers else ""
+    perhaps = f" {together(routers)} on the route may be the slow part." if routers else ""
     fixes = [fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)]
     if routers:
-        text = f"Or look at what is between the networks: {together(routers)}."
+        text = f"Or raise the speed of {together(routers)} between the networks. Confirm with: `traceroute`, `iperf3`."
         fixes.append(Fix(text, tuple(node.name for node in nodes[:MAX_LINKS]), fixes[-1].option + 1))
     return Finding.about(
         nodes,
-        f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.{perhaps}",
+        f"{subject} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.{perhaps}",
         ranks=(),
         links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
         unsure=unsure or bool(routers),
@@ -103,13 +106,13 @@ def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, us
 
 
 def between(links: list[MeasuredLink]) -> tuple[str, ...]:
-    """The routers that these links have in common with the node that is blamed: each link goes by one of them."""
-    found = dict.fromkeys(f"router {at}" for link in links for at in link.routers)
-    return tuple(found)[:SHOWN] if all(link.routers for link in links) else ()
+    """Return the routers of these links, if each link passes one."""
+    routers = dict.fromkeys(f"router {at}" for link in links for at in link.routers)
+    return tuple(routers)[:SHOWN] if all(link.routers for link in links) else ()
 
 
 def rate(speed: float | None) -> str:
-    """A speed for people: Mbit/s or Gbit/s, as network cards are sold."""
+    """Return a speed as text, in Mbit/s or Gbit/s."""
     bits = 8 * (speed or 0.0)
     return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"
 
@@ -124,7 +127,8 @@ def fix(node: Node, option: int) -> Fix:
     name = data_interface(node)[0] or "the interface"
     return Fix.on(
         node,
-        f"On {node.name}, look at {name}: its speed and duplex (ethtool {name}), a shaper (tc qdisc show dev {name}; "
-        f"tc qdisc del dev {name} root removes it), then cable and switch port.",
+        f"On {node.name}, replace the cable or switch port of {name}, or remove a shaper (tc qdisc del dev {name} "
+        "root). "
+        f"Confirm with: `ethtool {name}`, `tc qdisc show dev {name}`.",
         option,
     )

@@ -11,7 +11,8 @@ line if another agent ended long before, or if the store's host ended first.
 
 Fix
 ---
-End the script on all ranks together: `dist.barrier(); dist.destroy_process_group()`. The line itself never fails a run.
+End the script on all ranks together: `dist.barrier(); dist.destroy_process_group()`. The line itself never fails a
+run.
 
 Confirm with: `grep -n "exit barrier" LOG` on every node; the agent that ended first prints none.
 

@@ -12,8 +12,8 @@ The store's host is overloaded or shutting down, or has reached its limit of ope
 
 Fix
 ---
-Fix the error that the report quotes. If the ranks time out, end other load on node 0, and raise its limit of open files
-with `ulimit -n 65536` before the launch.
+Fix the error that the report quotes. If the ranks time out, end other load on node 0, and raise its limit of open
+files with `ulimit -n 65536` before the launch.
 
 Confirm with: `ss -tnp 'sport = :29500' | wc -l`, `uptime` and `ulimit -n` on node 0.
 

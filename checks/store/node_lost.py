@@ -2,8 +2,8 @@
 
 What you see
 ------------
-The other nodes hang until the timeout, or report `Connection reset by peer`, `Broken pipe` or `recvValue failed`. These
-are consequences; the cause is on the lost node. Its kernel log may end with `Kernel panic`, or start again
+The other nodes hang until the timeout, or report `Connection reset by peer`, `Broken pipe` or `recvValue failed`.
+These are consequences; the cause is on the lost node. Its kernel log may end with `Kernel panic`, or start again
 (`Linux version`) while the job still ran.
 
 Why it happens

@@ -8,9 +8,9 @@ Ray Train it shows the resources that the driver waits for: `Ray to place 4 work
 
 Why it happens
 --------------
-The launcher was not started there, or ended before it reached the store. Or the scheduler allocated fewer nodes, or the
-node cannot reach node 0. The node's own report shows which. `distdoctor diagnose` on the saved facts of all nodes shows
-it, too.
+The launcher was not started there, or ended before it reached the store. Or the scheduler allocated fewer nodes, or
+the node cannot reach node 0. The node's own report shows which. `distdoctor diagnose` on the saved facts of all nodes
+shows it, too.
 
 Fix
 ---
@@ -21,10 +21,10 @@ Confirm with: `squeue -j JOBID`, `kubectl get pods -o wide` or `ray status`.
 
 When it is harmless
 -------------------
-When the nodes join later than --wait. torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`) and
-10 with c10d (`join_timeout=`). Ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns until
-then. If the nodes that joined already show why the job fails, distdoctor does not wait for the others. A job with
-`--nnodes MIN:MAX` and the c10d rendezvous starts with MIN nodes (after last_call_timeout, 30 s).
+When the nodes join later than --wait. torchrun waits 15 minutes with the static rendezvous (`--rdzv-conf timeout=`)
+and 10 with c10d (`join_timeout=`). Ranks without torchrun wait up to 30 minutes (NCCL: 10). `distdoctor hang` warns
+until then. If the nodes that joined already show why the job fails, distdoctor does not wait for the others. A job
+with `--nnodes MIN:MAX` and the c10d rendezvous starts with MIN nodes (after last_call_timeout, 30 s).
 
 See also
 --------

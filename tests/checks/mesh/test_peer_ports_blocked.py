@@ -215,7 +215,7 @@ def test_a_range_that_something_between_the_hosts_lets_through_is_seen_by_what_a
     b = replace(b, mesh=replace(b.mesh, bad=tuple(replace(k, passing=(20000, 25000)) for k in b.mesh.bad)))
     (root,) = judged(a, b).roots
     assert (root.check, root.nodes, root.blame) == (CHECK, BOTH, "one-of")
-    assert "host1 to host0: 40000 gives no answer, and 20000 and 25000 do" in root.evidence[-1]
+    assert "host1 to host0: 40000 does not answer, 20000 and 25000 do" in root.evidence[-1]
     assert "ip_local_port_range" in root.fixes[-1].text and root.fixes[-1].option == 3
 
 
@@ -224,7 +224,7 @@ def test_where_a_range_is_open_the_kernel_may_pick_from_it() -> None:
     assert (opened.option, narrowed.option, narrowed.nodes) == (1, 2, ("host0",))
     assert narrowed.commands == ("sysctl -w net.ipv4.ip_local_port_range='20000 29499'",)
     (root,) = judged(*ranged((22, 22), (20000, 30000))).roots
-    assert "lets in TCP ports 22 and 20000-30000; the kernel picks from 32768-60999" in root.evidence[-1]
+    assert "accepts TCP ports 22 and 20000-30000; the kernel picks from 32768-60999" in root.evidence[-1]
 
 
 def test_the_rule_that_shuts_out_what_answers_is_shown_and_passed_by() -> None:

@@ -79,7 +79,7 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 
 def test_a_router_by_which_all_of_it_goes_is_told() -> None:
     one = root(*behind_a_router())
-    assert "router 10.77.0.1, which may be what is slow" in one.summary
+    assert "router 10.77.0.1 on the route may be the slow part" in one.summary
     assert [fix.option for fix in one.fixes] == [1, 2] and "10.77.0.1" in one.fixes[1].text
 
 
