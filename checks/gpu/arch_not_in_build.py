@@ -2,16 +2,20 @@
 
 What you see
 ------------
-`CUDA error: no kernel image is available for execution on the device`, `sm_120 is not compatible with the current
-PyTorch installation`.
+`CUDA error: no kernel image is available for execution on the device`,
+`sm_120 is not compatible with the current PyTorch installation`.
 
 Why it happens
 --------------
-The wheel has no code for the GPU's compute capability: a newer GPU, or one that was dropped.
+The wheel has no code for the GPU's compute capability: the GPU is newer than the wheel, or the wheel dropped it.
 
 Fix
 ---
-A wheel with that architecture (torch.cuda.get_arch_list()); the same of flash-attn and other extensions.
+Install a wheel with that architecture on every node:
+`pip install torch --index-url https://download.pytorch.org/whl/cu128`. Rebuild flash-attn and other extensions with
+`TORCH_CUDA_ARCH_LIST=12.0`.
+
+Confirm with: `python -c "import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())"`.
 
 When it is harmless
 -------------------
@@ -30,18 +34,18 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
     Line("hipErrorNoBinaryForGpu"),
-    Line(  # CUDA does not say whose kernel it was
+    Line(  # CUDA does not name the library of the kernel
         "no kernel image is available",
         unless="NCCL WARN",
         told="torch, or an extension that the traceback names, has no code for this GPU",
-        fix="Look whether torch.cuda.get_arch_list() has the GPU's architecture. Where it has, build the extension of "
-        "the last frames of the traceback anew for it (TORCH_CUDA_ARCH_LIST); else take a build of torch that has it, "
-        "the same on every node.",
+        fix="Install a build of torch with the GPU's architecture on every node. If torch.cuda.get_arch_list() has it, "
+        "rebuild the extension in the traceback's last frames (TORCH_CUDA_ARCH_LIST). "
+        "Confirm with: `python -c 'import torch; print(torch.cuda.get_arch_list())'`.",
     ),
     Line(
         "is not compatible with the current PyTorch installation",
         shows="hint",
-        why="where nothing runs on that GPU it does no harm",
+        why="it is harmless if nothing runs on that GPU",
     ),
     Line("HIP error: invalid device function"),
     Line(
@@ -51,7 +55,7 @@ LOG = (
     ),
 )
 NO_CODE = ("no kernel image is available", "invalid device function")
-"""What CUDA and HIP say where they find no code for a device."""
+"""Errors of CUDA and HIP if they find no code for a device."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -72,32 +76,34 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=[
                 Fix.on(
                     node,
-                    "Install a build of torch that has this architecture, the same on every node: a newer one for a "
-                    "newer GPU, one for an older CUDA where it was dropped.",
+                    "Install a build of torch with this architecture on every node (older GPUs: one for an older "
+                    "CUDA). "
+                    "Confirm with: `python -c 'import torch; print(torch.cuda.get_arch_list())'`.",
                 )
             ],
         )
 
 
 def lacks(error: str, capability: str, built: tuple[str, ...]) -> bool:
-    """Return whether the build has no code for it: torch said so, or its list of CUDA's architectures does."""
+    """Return whether the build has no code for it, by torch's error or by its list of CUDA architectures."""
     return any(words in error for words in NO_CODE) or (of_cuda(built) and not covered(capability, built))
 
 
 def of_cuda(architectures: tuple[str, ...]) -> bool:
-    """Return whether they are CUDA's; those of ROCm (gfx942) are no numbers that a capability could be compared
-    with."""
+    """Return whether these are CUDA architectures; those of ROCm (gfx942) do not compare with a capability."""
     return any(entry.startswith(("sm_", "compute_")) for entry in architectures)
 
 
 def covered(capability: str, built: tuple[str, ...]) -> bool:
-    """Return whether code of this build runs on the device: of its own generation and no newer step of it, or as
-    PTX, which the driver translates, of any older one (CUDA C++ Programming Guide, "Application Compatibility")."""
+    """Return whether code of this build runs on the device.
+
+    Binary code runs within its generation on the same or a newer step; PTX, which the driver translates, on any newer
+    one (CUDA C++ Programming Guide, "Application Compatibility")."""
     have = number(capability.replace(".", ""))
     for entry in built:
         kind, _, wanted = entry.partition("_")
         need = number(wanted)
-        # With an ``a`` for one architecture alone, with an ``f`` for those of its generation alone, as PTX, too.
+        # ``a`` is for one architecture only, ``f`` for its generation only; PTX as well.
         if (wanted.endswith("a") and need != have) or (wanted.endswith("f") and need // 10 != have // 10):
             continue
         if (need // 10 == have // 10 and need <= have) or (kind == "compute" and need <= have):
@@ -106,6 +112,6 @@ def covered(capability: str, built: tuple[str, ...]) -> bool:
 
 
 def number(text: str) -> int:
-    """``90`` of ``90a``; 0 where there is none."""
+    """Return ``90`` for ``90a``; 0 without digits."""
     digits = "".join(char for char in text if char.isdigit())
     return int(digits) if digits else 0

@@ -1,17 +1,21 @@
-"""A compatibility libcuda that this GPU or driver cannot use.
+"""A CUDA compatibility library does not fit this GPU or driver.
 
 What you see
 ------------
-`Error 804: forward compatibility was attempted on non supported HW`, `Error 803: system has unsupported display driver
-/ cuda driver combination`.
+`Error 804: forward compatibility was attempted on non supported HW`,
+`Error 803: system has unsupported display driver / cuda driver combination`.
 
 Why it happens
 --------------
-The image's /usr/local/cuda/compat/libcuda.so.1 is loaded on a GeForce, or beside a driver it does not go with.
+The process loads the image's /usr/local/cuda/compat/libcuda.so.1 on a GeForce, or with a driver that it does not
+support.
 
 Fix
 ---
-Take /usr/local/cuda/compat out of LD_LIBRARY_PATH, and update the host's driver.
+Remove /usr/local/cuda/compat from LD_LIBRARY_PATH: `export LD_LIBRARY_PATH=/usr/local/cuda/lib64`. Then update the
+host's driver if the image needs a newer CUDA.
+
+Confirm with: `ldconfig -p | grep libcuda.so.1` and `echo $LD_LIBRARY_PATH` in the container.
 
 When it is harmless
 -------------------
@@ -33,19 +37,19 @@ LOG = (
     Line("unsupported display driver / cuda driver combination"),
 )
 REFUSED = ("forward compatibility was attempted", "unsupported display driver / cuda driver combination")
-"""CUDA's words for its errors 804 and 803."""
+"""CUDA's texts of its errors 804 and 803."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         library = next((facts.library for facts in gpus.looked_at_gpus(node) if facts.library), "")
-        words = next((text for text in gpus.gpu_reasons(node) if any(said in text for said in REFUSED)), "")
+        words = next((text for text in gpus.gpu_reasons(node) if any(error in text for error in REFUSED)), "")
         if not (gpus.wants_gpus(node) and words and "/compat" in library):
             continue
         yield Finding.about(
             [node],
-            f"{node.name} loads a libcuda of the image, {library}, that does not go with its GPU or driver.",
-            evidence=[f"{node.name}: {words}", f"{node.name}: the kernel's module is {gpus.driver(node).module}"],
+            f"{node.name} loads {library} of its image, which does not fit its GPU or driver.",
+            evidence=[f"{node.name}: {words}", f"{node.name}: kernel module {gpus.driver(node).module}"],
             fixes=[fix(node, library)],
         )
 
@@ -54,10 +58,13 @@ def fix(node: Node, library: str) -> Fix:
     folder = library.rpartition("/")[0]
     path = node.variables.get("LD_LIBRARY_PATH")
     if path is None:
-        return Fix.on(node, f"Take {folder} out of where libraries are looked for, so that the driver's own is loaded.")
+        return Fix.on(
+            node,
+            f"Remove {folder} from /etc/ld.so.conf.d, then run `ldconfig`. Confirm with: `ldconfig -p | grep libcuda`.",
+        )
     rest = ":".join(part for part in path.split(":") if part.rstrip("/") != folder)
     return Fix.on(
         node,
-        f"Take {folder} out of LD_LIBRARY_PATH, so that the driver's own is loaded.",
+        f"Remove {folder} from LD_LIBRARY_PATH, so that the driver's own library is loaded.",
         env={"LD_LIBRARY_PATH": rest or None},
     )

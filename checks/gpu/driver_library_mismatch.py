@@ -1,4 +1,4 @@
-"""The driver's library and kernel module differ.
+"""The versions of the driver's library and kernel module differ.
 
 What you see
 ------------
@@ -6,11 +6,13 @@ What you see
 
 Why it happens
 --------------
-The driver package was upgraded under a running kernel module.
+The driver package was upgraded while the old kernel module was loaded.
 
 Fix
 ---
-Reboot, or unload and load the nvidia modules; hold the package.
+Reboot the node: `systemctl reboot`. Then hold the package: `apt-mark hold nvidia-driver-580-server`.
+
+Confirm with: `cat /proc/driver/nvidia/version` and `modinfo -F version nvidia` (must be equal).
 
 When it is harmless
 -------------------
@@ -26,7 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 
 SEVERITY = "fail"
-MATTERS = "CUDA works, but NVML and nvidia-smi do not, and NCCL asks NVML"
+MATTERS = "CUDA works, but NVML and nvidia-smi do not, and NCCL uses NVML"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
@@ -41,31 +43,32 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             works = bool(gpus.visible_gpus(node))
             yield Finding.about(
                 [node],
-                f"The driver's kernel module and its library are of different versions on {node.name}: {words}.",
+                f"The driver's kernel module and library on {node.name} have different versions: {words}.",
                 severity="warn" if works else "fail",
                 evidence=[evidence(node)],
                 fixes=[
                     Fix.on(
                         node,
-                        "Reboot the node, or unload the nvidia modules and load them again; then hold the driver's "
-                        "package, so that it is not upgraded under a running module.",
+                        "Reboot the node, or reload the nvidia modules; then hold the driver's package (`apt-mark "
+                        "hold`). "
+                        "Confirm with: `cat /proc/driver/nvidia/version`, `modinfo -F version nvidia`.",
                     )
                 ],
             )
 
 
 def mismatch(node: Node) -> str:
-    """The two versions; empty where nothing says that they differ."""
+    """Return the two versions; empty unless they are known to differ."""
     driver = gpus.driver(node)
-    if "Driver/library version mismatch" in driver.error:  # nvidia-smi has more words around it
+    if "Driver/library version mismatch" in driver.error:  # nvidia-smi adds other words
         return f"{driver.module or 'the module'} and {driver.library or 'another'}"
-    # A library that answers fits, whatever the names of files say.
+    # A library that answers fits, whatever the file names are.
     differ = driver.module and driver.library and driver.module != driver.library
     return f"{driver.module} and {driver.library}" if differ and not driver.source else ""
 
 
 def evidence(node: Node) -> str:
     driver = gpus.driver(node)
-    said = f"; NVML: {driver.error}" if driver.error else ""
+    nvml = f"; NVML: {driver.error}" if driver.error else ""
     module = f"/proc/driver/nvidia/version has {driver.module or 'no version'}"
-    return f"{node.name}: {module}, libnvidia-ml.so.1 is {driver.library or 'of no known version'}{said}"
+    return f"{node.name}: {module}, libnvidia-ml.so.1 is {driver.library or 'of unknown version'}{nvml}"

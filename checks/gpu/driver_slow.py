@@ -1,23 +1,24 @@
-"""The driver begins anew for each program that asks it, and takes long.
+"""The driver starts again for each program, which takes seconds.
 
 What you see
 ------------
-nvidia-smi takes seconds to answer; each program on an idle GPU begins late, the first step of a job most of all; a job
-of many processes misses a timeout that others keep.
+nvidia-smi takes seconds to answer. Each program on an idle GPU starts late, above all the first step of a job. A job
+with many processes misses a timeout.
 
 Why it happens
 --------------
-Persistence mode is off: without a process that uses a GPU the driver puts it away, and readies it for the next one,
-which takes a second or more for each GPU of the host.
+Persistence mode is off. The driver shuts a GPU down when no process uses it, and initializes it for the next process.
+That takes a second or more for each GPU of the host.
 
 Fix
 ---
-The persistence daemon that comes with the driver (systemctl enable --now nvidia-persistenced), or nvidia-smi -pm 1, on
-the host.
+Start the persistence daemon on the host: `systemctl enable --now nvidia-persistenced`. Or run `nvidia-smi -pm 1`.
+
+Confirm with: `nvidia-smi --query-gpu=persistence_mode --format=csv` and `time nvidia-smi -L`.
 
 When it is harmless
 -------------------
-Where it takes little time, as on a host with one GPU; that is not told.
+When it takes little time, as on a host with one GPU; the check then reports nothing.
 
 See also
 --------
@@ -29,9 +30,9 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, gpus
 
 SEVERITY = "warn"
-MATTERS = "every process that begins on an idle GPU waits that long, and the others wait for it"
+MATTERS = "every process that starts on an idle GPU waits that long, and delays the others"
 SLOW = 5.0
-"""Seconds, of the driver's answer and of CUDA's start alike: NVIDIA (Driver Persistence) names 1 to 3 for a GPU."""
+"""Seconds for the driver's answer and for CUDA's start; NVIDIA (Driver Persistence) names 1 to 3 for a GPU."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -44,12 +45,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         yield Finding.about(
             [node],
-            f"The GPUs of {node.name} take {started:.0f} s to begin: persistence mode is off.",
-            evidence=[f"{node.name}: the driver answered after {driver.seconds:.1f} s, CUDA began in {started:.1f} s"],
+            f"The GPUs of {node.name} take {started:.0f} s to start: persistence mode is off.",
+            evidence=[
+                f"{node.name}: the driver answered after {driver.seconds:.1f} s, CUDA started in {started:.1f} s"
+            ],
             fixes=[
                 Fix.on(
                     node,
-                    "Keep the driver ready, on the host.",
+                    "Start the persistence daemon on the host.",
                     commands=("systemctl enable --now nvidia-persistenced",),
                 )
             ],

@@ -6,12 +6,14 @@ What you see
 
 Why it happens
 --------------
-A machine with NVSwitch needs nvidia-fabricmanager of the driver's own version; it is not running, or of another
-version.
+A machine with NVSwitch needs nvidia-fabricmanager in the version of its driver. The service is not running, or has
+another version.
 
 Fix
 ---
-systemctl enable --now nvidia-fabricmanager, in the version of the driver; then nvidia-smi -q | grep -A2 Fabric.
+Start it on the host, in the version of the driver: `systemctl enable --now nvidia-fabricmanager`.
+
+Confirm with: `nvidia-smi -q | grep -A2 Fabric` (State: Completed) and `systemctl status nvidia-fabricmanager`.
 
 When it is harmless
 -------------------
@@ -31,9 +33,9 @@ PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
     Line("system not yet initialized"),
-    Line(  # its own log
+    Line(  # the fabric manager's log
         "fabric manager NVIDIA GPU driver interface version",
-        told="The fabric manager and the driver are of different versions",
+        told="The fabric manager and the driver have different versions",
     ),
 )
 
@@ -43,31 +45,31 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if not gpus.wants_gpus(node):
             continue
         waiting = [d for d in gpus.used_devices(node) if unready(d) and not gpus.computed_right(node, d)]
-        said = [text for text in gpus.gpu_reasons(node) if "system not yet initialized" in text]
-        if not waiting and not said:
+        errors = [text for text in gpus.gpu_reasons(node) if "system not yet initialized" in text]
+        if not waiting and not errors:
             continue
-        which = f" for {gpus.devices_text(waiting)}" if waiting else ""
+        devices = f" for {gpus.devices_text(waiting)}" if waiting else ""
         states = "; ".join(dict.fromkeys(device.fabric_error or device.fabric for device in waiting))
         yield Finding.about(
             [node],
-            f"The NVSwitch fabric of {node.name} is not up{which}.",
+            f"The NVSwitch fabric of {node.name} is not up{devices}.",
             evidence=[
-                *(f"{node.name}: NVML says of the fabric: {states}" for _ in waiting[:1]),
-                *(f"{node.name}: {text}" for text in said),
+                *(f"{node.name}: NVML: fabric: {states}" for _ in waiting[:1]),
+                *(f"{node.name}: {text}" for text in errors),
             ],
             fixes=[fix(node)],
         )
 
 
 def unready(device: gpus.Device) -> bool:
-    """Return whether a device that belongs to a fabric has not been registered with it."""
+    """Return whether the device belongs to a fabric and is not registered with it."""
     return device.fabric in ("not-started", "in-progress") or bool(device.fabric_error)
 
 
 def fix(node: Node) -> Fix:
-    version = f", of the driver's own version {gpus.driver(node).module}," if gpus.driver(node).module else ""
+    version = f" {gpus.driver(node).module}" if gpus.driver(node).module else ""
     return Fix.on(
         node,
-        f"Start NVIDIA's fabric manager{version} on the host; no container can.",
+        f"Start NVIDIA's fabric manager{version} on the host (not in a container).",
         commands=("systemctl enable --now nvidia-fabricmanager",),
     )

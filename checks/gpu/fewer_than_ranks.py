@@ -2,19 +2,23 @@
 
 What you see
 ------------
-`RuntimeError: CUDA error: invalid device ordinal` on the ranks whose LOCAL_RANK has no device, or, where the script
-wraps around, NCCL's `Duplicate GPU detected`.
+`RuntimeError: CUDA error: invalid device ordinal` on the ranks without a device for their LOCAL_RANK. If the script
+wraps around, NCCL reports `Duplicate GPU detected`.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
 Why it happens
 --------------
---nproc-per-node is larger than the number of devices, CUDA_VISIBLE_DEVICES or the scheduler hides some of them, the
-driver lost one, or MIG is on on one of them: CUDA then sees one part of it, and no other GPU.
+--nproc-per-node is larger than the number of devices, or CUDA_VISIBLE_DEVICES or the scheduler hides some of them. Or
+the driver lost one, or MIG is on for one of them: CUDA then sees one part of it, and no other GPU.
 
 Fix
 ---
-Start as many ranks as there are visible devices, or make the hidden ones visible.
+Start one rank per visible GPU: `torchrun --nproc-per-node gpu`. Or make the hidden GPUs visible:
+`unset CUDA_VISIBLE_DEVICES`, `srun --gpus-per-node 8`.
+
+Confirm with: `python -c "import torch; print(torch.cuda.device_count())"` and `nvidia-smi -L` in the job's
+environment.
 
 When it is harmless
 -------------------
@@ -53,34 +57,35 @@ FOLLOWS = ("environment/backend-not-built", "gpu/mask-mismatch", "gpu/none-visib
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if short(node)]
+    bad = [node for node in cluster.nodes if has_too_few(node)]
     if not bad:
         return
-    said = together(f"{len(devices(node))} for {ranks(node)} ranks on {node.name}" for node in bad)
+    counts = together(f"{len(devices(node))} for {ranks(node)} ranks on {node.name}" for node in bad)
     yield Finding.about(
         bad,
-        f"There are fewer visible GPUs than ranks: {said}.",
+        f"The job has more ranks than visible GPUs: {counts}.",
         ranks=(r.rank for n in bad for r in n.facts.ranks if r.rank is not None and r.local_rank >= len(devices(n))),
         evidence=map(evidence, bad),
-        fixes=(one for node in bad for one in fixes(node)),
+        fixes=(fix for node in bad for fix in fixes(node)),
     )
 
 
-def short(node: Node) -> bool:
+def has_too_few(node: Node) -> bool:
     looked = [r for r in node.facts.ranks if r.gpu is not None]
     count = len(devices(node))
-    # Without any device, `auto` is a CPU job.
+    # Without any device, `auto` means a CPU job.
     planned = "nccl" in node.plan.backends(gpus=False) or (count > 0 and "nccl" in node.plan.backends(gpus=True))
     shared = count > 0 and gpus.may_share(node)
     return bool(looked) and planned and count < ranks(node) and not shared
 
 
 def devices(node: Node) -> set[str]:
-    """The devices that its ranks see, all together. torch before 2.4 gives no UUID: then what ranks see that were
-    started by themselves, each perhaps with a mask or a cgroup of its own, may be a device of its own."""
-    apart = node.plan.started == "rank"
+    """Return all devices that the node's ranks see.
+
+    torch before 2.4 gives no UUID: ranks that a launcher started one by one may each have another device then."""
+    separate = node.plan.started == "rank"
     return {
-        d.uuid or f"index {d.index}{f' of rank {r.local_rank}' if apart else ''}"
+        d.uuid or f"index {d.index}{f' of rank {r.local_rank}' if separate else ''}"
         for r in node.facts.ranks
         if r.gpu
         for d in r.gpu.visible
@@ -88,7 +93,7 @@ def devices(node: Node) -> set[str]:
 
 
 def ranks(node: Node) -> int:
-    """Return how many ranks the node has: those seen, or planned where it was started once per node."""
+    """Return the number of ranks of the node: planned if it was started once per node, else counted."""
     planned = node.plan.nproc_per_node if node.plan.started == "node" else None
     return planned or len(node.facts.ranks)
 
@@ -96,7 +101,7 @@ def ranks(node: Node) -> int:
 def evidence(node: Node) -> str:
     first = next(r.gpu for r in node.facts.ranks if r.gpu)
     values = [repr(mask) for mask in masks(node) if mask is not None]
-    shown = f"CUDA_VISIBLE_DEVICES={together(values)}" if values else "CUDA_VISIBLE_DEVICES is not set"
+    mask_text = f"CUDA_VISIBLE_DEVICES={together(values)}" if values else "CUDA_VISIBLE_DEVICES is not set"
     why = f"; {first.reason or first.error}" if first.reason or first.error else ""
     source = node.plan.sources.get("nproc_per_node", "default")
     driver = gpus.driver(node)
@@ -104,20 +109,20 @@ def evidence(node: Node) -> str:
     lost = f"; the driver answers for {listed} of {driver.on_bus} on the PCI bus" if 0 < listed < driver.on_bus else ""
     given = node.variables.get(CONTAINER, "all")
     if given != "all" and len(driver.files) < driver.on_bus:
-        lost += f"; {CONTAINER}={given} is what its container was given"
+        lost += f"; {CONTAINER}={given} in its container"
     cut = gpus.cut_up(node)
-    parts = f"; MIG is on on {gpus.devices_text(cut)}: a process sees one part, and no whole GPU" if cut else ""
-    seen = f"{len(devices(node))} visible, {ranks(node)} ranks (from {source})"
-    return f"{node.name}: {seen}; {shown}{why}{lost}{parts}"
+    parts = f"; MIG is on for {gpus.devices_text(cut)}: a process sees one part and no whole GPU" if cut else ""
+    counts = f"{len(devices(node))} visible, {ranks(node)} ranks (from {source})"
+    return f"{node.name}: {counts}; {mask_text}{why}{lost}{parts}"
 
 
 def masks(node: Node) -> list[str | None]:
-    """Return what the ranks have in CUDA_VISIBLE_DEVICES, each value once."""
+    """Return the values of CUDA_VISIBLE_DEVICES of the ranks, each once."""
     return list(dict.fromkeys(rank.gpu.cuda_visible_devices for rank in node.facts.ranks if rank.gpu))
 
 
 def hidden(node: Node) -> bool:
-    """Return whether the driver has a whole device for each rank, and it is the ranks' masks that hide them."""
+    """Return whether the driver has a whole device for each rank, and the ranks' masks hide them."""
     whole = [device for device in gpus.driver(node).devices if not device.error]
     return any(masks(node)) and not gpus.cut_up(node) and len(whole) >= ranks(node)
 
@@ -125,12 +130,12 @@ def hidden(node: Node) -> bool:
 def fixes(node: Node) -> Iterator[Fix]:
     count, cut = len(devices(node)), gpus.cut_up(node)
     if count == 0:
-        text = f"On {node.name} no GPU is visible: make them visible, or check the CPU backend."
+        text = f"Make the GPUs of {node.name} visible (`unset CUDA_VISIBLE_DEVICES`), or use the CPU backend."
         yield Fix.on(node, text, flags={"--backend": "gloo"})
         return
     some_whole = len(cut) < len(gpus.driver(node).devices)
     if cut:
-        text = f"Turn MIG off on {gpus.devices_text(cut)}, when nobody uses it."
+        text = f"Turn MIG off on {gpus.devices_text(cut)} while no process uses it."
         commands = tuple(f"nvidia-smi -i {device.index} -mig 0" for device in cut)
         yield Fix.on(node, text, option=1 if some_whole else 2, commands=commands)
     unlike = hidden(node) and len(masks(node)) > 1
@@ -140,10 +145,10 @@ def fixes(node: Node) -> Iterator[Fix]:
     if not hidden(node):
         yield fewer
         return
-    named = f"{ranks(node)} of its {len(gpus.driver(node).devices)} GPUs in CUDA_VISIBLE_DEVICES on {node.name}"
+    wanted = f"CUDA_VISIBLE_DEVICES on {node.name} to {ranks(node)} of its {len(gpus.driver(node).devices)} GPUs"
     if unlike:
-        yield Fix.on(node, f"Name {named}, another one for each rank.")
+        yield Fix.on(node, f"Set {wanted}, a different one for each rank.")
         yield fewer
     else:
         yield fewer
-        yield Fix.on(node, f"Or name {named}, where no other job has them.", option=2)
+        yield Fix.on(node, f"Or set {wanted} that no other job uses. Confirm with: `nvidia-smi`.", option=2)

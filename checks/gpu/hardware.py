@@ -1,24 +1,26 @@
-"""A GPU failed.
+"""A GPU has a hardware fault.
 
 What you see
 ------------
-Kernel log: `NVRM: Xid`; `uncorrectable ECC error encountered`, `GPU has fallen off the bus`, `Unable to determine the
-device handle for GPU`.
+Kernel log: `NVRM: Xid`; `uncorrectable ECC error encountered`, `GPU has fallen off the bus`,
+`Unable to determine the device handle for GPU`.
 
 Why it happens
 --------------
-The GPU, its memory, its NVLink or its PCIe link has a fault. Where gpud runs on the host, what it wants a reboot or an
-inspection for is told, too.
+The GPU, its memory, its NVLink or its PCIe link has a fault. If gpud runs on the host, the check also reports its
+requests for a reboot or an inspection.
 
 Fix
 ---
-Take the node out, reset the GPU or reboot, and look at dmesg for the Xid: NVIDIA's list says what it means. Where DCGM
-is installed, `dcgmi diag -r 3` tries the hardware of a node that nobody uses. The check does not ask DCGM: what its
-health watches tell NVML tells, too, and its diagnosis needs minutes and the whole GPU.
+Remove the node from the job (`scontrol update nodename=host1 state=drain reason="GPU fault"`), then reset the GPU with
+`nvidia-smi --gpu-reset -i 0` or reboot. If the fault returns, replace the GPU.
+
+Confirm with: `dmesg -T | grep -i xid` (NVIDIA's list explains the number), or `dcgmi diag -r 3` on an idle node. The
+check does not use DCGM: its health watches report the same as NVML, and its diagnosis needs minutes and the whole GPU.
 
 When it is harmless
 -------------------
-Xid 13, 31, 43, 45 and 137 are errors of the program; 63, 92 and 156 tell of memory that was taken out of use in time.
+Xid 13, 31, 43, 45 and 137 are errors of the program. Xid 63, 92 and 156 report memory that was retired in time.
 
 See also
 --------
@@ -30,18 +32,18 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
-MATTERS = "it computes now, and may fail under the job"
+MATTERS = "it computes now, and may fail during the job"
 PREVENTS = "nccl group formed"
 HELPED_BY = ("host.kernel_log",)
 RESTART = "other-nodes"
 NEXT = ("the Xid in the kernel's log", "dmesg -T | grep -i xid")
 ONE_LOST = ("Unable to determine the device handle", "GPU is lost", "GPU requires reset")
-"""Of nvidia-smi, which then tells of no other device, either."""
-UNKNOWN = "a driver that lost its state, after a suspend or under WSL for example, shows the same"
+"""Errors of nvidia-smi, which then lists no other device, either."""
+UNKNOWN = "a driver that lost its state (after a suspend, under WSL) shows the same"
 OFF_THE_BUS = "79"
 GPUD_GRAVE = {"REBOOT_SYSTEM", "HARDWARE_INSPECTION"}
 LOG = (
-    Line(  # NVIDIA's catalogue of Xids: those of which each is a fault by itself
+    Line(  # NVIDIA's list of Xids: each of these is a fault
         "Xid (",
         r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>46|48|61|62|64|74|79|94|95|109|110|119|120|123|136|140|143|14[4-9]|150"
         r"|154|155|158)\b",
@@ -51,13 +53,13 @@ LOG = (
         "Xid (",
         r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>63|92|156)\b",
         shows="hint",
-        why="the GPU goes on after it: the rows that it gives up are few, and gone with the next reset",
+        why="the GPU continues: it retires few rows, at the next reset",
     ),
     Line(
         "Nonfatal",
         r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>14[4-9]|150), \w+ Nonfatal\b",
         shows="symptom",
-        why="the NVLink goes on after it, says the driver",
+        why="the NVLink continues, according to the driver",
     ),
     Line("uncorrectable ECC error"),
     Line("ncorrectable NVLink error", "[Uu]ncorrectable NVLink error"),
@@ -70,37 +72,37 @@ LOG = (
     Line(
         "Invalid access of peer GPU memory over nvlink",
         shows="symptom",
-        why="a peer's memory that was given back already shows the same",
+        why="memory that the peer has already freed shows the same",
     ),
     Line(
         "Xid (",
         r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>11|13|31|32|43|45|68|69|137)\b",
         shows="symptom",
-        why="this Xid comes of an error of the program as a rule",
+        why="this Xid is usually an error of the program",
     ),
     Line(
         "Remapping Failure Occurred",  # nvidia-smi -q
         "Remapping Failure Occurred {1,40}: Yes",
         shows="symptom",
-        why="a row of its memory could not be replaced: whether the job met it, its own log says",
+        why="a memory row could not be replaced; only the job's log shows whether it used that row",
     ),
     Line(
         "GPU Recovery Action",  # nvidia-smi -q
         r"GPU Recovery Action {1,40}: (?:Reset|Reboot|Drain)",
         shows="symptom",
-        why="it met a fault that is only gone after that: which and when, its Xid in the kernel's log says",
+        why="an earlier fault needs that action; its Xid in the kernel log shows which and when",
     ),
     Line(
         "ERR!",
         r"\bERR!.{0,120}\|",  # nvidia-smi's table
         shows="symptom",
-        why="a GPU that is lost shows it, and one of which only a sensor does not answer",
+        why="a GPU with only a silent sensor shows the same as a lost one",
     ),
     Line(
         "nvmlDevice",
         r"nvmlDevice\w{1,40}\([^)]{0,60}\) failed: (?:Unknown Error|GPU is lost)",
         shows="symptom",
-        why="a container that is not given that GPU may show the same",
+        why="a container without that GPU may show the same",
     ),
     Line(
         (
@@ -111,13 +113,13 @@ LOG = (
             "CUDA_ERROR_LAUNCH_FAILED: ",
         ),
         shows="symptom",
-        why="a kernel that touches what is not there, or was built for something else, shows the same",
+        why="a kernel with a bad access, or built for another GPU, shows the same",
     ),
     Line(
         "an illegal memory access was encountered",
         r"terminated with exception: |NCCL WARN|Test (?:CUDA|NCCL) failure",
         shows="symptom",
-        why="as a rule it is the program's own access; which one, CUDA_LAUNCH_BLOCKING=1 says",
+        why="usually the program's own access; CUDA_LAUNCH_BLOCKING=1 shows which",
     ),
     Line(
         "NVRM: ",
@@ -132,30 +134,30 @@ LOG = (
         why="a driver that does not fit the GPU, or its firmware, shows the same",
     ),
     Line(
-        "uncorrectable hardware errors detected",  # amdgpu's
+        "uncorrectable hardware errors detected",  # of amdgpu
         r"amdgpu.{0,80}uncorrectable hardware errors detected",
     ),
     Line(
-        "SXid (",  # an NVSwitch's
+        "SXid (",  # of an NVSwitch
         r"SXid \(.{1,40}\): \d{1,6}, Fatal\b",
     ),
-    Line("SXid (", r"SXid \(.{1,40}\): \d{1,6}, Non-fatal\b", shows="symptom", why="the NVSwitch goes on after it"),
-    Line(  # of ROCm's runtime, which ends the process then
+    Line("SXid (", r"SXid \(.{1,40}\): \d{1,6}, Non-fatal\b", shows="symptom", why="the NVSwitch continues"),
+    Line(  # of ROCm's runtime, which then ends the process
         "HW Exception by GPU node",
         shows="symptom",
-        why="a kernel that never ends, or does what it may not, shows the same; the kernel's log has amdgpu's word",
+        why="a GPU kernel that never ends or is invalid shows the same; see amdgpu in the kernel log",
     ),
     Line(
         ("GPU reset begin", " timeout, signaled seq="),
         r"amdgpu.{0,60}(?:GPU reset begin|\bring \S{1,40} timeout)",
         shows="symptom",
-        why="a kernel that does not end shows the same",
+        why="a GPU kernel that does not end shows the same",
     ),
     Line(
         ("(Fatal) error", "DPC: containment event"),
         r"AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error|DPC: containment event",  # -able from 6.8 on
         shows="symptom",
-        why="another device of that PCIe port may be meant",
+        why="it may concern another device of that PCIe port",
     ),
 )
 
@@ -164,74 +166,79 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if not gpus.wants_gpus(node):
             continue
-        grave = [*wrong(node), *lost(node)]
-        mild = [f"GPU {device.index} {text}" for device in gpus.used_devices(node) if (text := worn(device))]
-        mild += [f"the driver reported {text}" for text in reported(node)] if gpus.driver(node).devices else []
-        mild += watched(node)
+        grave = [*computing_wrong(node), *unreachable(node)]
+        mild = [f"GPU {device.index} {text}" for device in gpus.used_devices(node) if (text := memory_reports(device))]
+        mild += [f"the driver reported {text}" for text in recent_xids(node)] if gpus.driver(node).devices else []
+        mild += gpud_requests(node)
         if not grave and not mild:
             continue
         fatal = any(is_wrong(gpu) for gpu in gpus.used_gpus(node)) or (
-            (bool(lost(node)) or gone(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
+            (bool(unreachable(node)) or fell_off_bus(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
         )
         yield Finding.about(
             [node],
             f"A GPU of {node.name} has a fault: {'; '.join([*grave, *mild])}.",
             severity="fail" if fatal else "warn",
             evidence=[f"{node.name}: {text}" for text in (*grave, *mild)],
-            fixes=[Fix.on(node, "Take the node out of use, and reset the GPU or reboot; look for its Xid in dmesg.")],
+            fixes=[
+                Fix.on(
+                    node,
+                    "Remove the node from the job, then reset the GPU (`nvidia-smi --gpu-reset`) or reboot. Confirm "
+                    "with: `dmesg | grep -i xid`.",
+                )
+            ],
         )
 
 
-def reported(node: Node) -> list[str]:
-    """The faults that the driver wrote to the kernel's log of late, each once; not what programs do wrong."""
+def recent_xids(node: Node) -> list[str]:
+    """Return the recent faults in the kernel log, each once; without errors of programs."""
     lines = [line for line in node.host.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
     return list(dict.fromkeys(f"Xid {line.values['xid']}" for line in lines if "xid" in line.values))
 
 
-def gone(node: Node) -> bool:
-    """Return whether a GPU fell off the bus (Xid 79), and the driver does not list as many any more as there are
-    ranks."""
+def fell_off_bus(node: Node) -> bool:
+    """Return whether a GPU fell off the bus (Xid 79), and the driver lists fewer GPUs than the node has ranks."""
     listed = sum(1 for device in gpus.driver(node).devices if not device.error)
-    return f"Xid {OFF_THE_BUS}" in reported(node) and listed < rank_count(node)
+    return f"Xid {OFF_THE_BUS}" in recent_xids(node) and listed < rank_count(node)
 
 
-def watched(node: Node) -> list[str]:
-    """Return what gpud wants the host rebooted or inspected for.
+def gpud_requests(node: Node) -> list[str]:
+    """Return gpud's requests for a reboot or an inspection.
 
-    What else it finds, each program's errors for example, may be none of the job's."""
+    Its other findings, such as errors of programs, may not concern the job."""
     states = gpus.driver(node).gpud or ()
-    grave = [one for one in states if one.health == "Unhealthy" and set(one.actions) & GPUD_GRAVE]
-    return [f"gpud says of {one.component}: {one.reason} ({', '.join(one.actions)})" for one in grave]
+    grave = [state for state in states if state.health == "Unhealthy" and set(state.actions) & GPUD_GRAVE]
+    return [f"gpud on {state.component}: {state.reason} ({', '.join(state.actions)})" for state in grave]
 
 
-def wrong(node: Node) -> list[str]:
-    """Devices on which a product of matrices came out wrong, or found the memory broken."""
-    seen = [gpu for gpu in gpus.visible_gpus(node) if is_wrong(gpu)]
-    return [f"device {gpu.index}{f': {gpu.error}' if gpu.error else ' computes wrong results'}" for gpu in seen]
+def computing_wrong(node: Node) -> list[str]:
+    """Return the devices with a wrong product of matrices, or with a memory error in it."""
+    bad = [gpu for gpu in gpus.visible_gpus(node) if is_wrong(gpu)]
+    return [f"device {gpu.index}{f': {gpu.error}' if gpu.error else ' computes wrong results'}" for gpu in bad]
 
 
 def is_wrong(gpu: gpus.Gpu) -> bool:
     return gpu.computed == "wrong" or "uncorrectable" in gpu.error
 
 
-def lost(node: Node) -> list[str]:
-    """Devices that the driver lists and cannot reach: nvidia-smi's "Unable to determine the device handle"."""
+def unreachable(node: Node) -> list[str]:
+    """Return the devices that the driver lists and cannot reach ("Unable to determine the device handle")."""
     driver = gpus.driver(node)
     named = [driver.error] if not driver.devices and any(words in driver.error for words in ONE_LOST) else []
     return [*named, *(f"GPU {device.index}: {device.error}" for device in gpus.out_of_reach(node))]
 
 
-def worn(device: gpus.Device) -> str:
-    """Return what the driver says of the device's memory and state; empty where nothing is wrong."""
-    said = []
+def memory_reports(device: gpus.Device) -> str:
+    """Return the driver's reports on the device's memory and state; empty if all are good."""
+    reports = []
     if device.remap_failed:
-        said.append("has no memory row left to remap to")
+        reports.append("has no spare memory row left")
     if device.remap_pending or device.retired_pending:
-        said.append("has memory to take out of use, which a reset does")
+        reports.append("has memory to retire at the next reset")
     if device.sram_worn:
-        said.append("had more uncorrected errors of its SRAM than its threshold: to be replaced")
+        reports.append("exceeds its threshold of uncorrected SRAM errors (replace it)")
     if device.ecc_uncorrected:
-        said.append(f"had {device.ecc_uncorrected} uncorrected memory error(s) since the driver was loaded")
+        reports.append(f"had {device.ecc_uncorrected} uncorrected memory error(s) since the driver was loaded")
     if device.recovery:
-        said.append(f"needs, says the driver: {device.recovery}")
-    return " and ".join(said)
+        reports.append(f"needs this action according to the driver: {device.recovery}")
+    return " and ".join(reports)

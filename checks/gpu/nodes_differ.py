@@ -1,9 +1,9 @@
-"""The nodes' GPUs are not alike.
+"""The nodes have different GPUs or GPU settings.
 
 What you see
 ------------
-Out of memory on one node alone; a step that takes as long as on the slowest; different results; NCCL that takes another
-way than it could.
+Out of memory on one node alone, steps as slow as the slowest node, different results, or NCCL with a slower transport
+than possible.
 
 Why it happens
 --------------
@@ -11,11 +11,15 @@ One node came up with a GPU less, or has another model, driver, MIG or ECC setti
 
 Fix
 ---
-Take the node out, or make it like the others: its driver, nvidia-smi -mig, nvidia-smi -e.
+Remove the node from the job, or change it to match the others: install the same driver, `nvidia-smi -mig 0`,
+`nvidia-smi -e 1`.
+
+Confirm with: `nvidia-smi --query-gpu=count,name,driver_version,mig.mode.current,ecc.mode.current --format=csv` on
+every node.
 
 When it is harmless
 -------------------
-Where the job was made for unlike nodes.
+When the job is designed for different nodes.
 
 See also
 --------
@@ -28,33 +32,39 @@ from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disa
 
 SEVERITY = "warn"
 FOLLOWS_ANYWHERE = ("nccl/driver-too-old",)
-MATTERS = "what fits, and how long it takes, is decided by the least of them"
+MATTERS = "the smallest and slowest GPU decides what fits and how long a step takes"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if gpus.wants_gpus(node) and (gpus.driver(node).source or of_amd(node))]
-    apart: dict[str, Disagreement[Hashable]] = {}
-    for what, value in SUBJECTS.items():
-        known = {node.name: its for node in nodes if (its := value(node)) != ""}
-        found = disagreement(known)
-        if found is not None:
-            apart[what] = found
-    if not apart:
+    differing: dict[str, Disagreement[Hashable]] = {}
+    for subject, value in SUBJECTS.items():
+        known = {node.name: state for node in nodes if (state := value(node)) != ""}
+        difference = disagreement(known)
+        if difference is not None:
+            differing[subject] = difference
+    if not differing:
         return
-    blamed = {name for found in apart.values() for name in found.blamed}
+    blamed = {name for difference in differing.values() for name in difference.blamed}
     bad = [node for node in nodes if node.name in blamed]
-    differences = "; ".join(f"{what}: {found.said()}" for what, found in apart.items())
+    differences = "; ".join(f"{subject}: {difference.said()}" for subject, difference in differing.items())
     yield Finding.about(
         bad,
-        f"The GPUs of the nodes are not alike: {differences}.",
-        unsure=not all(found.majority for found in apart.values()),
-        evidence=(f"{node.name}: {said(node)}" for node in nodes),
-        fixes=[Fix.on(bad, f"Take {names_of(bad)} out of the job, or make it like the others.")],
+        f"The GPUs of the nodes differ: {differences}.",
+        unsure=not all(difference.majority for difference in differing.values()),
+        evidence=(f"{node.name}: {description(node)}" for node in nodes),
+        fixes=[
+            Fix.on(
+                bad,
+                f"Remove {names_of(bad)} from the job, or match the other nodes. Confirm with: `nvidia-smi -q` on "
+                "both.",
+            )
+        ],
     )
 
 
 def of_amd(node: Node) -> bool:
-    """Return whether its GPUs are AMD's; a command of AMD's tells the models and the driver, the kernel the rest."""
+    """Return whether the node has AMD GPUs; AMD's command shows models and driver, the kernel the rest."""
     return node.facts.amd is not None and not gpus.driver(node).devices
 
 
@@ -67,22 +77,22 @@ def driver(node: Node) -> Hashable:
 
 
 def model(node: Node) -> Hashable:
-    """Empty where it is not known which of the devices the job uses."""
+    """Return the models of the used devices; empty if it is unknown which are used."""
     return ", ".join(sorted({device.name for device in gpus.used_devices(node)}))
 
 
 def memory(node: Node) -> Hashable:
-    """Empty where the driver does not say it of each, as of a GPU that shares the processor's memory."""
+    """Return the memory sizes; empty if one is unknown, as of a GPU that shares the processor's memory."""
     sizes = {device.memory for device in gpus.used_devices(node)}
     return "" if None in sizes else ", ".join(f"{size / (1 << 30):.0f} GiB" for size in sorted(filter(None, sizes)))
 
 
 def state(field: str) -> Callable[[Node], Hashable]:
-    """Return whether a mode is on, for all devices alike; empty where it is not known of each."""
+    """Return a function that gives the states of a mode on a node's devices; empty if one is unknown."""
 
     def of(node: Node) -> Hashable:
-        found = {getattr(device, field) for device in gpus.used_devices(node)}
-        return "" if None in found else " and ".join(sorted("on" if one else "off" for one in found))
+        states = {getattr(device, field) for device in gpus.used_devices(node)}
+        return "" if None in states else " and ".join(sorted("on" if on else "off" for on in states))
 
     return of
 
@@ -95,8 +105,10 @@ SUBJECTS: dict[str, Callable[[Node], Hashable]] = {
     "MIG": state("mig"),
     "ECC": state("ecc"),
 }
-"""What is compared. A node's own count, whatever its ranks see: one that came up with a GPU less."""
+"""The compared properties. The count is the node's own, whatever its ranks see."""
 
 
-def said(node: Node) -> str:
-    return ", ".join(f"{what} {its}" for what, value in SUBJECTS.items() if (its := value(node)) not in ("", None))
+def description(node: Node) -> str:
+    return ", ".join(
+        f"{subject} {text}" for subject, value in SUBJECTS.items() if (text := value(node)) not in ("", None)
+    )

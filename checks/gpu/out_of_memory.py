@@ -2,22 +2,25 @@
 
 What you see
 ------------
-`torch.OutOfMemoryError: CUDA out of memory`, NCCL's `Cuda failure 'out of memory'`; errors of connections on the other
+`torch.OutOfMemoryError: CUDA out of memory`, NCCL's `Cuda failure 'out of memory'`; connection errors on the other
 ranks.
 
 Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
 Why it happens
 --------------
-The rank, or another process on the same GPU, holds more than there is.
+The rank, or another process on the same GPU, needs more memory than the GPU has.
 
 Fix
 ---
-Smaller batches, activation checkpointing, sharding; look at who else is on that GPU (nvidia-smi).
+Reduce the batch size, or enable activation checkpointing or sharding (FSDP). If another process holds the GPU's
+memory, end it: `kill 4711`.
+
+Confirm with: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` while the job runs.
 
 When it is harmless
 -------------------
-Where the program catches it and tries again with less.
+When the program catches the error and tries again with less.
 
 See also
 --------
@@ -29,9 +32,9 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 
 SEVERITY = "fail"
-MATTERS = "a job that needs the whole GPU runs out of memory there, and the others wait"
+MATTERS = "a job that needs the whole GPU runs out of memory there, and the other ranks hang"
 PREVENTS = "nccl group formed"
-NEXT = ("who holds the GPU's memory", "nvidia-smi")
+NEXT = ("the processes that hold the GPU's memory", "nvidia-smi")
 LOG = (
     Line(
         "out of memory",
@@ -47,19 +50,19 @@ LOG = (
     Line("CUBLAS_STATUS_ALLOC_FAILED", shows="end"),
     Line("No available memory for the cache blocks"),
     Line(
-        "cuda malloc failed",  # NCCL 1's
+        "cuda malloc failed",  # of NCCL 1
         shows="symptom",
-        why="any error that CUDA has at that point shows the same",
+        why="any CUDA error at that point shows the same",
     ),
     Line(
         "Failed to CUDA ",
         r"NCCL WARN Failed to CUDA (?:malloc|calloc|calloc async|host alloc) \d+ bytes",
         shows="symptom",
-        why="the line above it tells what CUDA said",
+        why="the line above it has CUDA's error",
     ),
 )
 MUCH = 0.1
-"""The share of a device's memory from which on it matters: a display, or a driver's reserve, has less."""
+"""The share of a device's memory above which it matters; a display, or a driver's reserve, needs less."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -70,35 +73,39 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         words = [gpu.error for gpu in gpus.used_gpus(node) if "out of memory" in gpu.error]
         if not taken and not words:
             continue
-        said = "; ".join(f"{gpus.device_text(device)}: {holders(device)}" for device in taken)
+        holding = "; ".join(f"{gpus.device_text(device)}: {holders(device)}" for device in taken)
         yield Finding.about(
             [node],
-            f"Somebody else has memory of a GPU of {node.name}{', ' + said if said else ''}.",
+            f"Another process holds GPU memory on {node.name}{'; ' + holding if holding else ''}.",
             severity="fail" if words else "warn",
             evidence=[
                 *(f"{node.name}: GPU {d.index}: {gib(d.memory_used)} of {gib(d.memory)} in use" for d in taken),
                 *(f"{node.name}: torch, before the job: {text}" for text in dict.fromkeys(words)),
             ],
             fixes=[
-                Fix.on(node, "End what holds it, if it is left over: nvidia-smi shows who it is; or use other GPUs.")
+                Fix.on(
+                    node,
+                    "End the process that holds it if it is a leftover (`kill PID`), or use other GPUs. Confirm "
+                    "with: `nvidia-smi`.",
+                )
             ],
         )
 
 
 def taken_by_others(device: gpus.Device) -> int | None:
-    """Bytes that other processes hold; 0 where that is little, None where it is not known."""
+    """Return the bytes that other processes hold; 0 if that is little, None if unknown."""
     if device.memory is None or device.memory_used is None or device.mig:
         return None
     if any(process.name.startswith("distdoctor") for process in device.processes):
-        return None  # what is ours is in the sum
+        return None  # the sum includes our own
     used = device.memory_used - (device.memory_drawn or 0)
     return used if used > device.memory * MUCH else 0
 
 
 def holders(device: gpus.Device) -> str:
-    """Return who that is, as far as it can be seen from here."""
-    seen = [f"{p.name} (pid {p.pid}{f' of {p.user}' if p.user else ''})" for p in device.processes if p.name]
-    return ", ".join(seen[:3]) or "a process that is not to be seen from here"
+    """Return the processes that hold the device's memory, as far as they are visible."""
+    visible = [f"{p.name} (pid {p.pid}{f' of {p.user}' if p.user else ''})" for p in device.processes if p.name]
+    return ", ".join(visible[:3]) or "a process that is not visible here"
 
 
 def gib(count: int | None) -> str:

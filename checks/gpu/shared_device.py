@@ -6,17 +6,20 @@ NCCL fails with `ncclInvalidUsage` and `Duplicate GPU detected : rank 1 and rank
 
 Why it happens
 --------------
-Each rank was given the same CUDA_VISIBLE_DEVICES, or the launcher gave each rank a mask of one device and the script
-takes LOCAL_RANK modulo the number of devices it sees. Or the ranks have parts of one GPU (MIG): to NCCL, which asks for
-the place on the PCI bus, these are the same.
+All ranks have the same CUDA_VISIBLE_DEVICES. Or the launcher gives each rank a mask with one device, and the script
+uses LOCAL_RANK modulo the number of visible devices. Or the ranks have MIG parts of one GPU; NCCL compares PCI bus
+addresses, so these count as the same.
 
 Fix
 ---
-One device per rank: let torchrun's LOCAL_RANK choose among all devices of the node, or give each rank another mask.
+Use one GPU per rank: `unset CUDA_VISIBLE_DEVICES`, and `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`. Or set
+a different CUDA_VISIBLE_DEVICES for each rank.
+
+Confirm with: `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
 When it is harmless
 -------------------
-With gloo, or when the ranks do not use the GPU; with NCCL_MULTI_RANK_GPU_ENABLE=1 of NCCL 2.30 and later.
+With gloo, or if the ranks do not use the GPU, or with NCCL_MULTI_RANK_GPU_ENABLE=1 in NCCL 2.30 and later.
 
 See also
 --------
@@ -36,37 +39,38 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if "nccl" not in node.plan.backends(gpus=True) or gpus.may_share(node):
             continue
-        yield from of_parts(node)
+        yield from mig_parts(node)
         for device, ranks in sorted(by_device(node).items()):
             if len(ranks) > 1:
                 yield finding(node, device, ranks)
 
 
-def of_parts(node: Node) -> Iterator[Finding]:
-    """More ranks with a part each than GPUs that are cut up: which part is of which GPU is not known."""
+def mig_parts(node: Node) -> Iterator[Finding]:
+    """Yield the finding about more ranks with MIG parts than GPUs with MIG; the GPU of each part is unknown."""
     cut = gpus.cut_up(node)
     parts = [gpu for gpu in gpus.used_gpus(node) if " MIG " in gpu.name]
     if 0 < len(cut) < len(parts):
         yield Finding.about(
             [node],
-            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_text(cut)}, and NCCL takes "
-            "parts of one GPU for the same.",
+            f"{len(parts)} ranks of {node.name} use MIG parts of {gpus.devices_text(cut)}; NCCL treats parts of one "
+            "GPU "
+            "as the same GPU.",
             evidence=[f"{node.name}: {gpu.name}, {gpu.uuid}" for gpu in parts],
             fixes=[
                 Fix.on(
                     node,
-                    "Turn MIG off, one whole GPU per rank; or use gloo; or NCCL 2.30 or later with "
-                    "NCCL_MULTI_RANK_GPU_ENABLE=1.",
+                    "Turn MIG off (`nvidia-smi -mig 0`) and use one whole GPU per rank, or use gloo. "
+                    "NCCL 2.30 or later also works with NCCL_MULTI_RANK_GPU_ENABLE=1.",
                 )
             ],
         )
 
 
 def by_device(node: Node) -> dict[str, list[RankFacts]]:
-    """The ranks on each device, by the device that a script takes: LOCAL_RANK modulo the devices it sees.
+    """Return the ranks on each device, if a script uses LOCAL_RANK modulo its visible devices.
 
-    torch before 2.4 gives no UUID: then those of ranks that were started by themselves cannot be told apart, as each
-    may be in a cgroup with a device 0 of its own (SLURM's --gpus-per-task).
+    torch before 2.4 gives no UUID: ranks that a launcher started one by one are then left out, since each may be in a
+    cgroup with another device 0 (SLURM's --gpus-per-task).
     """
     groups: dict[str, list[RankFacts]] = {}
     for rank in node.facts.ranks:
@@ -96,8 +100,8 @@ def finding(node: Node, device: str, ranks: list[RankFacts]) -> Finding:
         fixes=(
             Fix.on(
                 node,
-                "Give each rank a device of its own: leave CUDA_VISIBLE_DEVICES to the whole node and take "
-                f"LOCAL_RANK, or set another mask per rank (now {together(str(m) for m in masks)}).",
+                "Use one GPU per rank: unset CUDA_VISIBLE_DEVICES and use cuda:LOCAL_RANK, or set a different mask for "
+                f"each rank (now {together(str(m) for m in masks)}).",
             ),
         ),
     )

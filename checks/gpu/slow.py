@@ -1,24 +1,26 @@
-"""A GPU computes slower than its like.
+"""A GPU computes slower than its peers.
 
 What you see
 ------------
-Every step takes longer than on other nodes, and on all ranks: each collective waits for the slowest. Nothing fails.
+Every step takes longer than on other nodes, on all ranks: each collective waits for the slowest. Nothing fails.
 
 Why it happens
 --------------
-Its clock is held down (heat, power, a limit that was set, a fault), or somebody else computes on it. The check
-multiplies the same matrices on each GPU that the ranks take, several times, and compares the best time of each with the
-best GPU of its model on its own node, and from three of its model in the job on with their median. No table says how
-fast a GPU ought to be: one alone on its node is not told apart from one other elsewhere.
+Its clock is limited (heat, power, a configured limit, a fault), or another process computes on it. The check
+multiplies the same matrices on each used GPU several times. It compares the best time of each GPU with the best GPU of
+its model on its node, and from three of its model in the job on with their median. No table lists the speed of a GPU:
+the check cannot judge one GPU per node with one other elsewhere.
 
 Fix
 ---
-nvidia-smi -q -d PERFORMANCE,CLOCK,POWER on the node while something computes; then its cooling, its limits, or another
-node.
+Restore its cooling or power (fans, cables, `nvidia-smi -i 3 -rgc`, `nvidia-smi -i 3 -pl 700`), or remove the node from
+the job.
+
+Confirm with: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` while a job computes.
 
 When it is harmless
 -------------------
-Where the job waits for data, and not for its GPUs.
+When the job waits for data and not for its GPUs.
 
 See also
 --------
@@ -33,9 +35,9 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, together
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
 SLOW = 0.7
-"""Of what it is compared with: a model's own GPUs differ by some per cent."""
+"""Share of the compared speed; GPUs of one model differ by some per cent."""
 LEAST = 3
-"""GPUs of a model that make a median."""
+"""The fewest GPUs of a model for a median."""
 LOOKS_AT = ("ranks.devices",)
 
 
@@ -47,28 +49,35 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for gpu in gpus.used_gpus(node)
         if gpu.speed and not used_by_others(node, gpu)
     ]
-    found: dict[Node, list[tuple[gpus.Gpu, float, dict[str, float]]]] = {}
+    slow_gpus: dict[Node, list[tuple[gpus.Gpu, float, dict[str, float]]]] = {}
     for node, gpu, speed in timed:
-        alike = [(of, its) for of, one, its in timed if one.name == gpu.name]
-        usual = {"the best of its model on its node": max(its for of, its in alike if of is node)}
+        alike = [(owner, value) for owner, other, value in timed if other.name == gpu.name]
+        usual = {"the best of its model on its node": max(value for owner, value in alike if owner is node)}
         if len(alike) >= LEAST:
-            usual[f"the median of {len(alike)} of its model"] = median_low(its for _, its in alike)
+            usual[f"the median of {len(alike)} of its model"] = median_low(value for _, value in alike)
         if speed < SLOW * max(usual.values()):
-            found.setdefault(node, []).append((gpu, speed, usual))
-    for node, slow in found.items():
+            slow_gpus.setdefault(node, []).append((gpu, speed, usual))
+    for node, slow in slow_gpus.items():
         shares = sorted(round(100 * speed / max(usual.values())) for _, speed, usual in slow)
-        range_said = f"{shares[0]}" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}"
+        percent = f"{shares[0]}" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}"
         verb = "computes" if len(slow) == 1 else "compute"
         yield Finding.about(
             [node],
-            f"{together(said(node, gpu) for gpu, *_ in slow)} on {node.name} {verb} at {range_said} % of what its like "
-            "do.",
-            evidence=[evidence(node, *one) for one in slow],
-            fixes=[Fix.on(node, "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER there; then cool it, or leave it out.")],
+            f"{together(device_name(node, gpu) for gpu, *_ in slow)} on {node.name} {verb} at {percent} % of the "
+            "speed of "
+            f"{'its' if len(slow) == 1 else 'their'} peers.",
+            evidence=[evidence(node, *measured) for measured in slow],
+            fixes=[
+                Fix.on(
+                    node,
+                    "Restore the GPU's cooling or power, or exclude it. Confirm with: `nvidia-smi -q -d "
+                    "PERFORMANCE,CLOCK,POWER`.",
+                )
+            ],
         )
 
 
-def said(node: Node, gpu: gpus.Gpu) -> str:
+def device_name(node: Node, gpu: gpus.Gpu) -> str:
     device = gpus.device_of(node, gpu)
     return gpus.device_text(device) if device else f"device {gpu.index}"
 
@@ -81,6 +90,6 @@ def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: dict[str, float]) -
 
 
 def used_by_others(node: Node, gpu: gpus.Gpu) -> bool:
-    """Return whether another process is on the device, which is told by gpu/busy where it matters."""
+    """Return whether another process uses the device; gpu/busy reports it if it matters."""
     device = gpus.device_of(node, gpu)
     return device is not None and bool(device.processes)

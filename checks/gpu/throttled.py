@@ -1,22 +1,24 @@
-"""A GPU's clock is lowered for a fault of its surroundings.
+"""Heat or power supply lowers a GPU's clock.
 
 What you see
 ------------
-One rank is slower than all others, step after step, and they wait for it in every collective.
+One rank is slower than all others in every step, and they wait for it in every collective.
 
 Why it happens
 --------------
-The GPU is too hot, or the power supply told it to slow down: a fan, a heat sink, an air duct, a power cable. Or it was
-told to take less power than its like (nvidia-smi -pl), and nobody told it otherwise since.
+The GPU is too hot, or the power supply limits it: a fan, a heat sink, an air duct, a power cable. Or its power limit
+is lower than that of its peers (nvidia-smi -pl).
 
 Fix
 ---
-nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on the node; then its cooling and its power.
+Repair the cooling or power supply of the node. If the power limit is too low, raise it: `nvidia-smi -i 3 -pl 700`.
+
+Confirm with: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while a job computes.
 
 When it is harmless
 -------------------
-Where it has just cooled down: the driver may say so for some seconds more. The usual limit of its power is no such
-reason, and is not told.
+When the GPU has just cooled down: the driver may report it for some seconds more. The check ignores the usual power
+limit.
 
 See also
 --------
@@ -31,11 +33,11 @@ SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
 LESS = 0.95
 SHOWN = 4
-SAID = {
-    "hardware": "by its hardware",
-    "hardware-thermal": "by its hardware, for heat",
-    "software-thermal": "by the driver, for heat",
-    "power-brake": "by the power supply",
+SOURCES = {
+    "hardware": "its hardware",
+    "hardware-thermal": "its hardware (heat)",
+    "software-thermal": "the driver (heat)",
+    "power-brake": "the power supply",
 }
 
 
@@ -44,32 +46,40 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node, device, watts, usual in gpus.deviating_from_model(cluster, lambda device: device.power_limit):
         if watts < usual * LESS and gpus.wants_gpus(node):
             capped.setdefault((node, watts, usual), []).append(device)
-    yield from (limited(*of, devices) for of, devices in capped.items())
+    yield from (power_limit_finding(*of, devices) for of, devices in capped.items())
     for node in cluster.nodes:
         slow = [device for device in gpus.used_device_list(node) if device.slowed]
         if not slow or not gpus.wants_gpus(node):
             continue
-        said = {gpus.device_text(d): together(SAID.get(why, why) for why in d.slowed) for d in slow}
+        causes = {gpus.device_text(d): together(SOURCES.get(why, why) for why in d.slowed) for d in slow}
         yield Finding.about(
             [node],
-            f"{together(f'{name} is slowed {why}' for name, why in said.items())}, on {node.name}.",
+            f"{together(f'{name} is slowed by {cause}' for name, cause in causes.items())} on {node.name}.",
             evidence=(f"{node.name}: GPU {d.index}: clocks lowered: {', '.join(d.slowed)}" for d in slow),
-            fixes=[Fix.on(node, f"Look at its cooling and its power supply: {shows(node)}.")],
+            fixes=[
+                Fix.on(
+                    node, f"Repair the cooling or power supply of {node.name}. Confirm with: `{status_command(node)}`."
+                )
+            ],
         )
 
 
-def limited(node: Node, watts: int, usual: int, devices: list[gpus.Device]) -> Finding:
+def power_limit_finding(node: Node, watts: int, usual: int, devices: list[gpus.Device]) -> Finding:
     numbers = ",".join(str(device.index) for device in devices)
-    which = some_of([gpus.device_text(device) for device in devices], SHOWN)
+    names = some_of([gpus.device_text(device) for device in devices], SHOWN)
     return Finding.about(
         [node],
-        f"{which} on {node.name} may take {watts} W; others of that model may take {usual} W.",
+        f"{names} on {node.name} has a power limit of {watts} W; its peers have {usual} W."
+        if len(devices) == 1
+        else f"{names} on {node.name} have a power limit of {watts} W; their peers have {usual} W.",
         evidence=[f"{node.name}: GPU {d.index}, {d.name}: power limit {watts} W" for d in devices],
-        fixes=[Fix.on(node, "Give it that limit.", commands=(f"nvidia-smi -i {numbers} -pl {usual}",))],
+        fixes=[
+            Fix.on(node, f"Raise the power limit to {usual} W.", commands=(f"nvidia-smi -i {numbers} -pl {usual}",))
+        ],
     )
 
 
-def shows(node: Node) -> str:
-    """The command that shows more of it."""
+def status_command(node: Node) -> str:
+    """Return the command that shows clocks and temperatures."""
     nvidias = bool(gpus.driver(node).devices)
     return "nvidia-smi -q -d PERFORMANCE,TEMPERATURE" if nvidias else "amd-smi metric --temperature --throttle"

@@ -1,4 +1,4 @@
-"""NCCL was built without this GPU's code.
+"""NCCL was built without code for this GPU.
 
 What you see
 ------------
@@ -6,12 +6,16 @@ What you see
 
 Why it happens
 --------------
-The NCCL library has no kernels for the GPU's compute capability. It does not say which it has: the check finds it by
-what NCCL writes where the check's own group fails.
+The NCCL library has no kernels for the GPU's compute capability. The library does not list its kernels, so the check
+relies on NCCL's own warning when the check's group fails.
 
 Fix
 ---
-The NCCL of the torch wheel for this GPU, or one built with its NVCC_GENCODE.
+Install the torch wheel that supports this GPU, with its NCCL: `pip install --force-reinstall torch`. Or build NCCL
+with `make NVCC_GENCODE="-gencode=arch=compute_90,code=sm_90"`.
+
+Confirm with: `nvidia-smi --query-gpu=name,compute_cap --format=csv` and
+`python -c "import torch; print(torch.cuda.nccl.version(), torch.cuda.get_arch_list())"`.
 
 When it is harmless
 -------------------

@@ -1,4 +1,4 @@
-"""NCCL's host buffers do not work here.
+"""NCCL's host buffers (cuMem) do not work on this node.
 
 What you see
 ------------
@@ -6,13 +6,16 @@ What you see
 
 Why it happens
 --------------
-From NCCL 2.24 on, shared buffers are made by cuMem, which needs peer access, a NUMA node with memory, and a container
-that allows it. No setting or file tells beforehand whether they work: the check finds it by what NCCL writes where the
-check's own group fails.
+From NCCL 2.24 on, cuMem allocates the shared host buffers. It needs peer access, a NUMA node with memory, and a
+container that permits it. No setting or file shows this in advance, so the check relies on NCCL's own warning when the
+check's group fails.
 
 Fix
 ---
-NCCL_CUMEM_HOST_ENABLE=0.
+Run `export NCCL_CUMEM_HOST_ENABLE=0` on every node before the launch.
+
+Confirm with: `numactl --hardware` in the container (each GPU's NUMA node needs memory), and the job with
+`NCCL_DEBUG=INFO`.
 
 When it is harmless
 -------------------
@@ -29,7 +32,7 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
     Line("transport/shm", r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure"),
-    Line(  # a rank's description of a buffer that another takes for the name of a file: NCCL issue 2190
+    Line(  # one rank's buffer description that another reads as a file name: NCCL issue 2190
         "attaching to shared memory segment /dev/shm/nccl- ",
         shows="end",
         why="two versions of NCCL in one job show the same",
@@ -38,11 +41,11 @@ LOG = (
         "attaching to shared memory segment",
         r"shared memory segment /dev/shm/nccl-\w",
         shows="symptom",
-        why="ranks in containers with a /dev/shm each of their own show the same",
+        why="ranks in containers with separate /dev/shm show the same",
     ),
     Line(
         ("uda failure 'invalid argument'", "uda failure 1 'invalid argument'"),
         shows="symptom",
-        why="many calls of CUDA say so; NCCL_CUMEM_HOST_ENABLE=0 shows whether it is this",
+        why="many CUDA calls report it; NCCL_CUMEM_HOST_ENABLE=0 shows whether it is this one",
     ),
 )

@@ -8,15 +8,17 @@ Found for real on an NVIDIA H200 (driver 580.159, torch 2.11, NCCL 2.28.9).
 
 Why it happens
 --------------
-NCCL takes ranks for neighbours on one machine by its name and boot id, or by NCCL_HOSTID, and compares where their GPUs
-are on the bus. So it is more ranks than GPUs, a device that is chosen by something else than LOCAL_RANK, the same
-CUDA_VISIBLE_DEVICES for all ranks, or one NCCL_HOSTID on two machines. What shows before the job, the masks and the
-ranks' devices, is told as gpu/shared-device and gpu/fewer-than-ranks; which device a script takes, its log alone shows.
+NCCL identifies a machine by hostname and boot id, or by NCCL_HOSTID, and compares the bus addresses of the GPUs.
+Possible causes are more ranks than GPUs, a device that is not chosen by LOCAL_RANK, and one CUDA_VISIBLE_DEVICES for
+all ranks. Another is the same NCCL_HOSTID on two machines. gpu/shared-device and gpu/fewer-than-ranks report what is
+visible before the job. The device that a script picks is visible in its log only.
 
 Fix
 ---
-torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the process group is made, and no more ranks than visible
-GPUs.
+Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before init_process_group(), and start at most as many
+ranks as visible GPUs: `torchrun --nproc-per-node gpu`.
+
+Confirm with: `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
 When it is harmless
 -------------------
@@ -39,7 +41,7 @@ LOG = (
         "Duplicate GPU detected",
         r"Duplicate GPU detected ?: ?rank (?P<ranks>\d+ and rank \d+) both on CUDA device (?P<device>\w+)"
         r"|Duplicate GPU detected",
-        unless=r"detected ?: ?rank (?:%d|[A-Z<{])",  # a text about it, or NCCL's own
+        unless=r"detected ?: ?rank (?:%d|[A-Z<{])",  # a text about it, or a format string of NCCL
     ),
     Line("Multiple ranks on", "[Mm]ultiple ranks on (?:the )?same (?:GPU|device)"),
     Line("Multiple Ranks are using the same GPU"),
@@ -49,28 +51,32 @@ TWO = r"Duplicate GPU detected ?: ?rank (\d+) and rank (\d+) both"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    """Nodes that NCCL takes for one by their NCCL_HOSTID; of ranks on one node NCCL's own words are told."""
-    said = {node: lines for node in cluster.nodes if (lines := gpus.nccl_warned(node, TWO))}
+    """Yield the finding about nodes that share an NCCL_HOSTID; ranks of one node are a matter of the log."""
+    warnings = {node: lines for node in cluster.nodes if (lines := gpus.nccl_warned(node, TWO))}
     pairs = {
-        tuple(map(int, match.groups())) for lines in said.values() for line in lines if (match := re.search(TWO, line))
+        tuple(map(int, match.groups()))
+        for lines in warnings.values()
+        for line in lines
+        if (match := re.search(TWO, line))
     }
     ranks = sorted({rank for pair in pairs for rank in pair})
     nodes = [node for node in cluster.nodes if {*ranks} & {*node.ranks}]
     ids = {node.variables.get(HOST_ID) for node in nodes}
-    if any(holds(node, pair) for node in nodes for pair in pairs) or len(ids) != 1 or not all(ids):
+    if any(has_both(node, pair) for node in nodes for pair in pairs) or len(ids) != 1 or not all(ids):
         return
     yield Finding.about(
         nodes,
-        f"NCCL takes {names_of(nodes)} for one machine, by {HOST_ID}, and {ranks_text(ranks)} for two on one GPU.",
+        f"{names_of(nodes)} share one {HOST_ID}, so NCCL treats them as one machine and refuses "
+        f"{ranks_text(ranks).lower()}.",
         ranks=ranks,
         evidence=(
             *(f"{node.name}: {HOST_ID}={node.variables[HOST_ID]}" for node in nodes),
-            *(lines[0] for lines in said.values()),
+            *(lines[0] for lines in warnings.values()),
         ),
-        fixes=[Fix.on(nodes, f"Unset {HOST_ID}, or give each machine another.", env={HOST_ID: None})],
+        fixes=[Fix.on(nodes, f"Unset {HOST_ID} on {names_of(nodes)}.", env={HOST_ID: None})],
     )
 
 
-def holds(node: Node, pair: tuple[int, ...]) -> bool:
+def has_both(node: Node, pair: tuple[int, ...]) -> bool:
     """Return whether both are ranks of this node."""
     return {*pair} <= {*node.ranks}

@@ -1,4 +1,4 @@
-"""The NCCL process group cannot be made.
+"""NCCL cannot form its process group.
 
 What you see
 ------------
@@ -6,14 +6,16 @@ What you see
 
 Why it happens
 --------------
-None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO. Where the group of all nodes
-cannot be made, those of each node alone and of pairs are tried, which tells the node or the link; of a node whose own
-cannot be made, each GPU alone and pairs of them, which tells the GPU, or the two. Of two nodes that fail only together,
-pairs of GPUs across them: an adapter, or the switch of one rail, is in the way of some of these and not of others.
+The facts match no more specific check; NCCL_DEBUG=INFO makes NCCL print the reason. If the group of all nodes fails,
+the check tries each node alone and pairs of nodes, which names the node or the link. If a node fails alone, it tries
+each GPU alone and pairs of GPUs, which names the GPU or the pair. If two nodes fail only together, it tries pairs of
+GPUs across them: a bad adapter or rail switch affects some of these pairs only.
 
 Fix
 ---
-Run the job once with NCCL_DEBUG=INFO and read the first WARN line.
+Run the job once with `NCCL_DEBUG=INFO`, and fix the error in the first `NCCL WARN` line.
+
+Confirm with: `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep -m1 "NCCL WARN"`, then `distdoctor explain "THAT LINE"`.
 
 When it is harmless
 -------------------
@@ -46,68 +48,68 @@ LOG = (
     Line(
         ("unhandled system error", "ncclSystemError"),
         shows="symptom",
-        why="NCCL says only that something of the system failed: with NCCL_DEBUG=INFO it says what",
+        why="NCCL reports only that a system call failed; NCCL_DEBUG=INFO shows which",
     ),
     Line(
         ("unhandled cuda error", "ncclUnhandledCudaError"),
         shows="symptom",
-        why="NCCL says only that CUDA failed: with NCCL_DEBUG=INFO it says what",
+        why="NCCL reports only that CUDA failed; NCCL_DEBUG=INFO shows the call",
     ),
     Line(
         ("ncclInternalError", "NCCL internal error", "internal error - please report this issue to the NCCL"),
         shows="symptom",
-        why="NCCL_DEBUG=INFO says which check of NCCL failed",
+        why="NCCL_DEBUG=INFO shows which internal check failed",
     ),
-    Line(("ncclInvalidUsage", "ncclInvalidArgument"), shows="symptom", why="NCCL_DEBUG=INFO says which argument"),
+    Line(("ncclInvalidUsage", "ncclInvalidArgument"), shows="symptom", why="NCCL_DEBUG=INFO shows which argument"),
     Line(
-        ("NCCL WARN NET/OFI ", "failed to initialize ATL"),  # oneCCL's
+        ("NCCL WARN NET/OFI ", "failed to initialize ATL"),  # of oneCCL
         r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected |Creating .{1,80}failed)"
         r"|(?:oneCCL.{0,200}|^)failed to initialize ATL",
         shows="symptom",
-        why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
+        why="libfabric reports only the failed call; FI_LOG_LEVEL=warn shows why",
     ),
     Line(
         ("HCCL function error", "OPS function error: Hccl", "HCCL error in", "[ERROR] HCCL("),
         shows="symptom",
-        why="HCCL tells only which call failed: the logs in ~/ascend/log say why",
+        why="HCCL reports only the failed call; the logs in ~/ascend/log show why",
     ),
     Line(
-        ("EI00", "EE10", "EH99", "EJ00", "EL00", "EZ99"),  # Ascend's CANN, which numbers what it tells
+        ("EI00", "EE10", "EH99", "EJ00", "EL00", "EZ99"),  # numbered errors of Ascend's CANN
         r"^E[A-Z]\d{4}: ?(?:\[PID: ?\d{1,9}\]|\d{4}-|\w+ \w+ )"
         r"|^\[PID: ?\d{1,9}\] \S{1,40} \w{1,60}\(E[A-Z]\d{4}\): ",
         shows="symptom",
-        why="its remedies are for whatever it may be: the logs of all ranks in ~/ascend/log say which it was",
+        why="the code covers several causes; the logs of all ranks in ~/ascend/log show which",
     ),
     Line(
-        (": non-zero status: ", ": NULL value ", "nvshmem initialization failed", "NIXL_ERR_"),  # NVSHMEM's and NIXL's
+        (": non-zero status: ", ": NULL value ", "nvshmem initialization failed", "NIXL_ERR_"),  # of NVSHMEM and NIXL
         r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value |nvshmem init)|NIXL_ERR_(?!NOT_POSTED)",
         shows="symptom",
-        why="it tells only which call failed: NVSHMEM_DEBUG=INFO or UCX_LOG_LEVEL=info say why",
+        why="it reports only the failed call; NVSHMEM_DEBUG=INFO or UCX_LOG_LEVEL=info show why",
     ),
     Line(
         (".cc:", ".cu:"),
         r"NCCL INFO \S{1,200}\.c[cu]:\d{1,5} -> [1-9]",
         shows="symptom",
-        why="it tells which calls of NCCL failed; the NCCL WARN before it says why",
-        unless=r"INFO transport\.cc:",  # also where SHARP or NVLS cannot be had and NCCL does without
+        why="it lists the failed calls; the NCCL WARN line before it shows why",
+        unless=r"INFO transport\.cc:",  # also if SHARP or NVLS is unavailable and NCCL works without it
     ),
-    Line(("NCCL error", "NCCL Error", "ncclUnhandled"), shows="symptom", why="the text does not say why"),
+    Line(("NCCL error", "NCCL Error", "ncclUnhandled"), shows="symptom", why="the text does not contain the cause"),
     Line(
         ("NCCL WARN", "[FATAL ERROR]: HIP failure"),
         r"NCCL WARN.{0,20}(?:[Cc]uda|HIP) failure|\[FATAL ERROR\]: HIP failure",
         shows="symptom",
-        why="NCCL only reports what CUDA told it: what the GPU was made to do before it, and its driver, say why",
+        why="NCCL only forwards a CUDA error; earlier GPU work or the driver is the cause",
     ),
     Line(
         ("No transport found for rank", " has no transport for ", "No algorithm/protocol available for"),
         shows="symptom",
-        why="NCCL_DEBUG=INFO says what each rank tried",
+        why="NCCL_DEBUG=INFO shows what each rank tried",
     ),
     Line(
         ("nonblocking NCCL communicator", "NCCL timeout when waiting for nonblocking call"),
         "timed out|NCCL timeout",
         shows="symptom",
-        why="a rank that does not come, and one that cannot be reached, show the same",
+        why="a missing rank and an unreachable rank show the same",
     ),
     Line(
         (
@@ -123,158 +125,165 @@ LOG = (
             "NCCL commInit",
         ),
         shows="symptom",
-        why="NCCL tells only which call failed: with NCCL_DEBUG=INFO it says why",
+        why="NCCL reports only the failed call; NCCL_DEBUG=INFO shows why",
     ),
     Line(
         "NCCL WARN UDS: ",
         "failed|fails",
         shows="symptom",
-        why="ranks of one host that are in network namespaces of their own do not reach each other so",
+        why="ranks of one host in separate network namespaces cannot use it",
     ),
     Line(
         "socketFinalizeAccept: wrong type",
         shows="symptom",
-        why="another connection than the expected one came: ranks with different versions or settings show it",
+        why="ranks with different versions or settings show the same",
     ),
     Line(
         ("local Net device counts across ranks", "local CollNet device counts across ranks"),
         shows="symptom",
-        why="which nodes lack adapters, NCCL_DEBUG=INFO says on each",
+        why="NCCL_DEBUG=INFO shows on each node which adapters it lacks",
     ),
 )
-MATTERS = "the job as planned does not use NCCL; one that does would fail"
+MATTERS = "the planned job does not use NCCL; a job that does would fail"
 PREVENTS = "nccl group formed"
 SYMPTOM_OF = "nccl group formed"
 FIX_SMALLER = (
-    "Run the job's first step on these alone with NCCL_DEBUG=INFO, and read the first WARN line; or leave them out."
+    "Remove these nodes from the job, or fix the first NCCL WARN line. "
+    "Confirm with: a run on these nodes alone with `NCCL_DEBUG=INFO`."
 )
 LINES = 8
 WARNINGS = 3
 FIX_DEVICE = (
-    "Leave this GPU out (CUDA_VISIBLE_DEVICES), or take the node out of the job; reset the GPU, and look for its Xid "
-    "in dmesg."
+    "Exclude this GPU (CUDA_VISIBLE_DEVICES) or remove the node, then reset it: `nvidia-smi --gpu-reset -i N`. "
+    "Confirm with: `dmesg | grep -i xid`."
 )
 FIX_PAIR = (
-    "Run the job once with NCCL_P2P_DISABLE=1: where it works then, the GPUs cannot reach each other's memory "
-    "(distdoctor explain nccl/p2p-broken)."
+    "Run the job with `NCCL_P2P_DISABLE=1`; if it then works, the GPUs cannot access each other's memory. "
+    "Confirm with: `distdoctor explain nccl/p2p-broken`."
 )
 FIX_RAIL = (
-    "Look at the adapters nearest to these GPUs (NCCL_DEBUG=INFO: via NET/IB/number, nvidia-smi topo -m), their cables "
-    "and switch; NCCL_IB_HCA=^name leaves one out."
+    "Exclude the adapter nearest to these GPUs (`export NCCL_IB_HCA=^mlx5_3`), then replace its cable or switch port. "
+    "Confirm with: `nvidia-smi topo -m`, `ibstat`."
 )
-OF_TWO = "which of two nodes it is cannot be told: a third that works would tell"
-FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
+OF_TWO = "two nodes cannot show which of them fails; a third, working node can"
+FIX = "Run the job once with `NCCL_DEBUG=INFO`, and fix the error in the first NCCL WARN line."
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     gpus_seen = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
     planned = any("nccl" in node.plan.backends(gpus=gpus_seen) for node in cluster.nodes)
-    found = groups.group_search(cluster)
+    result = groups.group_search(cluster)
     devices = list(groups.device_searches(cluster))
-    named = [one for one in devices if one.ranks]
-    # Where groups of fewer have shown whom it is, what other nodes lack is not why.
-    yield from (replace(of_devices(one, found, planned), of_its_own=True) for one in named)
-    apart = groups.cross_search(cluster)
-    if apart is not None and apart.ranks and not named:
-        yield replace(of_ranks(apart, planned), of_its_own=True)
+    named = [search for search in devices if search.ranks]
+    # Smaller groups have named the culprit, so what other nodes lack is not the cause.
+    yield from (replace(device_finding(search, result, planned), of_its_own=True) for search in named)
+    crossing = groups.cross_search(cluster)
+    if crossing is not None and crossing.ranks and not named:
+        yield replace(cross_finding(crossing, planned), of_its_own=True)
         return
-    if found is None or not found.nodes:
+    if result is None or not result.nodes:
         if named:
             return
-        tried = (*(found.evidence if found is not None else ()), *(line for one in devices for line in one.evidence))
+        tried = (
+            *(result.evidence if result is not None else ()),
+            *(line for search in devices for line in search.evidence),
+        )
         undecided = [OF_TWO] if len(cluster.nodes) == 2 and not named else []
-        evidence = (*nccl_said(cluster.nodes), *undecided, *tried)
-        for one in failed_stage_finding(
-            cluster, "nccl", "The NCCL process group cannot be made", FIX, "fail" if planned else "warn"
+        evidence = (*nccl_warnings(cluster.nodes), *undecided, *tried)
+        for finding in failed_stage_finding(
+            cluster, "nccl", "NCCL cannot form its process group", FIX, "fail" if planned else "warn"
         ):
-            yield replace(one, evidence=(*one.evidence, *evidence[:LINES]))
+            yield replace(finding, evidence=(*finding.evidence, *evidence[:LINES]))
         return
-    told = {one.node for one in named}
-    for nodes, links, summary in accused(found.nodes, told):
-        more = [line for one in devices if one.node in nodes for line in one.evidence]
-        tried_apart = Finding.about(
+    reported = {search.node for search in named}
+    for nodes, links, summary in accused(result.nodes, reported):
+        more = [line for search in devices if search.node in nodes for line in search.evidence]
+        finding_of_groups = Finding.about(
             nodes,
             summary,
             links=[(a.name, b.name) for a, b in links],
-            evidence=in_contrast(nccl_said(nodes), [*about(found, nodes), *more]),
+            evidence=in_contrast(nccl_warnings(nodes), [*about(result, nodes), *more]),
             fixes=[Fix.on(nodes, FIX_SMALLER)],
             severity="fail" if planned else "warn",
         )
-        yield replace(tried_apart, of_its_own=True)
+        yield replace(finding_of_groups, of_its_own=True)
 
 
-def of_devices(found: groups.DeviceSearch, nodes: groups.GroupSearch | None, planned: bool) -> Finding:
-    """The GPU, or the two, of one node with which its own group fails; ``nodes``: what groups of nodes say."""
-    node, ranks = found.node, found.ranks
-    beside = about(nodes, (node,)) if nodes is not None else []
+def device_finding(result: groups.DeviceSearch, nodes: groups.GroupSearch | None, planned: bool) -> Finding:
+    """Return the finding about the GPU, or pair, that breaks a node's own group; ``nodes``: results of node groups."""
+    node, ranks = result.node, result.ranks
+    node_groups = about(nodes, (node,)) if nodes is not None else []
     blamed = ranks.alone or ranks.bad or tuple(dict.fromkeys(rank for pair in ranks.links for rank in pair))
     names = together(gpus.device_of_rank(node, rank) for rank in blamed)
     if len(ranks.alone) == len(node.facts.ranks):
-        summary, fix = f"NCCL fails on {node.name} even with each GPU by itself.", FIX
+        summary, fix = f"NCCL fails on {node.name} even with each GPU alone.", FIX
     elif ranks.alone:
-        summary, fix = f"NCCL fails on {names} of {node.name} by itself, and on its other GPUs not.", FIX_DEVICE
+        summary, fix = f"NCCL fails on {names} of {node.name} alone; its other GPUs work.", FIX_DEVICE
     elif ranks.bad:
-        summary, fix = f"No NCCL group can be made with {names} of {node.name}, and without can.", FIX_DEVICE
+        summary, fix = f"NCCL forms no group with {names} of {node.name}; groups without it work.", FIX_DEVICE
     else:
         pairs = [" and ".join(gpus.device_of_rank(node, rank) for rank in pair) for pair in ranks.links]
-        summary, fix = f"{together(pairs)} of {node.name} make no NCCL group together; with others each can.", FIX_PAIR
+        summary, fix = (
+            f"{together(pairs)} of {node.name} form no NCCL group together; each works with other GPUs.",
+            FIX_PAIR,
+        )
     return Finding.about(
         [node],
         summary,
         ranks=sorted(blamed),
-        evidence=in_contrast(nccl_said([node]), [*found.evidence, *beside]),
+        evidence=in_contrast(nccl_warnings([node]), [*result.evidence, *node_groups]),
         fixes=[Fix.on(node, fix)],
         severity="fail" if planned else "warn",
     )
 
 
-def of_ranks(found: groups.CrossSearch, planned: bool) -> Finding:
-    """The GPUs of two nodes that do not come together, where others of the same nodes do."""
-    ranks = found.ranks
-    named = {rank: f"{gpus.device_of_rank(node, rank)} of {node.name}" for rank, node in found.node_of.items()}
+def cross_finding(result: groups.CrossSearch, planned: bool) -> Finding:
+    """Return the finding about GPUs of two nodes that form no group, where other GPUs of these nodes do."""
+    ranks = result.ranks
+    named = {rank: f"{gpus.device_of_rank(node, rank)} of {node.name}" for rank, node in result.node_of.items()}
     if ranks.bad:
         blamed = ranks.bad
-        summary = f"No NCCL group of two nodes can be made with {together(named[rank] for rank in blamed)}; with their "
-        summary += "other GPUs it can."
+        summary = f"NCCL forms no group across nodes with {together(named[rank] for rank in blamed)}; "
+        summary += "groups with their other GPUs work."
     else:
         pairs = ranks.links or (ranks.unclear,)
         blamed = tuple(dict.fromkeys(rank for pair in pairs for rank in pair))
-        said = together(" and ".join(named[rank] for rank in pair) for pair in pairs)
-        summary = f"{said} make no NCCL group together; other GPUs of these nodes do."
-    nodes = tuple(dict.fromkeys(found.node_of[rank] for rank in blamed))
+        text = together(" and ".join(named[rank] for rank in pair) for pair in pairs)
+        summary = f"{text} form no NCCL group together; other GPUs of these nodes do."
+    nodes = tuple(dict.fromkeys(result.node_of[rank] for rank in blamed))
     return Finding.about(
         nodes,
         summary,
         ranks=sorted(blamed),
-        evidence=in_contrast(nccl_said(nodes), found.evidence),
+        evidence=in_contrast(nccl_warnings(nodes), result.evidence),
         fixes=[Fix.on(nodes, FIX_RAIL)],
         severity="fail" if planned else "warn",
     )
 
 
 def accused(
-    found: groups.Accused[Node], told: set[Node]
+    result: groups.Accused[Node], reported: set[Node]
 ) -> Iterator[tuple[tuple[Node, ...], tuple[tuple[Node, Node], ...], str]]:
-    """Nodes, links and what is wrong with them; but for the nodes of which a GPU is told."""
-    alone = tuple(node for node in found.alone if node not in told)
+    """Yield nodes, links and summaries, except for the nodes with a finding about a GPU."""
+    alone = tuple(node for node in result.alone if node not in reported)
     if alone:
-        yield alone, (), f"The NCCL process group cannot be made on {names_of(alone)} alone, either."
-    if found.bad:
-        yield found.bad, (), f"The NCCL process group cannot be made with {names_of(found.bad)}, and without can."
-    for pair in found.links:
-        yield pair, (pair,), f"{names_of(pair)} cannot make an NCCL process group together; with others each can."
+        yield alone, (), f"NCCL forms no process group on {names_of(alone)} alone, either."
+    if result.bad:
+        yield result.bad, (), f"NCCL forms no process group with {names_of(result.bad)}; groups without it work."
+    for pair in result.links:
+        yield pair, (pair,), f"{names_of(pair)} form no NCCL process group together; each works with other nodes."
 
 
-def in_contrast(said: Sequence[str], tried: Sequence[str]) -> list[str]:
-    """NCCL's words, then the groups that failed and those that passed: both, as only both together blame anybody."""
+def in_contrast(warnings: Sequence[str], tried: Sequence[str]) -> list[str]:
+    """Return NCCL's warnings, then failed and passed groups: only both together show the culprit."""
     failed = [line for line in tried if ": failed" in line]
     passed = [line for line in tried if ": failed" not in line]
-    room = LINES - len(said)
-    return [*said, *failed[: max(room - len(passed), room // 2)], *passed][:LINES]
+    room = LINES - len(warnings)
+    return [*warnings, *failed[: max(room - len(passed), room // 2)], *passed][:LINES]
 
 
-def nccl_said(nodes: Iterable[Node]) -> list[str]:
-    """The first warning of each rank whose group failed, in NCCL's own words."""
+def nccl_warnings(nodes: Iterable[Node]) -> list[str]:
+    """Return the first NCCL warning of each rank with a failed group."""
     return [
         f"{node.name}: rank {rank.rank}: {rank.nccl.warnings[0]}"
         for node in nodes
@@ -285,7 +294,7 @@ def nccl_said(nodes: Iterable[Node]) -> list[str]:
     ][:WARNINGS]
 
 
-def about(found: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:
-    """Return what groups of nodes say: first those with one of these."""
+def about(result: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:
+    """Return the results of node groups: first the groups with one of ``nodes``."""
     names = [node.name for node in nodes]
-    return sorted(found.evidence, key=lambda line: not any(name in line for name in names))
+    return sorted(result.evidence, key=lambda line: not any(name in line for name in names))

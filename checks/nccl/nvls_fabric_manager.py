@@ -1,4 +1,4 @@
-"""NVLink SHARP fails.
+"""NVLink SHARP (NVLS) fails.
 
 What you see
 ------------
@@ -6,12 +6,15 @@ What you see
 
 Why it happens
 --------------
-The fabric manager was restarted, or lost the state of the switches. NVML may go on to call the fabric complete: the
-check finds it by what NCCL writes where the check's own group fails.
+The fabric manager was restarted, or lost the state of the switches. NVML may still report the fabric as complete, so
+the check relies on NCCL's own warning when the check's group fails.
 
 Fix
 ---
-Reset the GPUs or reboot the node; NCCL_NVLS_ENABLE=0 does without.
+Reset the GPUs of the node together with `nvidia-smi --gpu-reset`, or reboot it. Until then, disable NVLS:
+`export NCCL_NVLS_ENABLE=0` on every node.
+
+Confirm with: `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3 Fabric`.
 
 When it is harmless
 -------------------

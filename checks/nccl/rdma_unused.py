@@ -1,4 +1,4 @@
-"""NCCL takes TCP sockets where there is InfiniBand or RoCE.
+"""NCCL uses TCP sockets although InfiniBand or RoCE is active.
 
 What you see
 ------------
@@ -6,20 +6,20 @@ What you see
 
 Why it happens
 --------------
-NCCL's own words in the check's group say that it uses sockets, and no setting asks for that: the container's image has
-no libibverbs (`Failed to open libibverbs.so[.1]`), or not the adapter's own library (rdma-core's providers), or a
-plugin that is named cannot be loaded. NCCL then goes on with sockets without an error. Where only some nodes do, the
-others' connections to them cannot be made; nor can those of nodes of which some have a plugin (aws-ofi-nccl, gIB,
-HPC-X), and others have not.
+NCCL in the check's group reports sockets, and no setting requests them. The image lacks libibverbs
+(`Failed to open libibverbs.so[.1]`) or the adapter's own library (rdma-core's providers), or a named plugin cannot be
+loaded. NCCL then uses sockets without an error. If only some nodes do so, the others cannot connect to them. The same
+holds if only some nodes have a plugin (aws-ofi-nccl, gIB, HPC-X).
 
 Fix
 ---
-Install rdma-core (Debian: libibverbs1 and ibverbs-providers) in the image or on the node. `ibv_devinfo`, in the job's
-own environment, shows what NCCL can use.
+Install rdma-core in the image or on the node: `apt-get install libibverbs1 ibverbs-providers`.
+
+Confirm with: `ibv_devinfo` in the job's environment, and `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep "Using network"`.
 
 When it is harmless
 -------------------
-Where the job is to use TCP: NCCL_NET=Socket or NCCL_IB_DISABLE=1 says so.
+When the job is meant to use TCP: NCCL_NET=Socket or NCCL_IB_DISABLE=1 requests it.
 
 See also
 --------
@@ -32,71 +32,73 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement
 
 SEVERITY = "warn"
 LOG = (
-    Line(  # distdoctor's own, of what each rank's NCCL said
+    Line(  # distdoctor's own line about each rank's NCCL
         "settings: the ranks' NCCL took different networks",
         shows="hint",
-        why="on one host alone the network carries nothing",
+        why="on a single host NCCL does not use the network",
     ),
 )
 MATTERS = "data between nodes goes over TCP, much slower"
 PREVENTS = "nccl group formed"
 SOCKET, OWN = "Socket", "IB"
 LIBRARY = "libibverbs"
-FIX_LIBRARY = (
-    "Install rdma-core (Debian: libibverbs1, ibverbs-providers) in the job's image; ibv_devinfo shows what it can use."
-)
+FIX_LIBRARY = "Install rdma-core in the job's image: `apt-get install libibverbs1 ibverbs-providers`. Confirm with:"
 FIX_LOOK = (
-    "See in the job's own environment what a program can use of these ports, and with NCCL_DEBUG=INFO "
-    "NCCL_DEBUG_SUBSYS=INIT,NET what NCCL tried before it took sockets."
+    "Fix what NCCL reports before it uses sockets: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET. "
+    "Confirm in the job's environment with:"
 )
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    said = {node: networks(node) for node in cluster.nodes if rdma.uses_rdma(cluster, node)}
-    plain = [node for node, names in said.items() if names == {SOCKET} and rdma.openable(node)]
-    found = [node for node in plain if rdma.active_ports(node)]
-    others = [node for node, names in said.items() if names and SOCKET not in names]
-    if found:
+    networks_of = {node: networks(node) for node in cluster.nodes if rdma.uses_rdma(cluster, node)}
+    plain = [node for node, names in networks_of.items() if names == {SOCKET} and rdma.openable(node)]
+    affected = [node for node in plain if rdma.active_ports(node)]
+    others = [node for node, names in networks_of.items() if names and SOCKET not in names]
+    if affected:
         yield Finding.about(
-            found,
-            f"NCCL on {names_of(found)} uses TCP sockets, and not the RDMA ports that are active there.",
+            affected,
+            f"NCCL on {names_of(affected)} uses TCP sockets although RDMA ports are active there.",
             severity="fail" if others else "warn",
-            evidence=[line for node in found for line in evidence(node)],
-            fixes=remedies(found, {name for node in others for name in said[node]}),
+            evidence=[line for node in affected for line in evidence(node)],
+            fixes=remedies(affected, {name for node in others for name in networks_of[node]}),
         )
     else:
-        yield from of_several(cluster)
+        yield from different_networks(cluster)
 
 
-def of_several(cluster: Cluster) -> Iterator[Finding]:
-    """Nodes whose NCCL took another network than that of the others, where their group then failed: a plugin that is
-    installed on some of them (AWS, Google, HPC-X) talks to none but its like."""
+def different_networks(cluster: Cluster) -> Iterator[Finding]:
+    """Yield the finding about nodes with another NCCL network than the others, if their group failed.
+
+    A plugin (AWS, Google, HPC-X) connects only to nodes with the same plugin."""
     nodes = {node.name: node for node in cluster.nodes}
-    apart = disagreement({name: its.pop() for name, node in nodes.items() if len(its := networks(node)) == 1})
-    if apart is None or not failed_ranks(cluster, "nccl"):
+    differing = disagreement({name: its.pop() for name, node in nodes.items() if len(its := networks(node)) == 1})
+    if differing is None or not failed_ranks(cluster, "nccl"):
         return
-    blamed = [nodes[name] for name in apart.blamed]
-    elsewhere = {apart.usual} if apart.majority else set(apart.values.values())
+    blamed = [nodes[name] for name in differing.blamed]
+    others_use = {differing.usual} if differing.majority else set(differing.values.values())
     yield Finding.about(
         blamed,
-        f"NCCL takes different networks: {apart.said()}.",
-        title="The nodes' NCCL takes different networks",
-        unsure=not apart.majority,
+        f"NCCL uses different networks: {differing.said()}.",
+        title="NCCL uses different networks on the nodes",
+        unsure=not differing.majority,
         severity="fail",
         evidence=[
-            *(f"{name}: NCCL: Using network {its}" for name, its in apart.values.items()),
+            *(f"{name}: NCCL: Using network {its}" for name, its in differing.values.items()),
             *(f"{node.name}: NCCL: {note}" for node in blamed for note in notes(node)[:2]),
         ],
-        fixes=remedies(blamed, elsewhere),
+        fixes=remedies(blamed, others_use),
     )
 
 
-def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
-    """Return what NCCL itself, or the other nodes, say is missing; else how to see it."""
-    plugins = sorted(elsewhere - {OWN, SOCKET})
+def remedies(nodes: list[Node], others_use: set[str]) -> Iterator[Fix]:
+    """Yield the fixes: a missing plugin or library if NCCL or the other nodes show it; else how to find it."""
+    plugins = sorted(others_use - {OWN, SOCKET})
     if plugins:
-        text = f"Have the network plugin {together(plugins)} on all nodes, or on none: on {names_of(nodes)} its library"
-        yield Fix.on(nodes, f"{text} on LD_LIBRARY_PATH, and NCCL_NET_PLUGIN, as where it is found.")
+        text = (
+            f"Install the network plugin {together(plugins)} on {names_of(nodes)}, as on the other nodes, or remove "
+            "it there"
+        )
+        yield Fix.on(nodes, f"{text}. Confirm with: `echo $LD_LIBRARY_PATH $NCCL_NET_PLUGIN` on both.")
         return
     without = [node for node in nodes if any(LIBRARY in note for note in notes(node))]
     if without:
@@ -106,12 +108,12 @@ def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
 
 
 def networks(node: Node) -> set[str]:
-    """Return what carries the data of the node's ranks, as their NCCL said."""
+    """Return the networks that NCCL of the node's ranks reports."""
     return {rank.nccl.network for rank in node.facts.ranks if rank.nccl is not None and rank.nccl.network}
 
 
 def notes(node: Node) -> list[str]:
-    """Return what its NCCL noted of networks that it could not take."""
+    """Return NCCL's notes about networks that it could not use."""
     return list(dict.fromkeys(note for rank in node.facts.ranks if rank.nccl is not None for note in rank.nccl.notes))
 
 

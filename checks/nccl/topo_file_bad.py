@@ -7,18 +7,20 @@ What you see
 
 Why it happens
 --------------
-NCCL_TOPO_FILE or NCCL_GRAPH_FILE, often set by a cloud image, names a file that is malformed, or written for another
-machine or plugin; NCCL_GRAPH_FILE also one that is not there, as in a container that is not given it. NCCL's reader is
-no XML parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
+NCCL_TOPO_FILE or NCCL_GRAPH_FILE, often set by a cloud image, names a file that is malformed, or meant for another
+machine or plugin. NCCL_GRAPH_FILE may also name a missing file, for example in a container. NCCL's reader is no XML
+parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
 
 Fix
 ---
-Unset the variable (NCCL_TOPO_FILE or NCCL_GRAPH_FILE), or take the file of this machine's image. A network plugin, such
-as AWS's, brings a topology file of its own: take the plugin that is for this kind of machine.
+Unset the variable: `unset NCCL_TOPO_FILE NCCL_GRAPH_FILE`. Or use the file of this machine's image. A network plugin
+such as AWS's has its own topology file; install the plugin for this type of machine.
+
+Confirm with: `echo $NCCL_TOPO_FILE $NCCL_GRAPH_FILE`, then `head -3 FILE` for each.
 
 When it is harmless
 -------------------
-A topology file that is not there is passed over.
+When NCCL_TOPO_FILE names a missing file: NCCL ignores it.
 
 See also
 --------
@@ -35,7 +37,7 @@ PREVENTS = "nccl group formed"
 LOG = (
     Line("Attribute ", r"Attribute \w+ of node \w+ not found"),
     Line("XML ", "NCCL WARN XML.{0,80}(?:parse|error|not found|wrong version)"),
-    Line(  # NCCL_GRAPH_FILE's
+    Line(  # of NCCL_GRAPH_FILE
         "Could not open XML graph file"
     ),
 )
@@ -50,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for bad, nodes in alike.items():
         yield Finding.about(
             nodes,
-            f"NCCL cannot read its {bad.what} file on {names_of(nodes)}: {bad.path}.",
+            f"NCCL cannot read its {bad.kind} file {bad.path} on {names_of(nodes)}.",
             evidence=[
                 *(f"{node.name}: {bad.path}: {bad.why}" for node in nodes),
                 *(line for node in nodes for line in where_set(node, bad.variable)),
@@ -61,11 +63,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Bad:
-    """A file that NCCL refuses: the variable that may name it, whether that does, what it is, and why."""
+    """File that NCCL refuses: its variable, whether that names it, its kind, and the reason."""
 
     variable: str
     named: bool
-    what: str
+    kind: str
     path: str
     why: str
     absent: bool
@@ -73,21 +75,21 @@ class Bad:
 
 def unreadable_files(node: Node) -> Iterator[Bad]:
     files = (("NCCL_TOPO_FILE", "topology", node.facts.topology), ("NCCL_GRAPH_FILE", "graph", node.facts.graph))
-    for variable, what, file in files if plans_nccl_group(node) else ():
+    for variable, kind, file in files if plans_nccl_group(node) else ():
         if file is None:
             continue
-        # A folder can be opened, and has nothing to read.
-        absent = what == "graph" and file.missing not in ("", "EISDIR")
+        # A folder can be opened, and contains nothing to read.
+        absent = kind == "graph" and file.missing not in ("", "EISDIR")
         if file.refused or absent:
             why = file.refused or file.missing
-            yield Bad(variable, bool(file.variable), what, file.path or variable, why, absent)
+            yield Bad(variable, bool(file.variable), kind, file.path or variable, why, absent)
 
 
 def fixes(nodes: list[Node], bad: Bad) -> Iterator[Fix]:
     if bad.named:
-        yield Fix.on(nodes, "Let NCCL look at the machine itself.", env={bad.variable: None})
-    wanted = "Have the file of this machine's image there, also in the container" if bad.absent else f"Mend {bad.path}"
-    text = wanted if bad.absent else f"{wanted}, or take the file of this machine's image"
+        yield Fix.on(nodes, f"Unset {bad.variable}; NCCL then detects the topology itself.", env={bad.variable: None})
+    correct = f"Replace {bad.path} with the file of this machine's image"
+    text = f"Copy the file of this machine's image to {bad.path}, also in the container" if bad.absent else correct
     yield Fix.on(nodes, f"{text}.", option=2 if bad.named else 1)
 
 

@@ -73,13 +73,13 @@ def test_the_launcher_is_told_by_its_own_flag(launcher: str, flags: dict[str, st
 def test_what_the_container_was_given_is_said() -> None:
     (facts,) = one(count=1, driver={"on_bus": 8, "files": ("/dev/nvidia0",)})
     told = root(with_variables(facts, NVIDIA_VISIBLE_DEVICES="0"))
-    assert "NVIDIA_VISIBLE_DEVICES=0 is what its container was given" in told.evidence[0]
+    assert "NVIDIA_VISIBLE_DEVICES=0 in its container" in told.evidence[0]
 
 
 def test_a_gpu_that_is_cut_up_hides_the_others() -> None:
     part = (replace(visible(0), uuid="abcd", name="NVIDIA H100 80GB HBM3 MIG 1g.10gb"),)
     found = root(*one(devices={3: {"mig": True}}, torch={"visible": part}))
-    assert found.id == CHECK and "MIG is on on GPU 3" in " ".join(found.evidence)
+    assert found.id == CHECK and "MIG is on for GPU 3" in " ".join(found.evidence)
     assert found.fixes[0].commands == ("nvidia-smi -i 3 -mig 0",)
 
 
@@ -100,5 +100,5 @@ def test_masks_that_give_two_ranks_the_same_gpu() -> None:
         nodes.append(replace(facts, ranks=tuple(replace(rank, gpu=seen) for rank in facts.ranks)))
     told = root(*nodes)
     assert told.id == CHECK and "CUDA_VISIBLE_DEVICES='0' and '1'" in told.evidence[0]
-    assert "another one for each rank" in told.fixes[0].text
+    assert "a different one for each rank" in told.fixes[0].text
     assert [fix.option for fix in told.fixes] == [1, 2]

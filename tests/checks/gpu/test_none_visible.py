@@ -93,14 +93,14 @@ def test_the_rung_is_named() -> None:
 def test_a_torch_for_gpus_of_another_make_is_named() -> None:
     (for_cuda,) = of_amd(torch={"visible": (), "reason": "Found no NVIDIA driver on your system"})
     told = root(with_identity(for_cuda, cuda="12.8"))
-    assert "built for CUDA 12.8, and its GPUs are AMD's" in told.summary and "with ROCm" in told.fixes[0].text
+    assert "built for CUDA 12.8, but the GPUs are from AMD" in told.summary and "for ROCm" in told.fixes[0].text
     told = root(*one(torch={**NO_HIP, "architectures": ("gfx942",)}, cuda=None))
     assert "built for ROCm, and its GPUs are NVIDIA's" in told.summary and "with CUDA" in told.fixes[0].text
 
 
 def test_what_is_closed_to_rocm_is_named() -> None:
     finding = root(*of_amd(*CLOSED))
-    assert "/dev/kfd (EACCES) cannot be used" in finding.summary
+    assert "the user cannot open /dev/kfd (EACCES)" in finding.summary
     assert "render" in finding.fixes[0].text
     part = root(*of_amd(CLOSED[1]))  # a device that is another's, and why torch sees none is not known
     assert "renderD128" not in part.summary

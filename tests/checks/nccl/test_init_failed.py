@@ -114,12 +114,12 @@ LOOK_ALIKES = [
 
 def test_the_gpu_is_named() -> None:
     for tried, ranks, words in (
-        ((*ONE_BY_ONE[:-1], ((7,), False)), (7,), "NCCL fails on device 3 (rank 7) of host1 by itself"),
-        ((*ONE_BY_ONE, *BAD_GPU), (7,), "No NCCL group can be made with device 3 (rank 7) of host1, and without can."),
+        ((*ONE_BY_ONE[:-1], ((7,), False)), (7,), "NCCL fails on device 3 (rank 7) of host1 alone"),
+        ((*ONE_BY_ONE, *BAD_GPU), (7,), "NCCL forms no group with device 3 (rank 7) of host1; groups without it work."),
         (
             (*ONE_BY_ONE, *BAD_PAIR),
             (6, 7),
-            "device 2 (rank 6) and device 3 (rank 7) of host1 make no NCCL group together",
+            "device 2 (rank 6) and device 3 (rank 7) of host1 form no NCCL group together",
         ),
         (tuple(((rank,), False) for rank in (4, 5, 6, 7)), (4, 5, 6, 7), "NCCL fails on host1 even with each GPU"),
     ):
@@ -141,15 +141,15 @@ def test_what_passed_is_told_beside_what_failed() -> None:
 def test_the_gpus_of_two_nodes_are_named() -> None:
     one = root(*across(*RAIL))
     assert (one.ranks, one.fixes[0].nodes) == ((3, 7), BOTH)
-    assert "device 3 (rank 3) of host0 and device 3 (rank 7) of host1 make no NCCL group together" in one.summary
+    assert "device 3 (rank 3) of host0 and device 3 (rank 7) of host1 form no NCCL group together" in one.summary
     assert one.evidence[0] == "rank 3 of host0 and rank 7 of host1 together: failed: NCCL error"
     other = root(*across(*ADAPTER))
-    assert (other.ranks, "with device 3 (rank 7) of host1; with their other" in other.summary) == ((7,), True)
+    assert (other.ranks, "with device 3 (rank 7) of host1; groups with their other" in other.summary) == ((7,), True)
 
 
 def test_of_two_nodes_it_is_said_that_it_cannot_be_told_which() -> None:
-    assert any("a third that works" in line for line in root(*across(nproc=1)).evidence)
-    assert any("a third that works" in line for line in root(*across(((0, 4), False), ((1, 5), False))).evidence)
+    assert any("a third, working node" in line for line in root(*across(nproc=1)).evidence)
+    assert any("a third, working node" in line for line in root(*across(((0, 4), False), ((1, 5), False))).evidence)
 
 
 test_found = found(CHECK, ROWS)

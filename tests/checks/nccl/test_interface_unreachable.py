@@ -131,7 +131,7 @@ def test_that_all_to_all_alone_fails_is_told() -> None:
     one = facts[1]
     ranks = tuple(replace(r, stages=(*r.stages[:-1], replace(r.stages[-1], detail=detail))) for r in one.ranks)
     (found,) = [f for f in judged(facts[0], replace(one, ranks=ranks)).findings if f.check == CHECK]
-    assert "all_to_all fails, as send() and recv() would, and all_reduce and all_gather pass" in found.summary
+    assert "all_to_all, send() and recv() fail, all_reduce and all_gather pass" in found.summary
 
 
 def test_what_nccl_says_of_the_group_follows_from_it() -> None:

@@ -53,7 +53,7 @@ CURES = [Cure("it is taken out", lambda: begun(0, 1), on_each(BOTH, {"env": {VAR
 
 def test_only_what_passed_is_said_to_pass() -> None:
     told = root(*begun(1))
-    assert "refuses all_to_all on host1" in told.summary and "all_reduce and all_gather" in told.summary
+    assert "all_to_all fails on host1" in told.summary and "all_reduce and all_gather" in told.summary
     assert "reduce_scatter" not in told.summary
 
 

@@ -59,4 +59,4 @@ test_cured = cured(CHECK, CURES)
 
 def test_what_redirects_is_told() -> None:
     (root,) = judged(*copied("failed", **WRONG)).roots
-    assert any("ACS redirects it on 3 PCIe bridges" in line for line in root.evidence)
+    assert any("ACS redirects the writes on 3 PCIe bridges" in line for line in root.evidence)

@@ -62,6 +62,6 @@ def test_the_fix_is_for_what_was_said_to_be_missing() -> None:
         for one in said("Socket", "Socket")
     ]
     assert "rdma-core" not in remedy(*silent) and "NCCL_DEBUG_SUBSYS=INIT,NET" in remedy(*silent)
-    assert "Have the network plugin AWS Libfabric on all nodes" in remedy(
+    assert "Install the network plugin AWS Libfabric on host1" in remedy(
         *said("AWS Libfabric", "Socket", "AWS Libfabric", fails=True)
     )
