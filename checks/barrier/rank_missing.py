@@ -2,24 +2,26 @@
 
 What you see
 ------------
-The others wait in the first collective, or fail with `Connection closed by peer`, `Connection reset by peer`.
-monitored_barrier() names the missing ones:
+The other ranks hang in the first collective, or fail with `Connection closed by peer` or `Connection reset by peer`.
+monitored_barrier() names the missing ranks:
 
     [Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 8000 ms
 
 Why it happens
 --------------
-The process ended (killed by the kernel when memory ran out, by a scheduler's limit, by a crash), is starved of
-processors, or its connections were cut after init.
+The process ended (out of memory, a scheduler's limit, a crash), gets no processor, or lost its connections after init.
 
 Fix
 ---
-Look at these ranks on their node: are they there, are they running, what do they wait for? For one that was ended by
-signal 9: `dmesg`, the scheduler's log; by another signal: its own output.
+Fix the last error in the output of the missing rank. If signal 9 ended it, request more memory:
+`sbatch --mem 64G job.sh`. If it runs and gets no processor, end the other load on its node.
+
+Confirm with: `ps -o pid,stat,pcpu,args -p 4711` on its node, `journalctl -k --since -1h | grep -i oom`, and
+`sacct -j JOBID`.
 
 When it is harmless
 -------------------
-When the host was overloaded for a moment: run it again.
+When the host was overloaded for a moment: run the check again.
 
 See also
 --------
@@ -58,7 +60,7 @@ PREVENTS = "ranks together"
 SYMPTOM_OF = "ranks together"
 FOLLOWS = ("process/killed-by-oom",)
 FROM_OUTSIDE = tuple(f"by signal {number}" for number in (1, 2, 9, 15))
-"""A process does not end itself so; it may with an abort or a bad access, for what other nodes sent."""
+"""Signals that a process does not send itself; an abort or a bad access may be caused by other nodes."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -69,43 +71,59 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ended = failed_ranks(cluster, "barrier")
     if not ended:
         return
-    # Only rank 0 is told who is missing; what the others say follows from that.
-    ranks = sorted({rank for one in ended for rank in named(one.stage.error, one.stage.detail.get("missing"))})
+    # Only rank 0 learns which ranks are missing; the errors of the others are consequences.
+    ranks = sorted(
+        {rank for failure in ended for rank in missing_ranks(failure.stage.error, failure.stage.detail.get("missing"))}
+    )
     nodes = tuple(node for node in cluster.nodes if set(node.ranks) & set(ranks))
-    whom = None
+    accused = None
     if not nodes:
-        whom = accused_by_errors(cluster, failed_by_themselves(ended))
-        nodes = whom.nodes
-        ranks = list(ranks_to_blame(failed_by_themselves(ended), whom))
+        accused = accused_by_errors(cluster, failed_by_themselves(ended))
+        nodes = accused.nodes
+        ranks = list(ranks_to_blame(failed_by_themselves(ended), accused))
     yield Finding.about(
         nodes,
         f"{ranks_text(ranks, 'Some ranks')} on {names_of(nodes)} did not pass the barrier.",
         ranks=ranks,
-        unsure=whom is not None and whom.blame == "one-of",
+        unsure=accused is not None and accused.blame == "one-of",
         evidence=rank_errors_text(failed_by_themselves(ended)),
-        fixes=[Fix.on(nodes, f"Look at these processes on {names_of(nodes)}: are they there, and running?")],
+        fixes=[
+            Fix.on(
+                nodes,
+                f"Fix the last error in the output of {ranks_text(ranks, 'these ranks').lower()}, or restart them. "
+                f"Confirm with: `ps -eo pid,stat,pcpu,args` on {names_of(nodes)}.",
+            )
+        ],
     )
 
 
 def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
-    """The finding about ranks whose process was gone before the barrier, or in it."""
+    """Return the finding about ranks that ended before or in the barrier."""
     names, ranks = nodes_of_failed(cluster, gone), ranks_of_failed(gone)
-    how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
-    found = Finding.about(
+    how = together(dict.fromkeys(rank.stage.error or "the process ended" for rank in gone))
+    finding = Finding.about(
         names,
         f"{ranks_text(ranks)} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
         ranks=ranks,
         evidence=(
-            f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: {one.stage.error}"
-            for one in gone
+            f"{dead.node.name}: rank {dead.rank.rank}, pid {dead.rank.pid}, in stage {dead.stage.stage}: "
+            f"{dead.stage.error}"
+            for dead in gone
         ),
-        fixes=[Fix.on(names, f"Look at what ended it on {together(names)}: dmesg, the scheduler's log, its output.")],
+        fixes=[
+            Fix.on(
+                names,
+                f"Fix the last error in the output of {ranks_text(ranks).lower()} on {together(names)}, then start "
+                "again. "
+                "Confirm with: `journalctl -k --since -1h`, and the scheduler's log.",
+            )
+        ],
     )
-    return replace(found, of_its_own=all((one.stage.error or "").endswith(FROM_OUTSIDE) for one in gone))
+    return replace(finding, of_its_own=all((dead.stage.error or "").endswith(FROM_OUTSIDE) for dead in gone))
 
 
-def named(error: str | None, missing: object) -> list[int]:
-    """The ranks that rank 0 was told are missing."""
+def missing_ranks(error: str | None, missing: object) -> list[int]:
+    """Return the ranks that rank 0 reports as missing."""
     if isinstance(missing, list) and missing:
         return [rank for rank in missing if isinstance(rank, int)]
     match = re.search(r"Ranks ([\d, ]+) failed to pass", error or "")

@@ -2,24 +2,26 @@
 
 What you see
 ------------
-Silence on every rank, up to the timeout of 30 minutes. Nothing names the rank, but for monitored_barrier():
+Silence on every rank, up to the timeout of 30 minutes. Only monitored_barrier() names the rank:
 
     [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 8000 ms
 
-and if rank 0 is the one that is stopped, not even that.
+If rank 0 is the stopped one, even this line is missing.
 
 Why it happens
 --------------
-The process got SIGSTOP or SIGTSTP (Ctrl-Z, a scheduler that suspends jobs, a checkpointing tool, a container that was
-paused), or a debugger or tracer holds it.
+The process got SIGSTOP or SIGTSTP (Ctrl-Z, a scheduler that suspends jobs, a checkpointing tool, a paused container),
+or a debugger or tracer holds it.
 
 Fix
 ---
-Let it go on: `kill -CONT PID`; a scheduler resumes what it suspended itself. Look first at who stopped it.
+Resume it: `kill -CONT 4711`. If a scheduler suspended the job, resume it there: `scontrol resume JOBID`.
+
+Confirm with: `ps -eo pid,stat,args | grep " T"` (state T is stopped, t is traced).
 
 When it is harmless
 -------------------
-Never while the others wait.
+Never while the other ranks wait.
 
 See also
 --------
@@ -30,6 +32,7 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    FailedRank,
     Finding,
     Fix,
     nodes_of_failed,
@@ -52,19 +55,24 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     are = "are" if len(ranks) > 1 else "is"
     yield Finding.about(
         names,
-        f"{ranks_text(ranks)} on {together(names)} {are} stopped, and all others wait.",
+        f"{ranks_text(ranks)} on {together(names)} {are} stopped; all other ranks wait.",
         ranks=ranks,
         evidence=(
-            f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: state "
-            f"{one.stage.detail['state']} ({HOW[one.stage.detail['state']]})"
-            for one in ended
+            f"{rank.node.name}: rank {rank.rank.rank}, pid {rank.rank.pid}, in stage {rank.stage.stage}: state "
+            f"{rank.stage.detail['state']} ({HOW[rank.stage.detail['state']]})"
+            for rank in ended
         ),
         fixes=(
             Fix.on(
                 name,
-                f"On {name}, look at who stops the job's processes (a scheduler, a debugger, Ctrl-Z), and let them go "
-                "on: pkill -CONT -f <the job's command>.",
+                f"On {name}, resume the process: kill -CONT {pids(ended, name)}. Then find what stops it (scheduler, "
+                "debugger, Ctrl-Z).",
             )
             for name in names
         ),
     )
+
+
+def pids(stopped: list[FailedRank], name: str) -> str:
+    """Return the process ids of the stopped ranks of a node, for a command."""
+    return " ".join(str(rank.rank.pid) for rank in stopped if rank.node.name == name and rank.rank.pid) or "PID"

@@ -1,4 +1,4 @@
-"""The process group has no backend for that tensor's device.
+"""The process group has no backend for the tensor's device.
 
 What you see
 ------------
@@ -6,11 +6,14 @@ What you see
 
 Why it happens
 --------------
-A CPU tensor (offload, object collectives) in a group that has NCCL only, or the other way round.
+A CPU tensor (offload, object collectives) is used in a group that has NCCL only, or a GPU tensor in one with gloo
+only.
 
 Fix
 ---
-init_process_group('cpu:gloo,cuda:nccl'), or move the tensor.
+Create the group with both backends: `init_process_group("cpu:gloo,cuda:nccl")`. Or move the tensor: `tensor.cuda()`.
+
+Confirm with: `print(dist.get_backend_config())` in the script.
 
 When it is harmless
 -------------------

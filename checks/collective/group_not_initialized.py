@@ -1,4 +1,4 @@
-"""The process group was not made.
+"""The process group was not initialized.
 
 What you see
 ------------
@@ -6,12 +6,14 @@ What you see
 
 Why it happens
 --------------
-A collective, DDP or a sampler is used in a program that was started without a launcher, or before init_process_group().
+The program uses a collective, DDP or a sampler before init_process_group(), or was started without a launcher.
 
 Fix
 ---
-Start with torchrun and call init_process_group() first; guard the code with dist.is_initialized() where one process is
-enough.
+Start the script with `torchrun --nproc-per-node 2 train.py`, and call `dist.init_process_group()` first. If it must
+also run as one process, guard the code with `dist.is_initialized()`.
+
+Confirm with: `printenv RANK WORLD_SIZE MASTER_ADDR` in the job (set by every launcher).
 
 When it is harmless
 -------------------

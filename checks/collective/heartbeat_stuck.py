@@ -1,4 +1,4 @@
-"""The watchdog itself stands still.
+"""The NCCL watchdog makes no progress.
 
 What you see
 ------------
@@ -7,11 +7,14 @@ What you see
 
 Why it happens
 --------------
-A call into CUDA, or the GIL, does not come back: the hang is elsewhere, and the monitor ends the process.
+A CUDA call, or a thread that holds the GIL, does not return. The hang is elsewhere, and the monitor ends the process.
 
 Fix
 ---
-Find the hang: py-spy dump of that rank, the flight recorder. TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only hides it.
+Fix the call that does not return: `py-spy dump --native --pid 4711` shows its stack. TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
+only hides the hang.
+
+Confirm with: `distdoctor hang` on a node of the job while it hangs.
 
 When it is harmless
 -------------------
@@ -26,16 +29,16 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("the stack of the process that hangs", "py-spy dump --native --pid PID")
+NEXT = ("the stack of the hanging process", "py-spy dump --native --pid PID")
 LOG = (
     Line(
         ("watchdog got stuck for", "Heartbeat monitor timed out"),
         shows="symptom",
-        why="it tells that something stands still, not what",
+        why="it reports a hang, not its cause",
     ),
     Line(
         "Terminating the process after attempting to dump debug info",
         shows="symptom",
-        why="the reason is above it: a time-out as a rule",
+        why="the cause is above it, usually a timeout",
     ),
 )

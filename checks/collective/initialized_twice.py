@@ -1,4 +1,4 @@
-"""The process group is made twice.
+"""The process group is initialized twice.
 
 What you see
 ------------
@@ -10,7 +10,9 @@ Two libraries, or the script and a library, both call init_process_group().
 
 Fix
 ---
-Guard it: if not dist.is_initialized().
+Guard the call: `if not dist.is_initialized(): dist.init_process_group()`.
+
+Confirm with: `grep -rn "init_process_group" .` in the source tree (shows both calls).
 
 When it is harmless
 -------------------

@@ -10,11 +10,14 @@ The model depends on the rank, its data, or a checkpoint that only some ranks ha
 
 Fix
 ---
-Build the same model on every rank and wrap it once.
+Build the same model on every rank, from the same configuration and checkpoint, and wrap it once:
+`model = DistributedDataParallel(model)`.
+
+Confirm with: `print(rank, sum(p.numel() for p in model.parameters()))` on every rank before the wrap.
 
 When it is harmless
 -------------------
-With `0 params` the exchange itself failed; that says nothing of the models.
+With `0 params` the exchange itself failed, and the models may be equal.
 
 See also
 --------
@@ -25,7 +28,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("why the exchange failed: the first error of all ranks", "")
+NEXT = ("the first error of all ranks", "")
 LOG = (
     Line(
         "DDP expects same model across all ranks",
@@ -36,7 +39,7 @@ LOG = (
         "DDP expects same model across all ranks",
         "inconsistent 0 params",
         shows="symptom",
-        why="0 params: the exchange failed, and says nothing of the models",
+        why="0 params: the exchange failed, and the models may be equal",
     ),
     Line("appears not to match sizes of the same param"),
     Line("appears not to match strides of the same param"),

@@ -1,4 +1,4 @@
-"""A collective is called by some ranks only.
+"""Only some ranks call a collective.
 
 What you see
 ------------
@@ -10,7 +10,9 @@ Saving, logging or evaluation under a condition on the rank contains a collectiv
 
 Fix
 ---
-Call it on all ranks, and put only what is local under the condition.
+Move the collective out of the condition: call it on all ranks, and keep only local work under `if rank == 0:`.
+
+Confirm with: `py-spy dump --pid 4711` on every rank while it hangs, or `distdoctor hang`.
 
 When it is harmless
 -------------------
@@ -25,11 +27,11 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("the stacks of all ranks in the hang", "py-spy dump --pid PID")
+NEXT = ("the stacks of all ranks while it hangs", "py-spy dump --pid PID")
 LOG = (
     Line(
         "successfully reached monitoredBarrier, but received errors",
         shows="symptom",
-        why="rank 0's log says who did not come",
+        why="rank 0's log names the missing ranks",
     ),
 )

@@ -1,22 +1,25 @@
-"""A rank did not take part in a collective.
+"""A rank does not take part in a collective.
 
 What you see
 ------------
-Watchdog timeouts with the same sequence number on all ranks but one; `finished collective #42, but didn't join
-collective #43`; in flight-recorder dumps a rank without the collective.
+Watchdog timeouts with the same sequence number on all ranks but one;
+`finished collective #42, but didn't join collective #43`; in flight-recorder dumps a rank without the collective.
 
 Why it happens
 --------------
-The absent rank hangs, died, or took another path.
+The missing rank hangs, died, or took another path.
 
 Fix
 ---
-Look at the absent rank: its stack (py-spy dump), its log, what it did last.
+Fix what keeps the missing rank: `distdoctor hang` on its node shows its current line. If it died, fix the last error
+in its log.
+
+Confirm with: `py-spy dump --pid 4711` on its node, and `tail -50` of its log.
 
 When it is harmless
 -------------------
-While init_process_group() still waits for a rank that is only late, as one that prepares data first: `distdoctor hang`
-warns until the timeout is over (default 30 min, with NCCL 10 min).
+While init_process_group() waits for a rank that is only late, such as one that prepares data. `distdoctor hang` warns
+until the timeout (default 30 min, with NCCL 10 min).
 
 See also
 --------
@@ -32,7 +35,7 @@ PREVENTS = "results right"
 SYMPTOM_OF = "results right"
 MATTERS = live.STARTED_NOW
 LATE = 10.0
-"""Seconds of waiting in a collective up to which a rank may just be slower."""
+"""Seconds in a collective up to which a missing rank may only be slower."""
 SHOWN = 8
 NEXT = (
     "the flight recorder's dumps of all ranks, or the log of the rank without a timeout",
@@ -44,27 +47,22 @@ LOG = (
         "flight recorder: ",
         r"number \d+; (?:no dump of ranks? |who else is in the group )",
         shows="symptom",
-        why="the ranks of which nothing is recorded may be in it, too",
+        why="ranks without a dump may be in it, too",
     ),
     Line(
         "flight recorder: ",
         r"number \d+; all have called it",
         shows="symptom",
-        why="every rank is in the same collective: what keeps it is between them, or the dumps are of a job that works",
+        why="every rank is in the same collective: the network keeps it, or the job was healthy at that moment",
     ),
     Line("watchdogs: ", r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called "),
     Line(
         "calls: rank",
         r"^calls: .+; of ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)?(?: on (?P<host>\S+))? nothing is here$",
         shows="symptom",
-        why="a rank that came a little later waits in vain a little longer, and is ended meanwhile",
+        why="a rank that joined later times out later, and may have been ended before that",
     ),
-    Line(
-        "watchdogs: ",
-        "nothing is here$",
-        shows="symptom",
-        why="the ranks that are not here may wait as well, in logs that are not here either",
-    ),
+    Line("watchdogs: ", "nothing is here$", shows="symptom", why="ranks without a log may wait as well"),
     Line(
         "join collective #",
         r"\[(?P<ranks>(?P<missing>[\d, ]+))\] finished collective #\d+, but didn.?t join collective",
@@ -79,10 +77,10 @@ LOG = (
     Line(
         ("Timeout at NCCL work", "detected by watchdog at work"),
         shows="symptom",
-        why="a slow rank shows the same; after an error of NCCL the watchdog says so, too",
+        why="a slow rank shows the same; so does an earlier error of NCCL",
     ),
     Line(
-        "Received a dump signal",  # ProcessGroupNCCL.cpp, heartbeatMonitor(): before it writes the flight recorder's
+        "Received a dump signal",  # ProcessGroupNCCL.cpp, heartbeatMonitor(), before the dump
         r"Received a dump signal (?:due to a collective timeout )?from",
         shows="symptom",
         why="a slow rank shows the same",
@@ -92,12 +90,12 @@ LOG = (
         "Timed out waiting",
         r"Timed out waiting \d+ ?ms for (?:recv|send) operation",
         shows="symptom",
-        why="a slow rank, and packets that are lost, show the same",
+        why="a slow rank and lost packets show the same",
     ),
     Line(
-        "Application timeout caused pair closure",  # gloo's, on the ranks that waited with it
+        "Application timeout caused pair closure",  # of gloo, on the ranks that waited with it
         shows="symptom",
-        why="a slow rank, and packets that are lost, show the same",
+        why="a slow rank and lost packets show the same",
     ),
     Line(
         ("timed out", "imeout"),
@@ -105,27 +103,27 @@ LOG = (
         stack=r"/torch/distributed/distributed_c10d\.py\", line \d{1,6}, in (?:all_|barrier|broadcast|reduce|scatter"
         r"|gather|recv|send|batch_isend|monitored)\w{0,40}(?![\s\S]*File \")",
         shows="symptom",
-        why="a slow rank, and one that is gone, show the same",
+        why="a slow rank and a dead rank show the same",
     ),
     Line(
-        ("issing ranks:", "talled ranks:"),  # Horovod's; where they end the line, they stand in the ones below it
+        ("issing ranks:", "talled ranks:"),  # of Horovod; at the end of a line the numbers follow below
         r"(?:[Mm]issing|[Ss]talled) ranks:(?: ?(?P<ranks>\d[\d, ]{0,200})|$)",
         shows="symptom",
         why="a slow rank shows the same",
     ),
     Line(
-        "DeepEP ",  # what its kernels and csrc/deep_ep.cpp print before they give up
+        "DeepEP ",  # of its kernels and csrc/deep_ep.cpp
         r"\bDeepEP (?:timeout (?:check failed|for )|error: timeout|(?:dispatch|combine) .{0,80}timeout\b)",
         shows="symptom",
-        why="a slow rank, such as one that compiles its kernels, and a fabric that loses what is sent show the same",
+        why="a slow rank (such as one that compiles kernels) and a lossy fabric show the same",
     ),
     Line(
         ("Some NCCL operations have failed or timed out", "taking the entire process down"),
         shows="symptom",
-        why="the watchdog says so after a time-out and after an error of NCCL",
+        why="the watchdog prints it after a timeout and after an error of NCCL",
     ),
     Line(
-        "submitted to be reduced, gathered or broadcasted",  # Horovod's
+        "submitted to be reduced, gathered or broadcasted",  # of Horovod
         "by subset of ranks and are waiting for remainder of ranks",
         shows="symptom",
         why="a slow rank shows the same",
@@ -133,7 +131,7 @@ LOG = (
     Line(
         ("RPC ran for more than set timeout", "timed out in _all_gather", "waiting for pending OwnerRRefs"),
         shows="symptom",
-        why="one that is slow, and one that is gone, show the same to torch.distributed.rpc",
+        why="a slow peer and a dead peer show the same in torch.distributed.rpc",
     ),
     Line(
         (
@@ -144,7 +142,7 @@ LOG = (
             "remote error detected from rank",
         ),
         shows="symptom",
-        why="a slow rank, and one that is gone, show the same",
+        why="a slow rank and a dead rank show the same",
     ),
 )
 
@@ -162,8 +160,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:
-    """Return what the flight recorders show, which the worker servers of torch.distributed.debug tell also of other
-    hosts."""
+    """Yield the findings of the flight recorders, which torch.distributed.debug also serves for other hosts."""
     for one in live.flight_recorder.absent(job.servers):
         if any(rank in job.numbers and job.numbers[rank].moves_on for rank in one.absent):
             continue
@@ -182,15 +179,22 @@ def not_called(job: live.LiveJob) -> Iterator[Finding]:
                 ),
                 *live.where_ranks_are(job.numbers[rank] for rank in one.absent if rank in job.numbers),
             ),
-            fixes=(Fix("Look what these ranks do instead: distdoctor hang on their nodes, with py-spy there.", nodes),),
+            fixes=(
+                Fix(
+                    f"Run `distdoctor hang` on {together(nodes) or 'the nodes of these ranks'}; it shows the line "
+                    "where "
+                    "they are instead. Then fix that line.",
+                    nodes,
+                ),
+            ),
             severity="warn" if late else None,
-            matters="the others wait only since a moment" if late else "",
+            matters="the other ranks have waited only for a moment" if late else "",
         )
 
 
 def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     nodes = tuple(dict.fromkeys(host for rank in absent if (host := job.host_of(rank))))
-    said = together([str(rank) for rank in absent[:8]] + ([f"{len(absent) - 8} more"] if len(absent) > 8 else []))
+    numbers = together([str(rank) for rank in absent[:8]] + ([f"{len(absent) - 8} more"] if len(absent) > 8 else []))
     store = job.store
     joined = len(store.joined) if store else 0
     where = f" of {together(nodes)}" if nodes else ""
@@ -200,24 +204,29 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     since = f"have waited {wait.so_far}{ends}" if job.ranks else "wait"
     return Finding.about(
         nodes,
-        f"Rank{'s' if len(absent) > 1 else ''} {said}{where} {'have' if len(absent) > 1 else 'has'} not joined "
-        f"init_process_group(); {joined} of {job.world} ranks are there and {since}.",
+        f"Rank{'s' if len(absent) > 1 else ''} {numbers}{where} {'have' if len(absent) > 1 else 'has'} not joined "
+        f"init_process_group(); {joined} of {job.world} ranks joined and {since}.",
         title=live.RANKS_NOT_JOINED,
         ranks=absent,
         evidence=(
             f"the store at {store.host} port {store.port}: joined {together(map(str, store.joined[:16]))}; "
-            f"missing {said}"
+            f"missing {numbers}"
             if store
             else "",
             *ended,
             *live.waiting_evidence(job, []),
         ),
         fixes=(
-            Fix("Look at what these ranks wrote last: they have to come to init_process_group().", nodes)
+            Fix(
+                "Fix the last error in the output of these ranks: they ended before init_process_group(). "
+                "Confirm with: `tail -50` of their logs.",
+                nodes,
+            )
             if ended
             else Fix(
-                f"Run `distdoctor hang` on {together(nodes) if nodes else 'the nodes of these ranks'}: it says where "
-                f"they are. Start {'it' if len(absent) == 1 else 'them'} where nothing runs.",
+                f"Run `distdoctor hang` on {together(nodes) if nodes else 'the nodes of these ranks'}; it shows the "
+                "line "
+                f"where they are. If no process runs there, start {'it' if len(absent) == 1 else 'them'}.",
                 nodes,
             ),
         ),
@@ -227,23 +236,24 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
 
 
 def ended_well(job: live.LiveJob, absent: list[int]) -> Iterator[str]:
-    """Return what shows that absent ranks have ended, where torchrun runs that has started them: it ends all of them
-    where one fails, and goes on where one ends with status 0."""
+    """Yield evidence that missing ranks ended with status 0: their torchrun still runs, and it ends all ranks on a
+    failure."""
     agents = {node.name for node, agent in job.agents if not live.is_stopped(agent)}
     if not job.ranks or job.young:
         return
     for host in dict.fromkeys(map(job.host_of, absent)):
-        those = [str(rank) for rank in absent if job.host_of(rank) == host]
+        numbers = [str(rank) for rank in absent if job.host_of(rank) == host]
         if host in agents:
             yield (
-                f"{host}: torchrun runs, and no Python of rank{'s' if len(those) > 1 else ''} {together(those[:8])}: "
-                "it ends all where one fails, so what has ended there ended without an error"
+                f"{host}: torchrun runs without a process of rank{'s' if len(numbers) > 1 else ''} "
+                f"{together(numbers[:8])}; "
+                "it ends all ranks on a failure, so they ended with status 0"
             )
 
 
 def not_reaped(job: live.LiveJob) -> Iterator[str]:
-    """Evidence of ranks that have ended before they joined, as far as what started them has not reaped them."""
+    """Yield evidence of ranks that ended before they joined and that their parent has not reaped."""
     for node, facts in job.facts:
         if len(facts.ended) > sum(name == node.name for name in job.gone.values()):
             pids = " ".join(map(str, facts.ended[:SHOWN]))
-            yield f"{node.name}: pid {pids} has ended; what started it also started the ranks that wait"
+            yield f"{node.name}: pid {pids} has ended; its parent also started the waiting ranks"

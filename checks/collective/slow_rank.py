@@ -1,27 +1,30 @@
-"""A rank gets far less work done than the others.
+"""A rank does far less work than the others.
 
 What you see
 ------------
 No error at first. Every step takes as long as the slowest rank needs; the others wait for it inside their collectives,
-at 100 % of a GPU. Where it lags more than the timeout behind (30 minutes, 10 with nccl), the watchdog ends the job, and
-names a rank that waited, not the one that was waited for: often with a 1-element ALLREDUCE, which is a barrier.
+at 100 % of a GPU. If it lags more than the timeout (30 minutes, 10 with nccl), the watchdog ends the job. It names a
+rank that waited, not the slow one, often with a 1-element ALLREDUCE, which is a barrier.
 
 Why it happens
 --------------
-All ranks of a node bound to one processor (by OMP or Open MPI settings, `taskset`, `srun --cpu-bind`), a container
-with a small CPU quota, another job on the same node, or a processor that runs slowly: hot, or with its frequency
-held down. Each rank does the same small work for 0.15 s on one thread, up to six times where it was kept waiting for a
-processor; what is compared is how often it got through in the best of them.
+All ranks of a node are bound to one processor (OMP or Open MPI settings, `taskset`, `srun --cpu-bind`). Or the
+container has a small CPU quota. Or another job uses the node, or the processor is slow (hot, or with a limited
+frequency). The check runs the same small work on each rank for 0.15 s on one thread. It repeats it up to six times if
+the rank waits for a processor, and compares the best runs.
 
 Fix
 ---
-Give the ranks the processors they need: launch without the binding, raise the quota, end or move what else runs there.
+Remove the binding or raise the quota: `srun --cpu-bind=none`, `mpirun --bind-to none`, `docker run --cpus=16`. Or end
+the other load on the node.
+
+Confirm with: `taskset -cp 4711`, `cat /sys/fs/cgroup/cpu.max` and `top` on that node.
 
 When it is harmless
 -------------------
-When the processors of that node have little to do in the job. The work of GPUs is not measured here. Several nodes on
-one machine (containers, network namespaces) share its processors: which of them were kept waiting is luck, and is not
-told unless a binding or a quota is why.
+When the processors of that node have little to do in the job. The check does not measure GPUs here. Several nodes on
+one machine (containers, network namespaces) share its processors, so a wait there is chance. The check reports it only
+with a binding or a quota.
 
 See also
 --------
@@ -40,23 +43,22 @@ LOG = (
         "collective operation timeout",
         "Watchdog caught collective operation timeout",
         shows="symptom",
-        why="a rank that died, hangs, or took another path shows the same; only the log of the rank that is "
-        "not among these tells",
+        why="a rank that died, hangs, or took another path shows the same; the log of the missing rank shows which",
     ),
     Line(
         "Timed out waiting",
         r"Timed out waiting \d+ ?ms for (?:recv|send) operation",
         shows="symptom",
-        why="a peer that hangs, or packets that are lost, show the same",
+        why="a hanging peer and lost packets show the same",
     ),
 )
-MATTERS = "every step of the job would be as slow as the slowest rank"
+MATTERS = "every step of the job is as slow as the slowest rank"
 LOOKS_AT = ("ranks.work",)
 FACTOR = 5.0
-"""How many times slower than the median of the other ranks, in the best of several windows: in a single one, ranks that
-are alike differed by 8 on a machine with twice as many ranks as cores."""
+"""How many times slower than the median of the other ranks, in the best of several windows. In a single window, equal
+ranks differed by 8 on a machine with twice as many ranks as cores."""
 STARVED = 0.5
-"""Share of a processor below which a rank was kept waiting for it, not slow on it."""
+"""Share of a processor below which a rank waited for it, and was not slow on it."""
 SHOWN = 8
 MAX_NODES = 64
 
@@ -71,30 +73,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if rank.rank is not None and rank.work is not None
     ]
     rates = sorted(work.rate for _, _, work in worked)
-    slow = [one for one in worked if len(worked) > 1 and one[2].rate * FACTOR < median_of_others(rates, one[2].rate)]
-    lucky = {(node.identity.boot_id, node) for node, _, _ in (one for one in worked if one not in slow)}
-    slow = [one for one in slow if not out_of_luck(one, lucky)]
+    slow = [
+        rank for rank in worked if len(worked) > 1 and rank[2].rate * FACTOR < median_of_others(rates, rank[2].rate)
+    ]
+    lucky = {(node.identity.boot_id, node) for node, _, _ in (rank for rank in worked if rank not in slow)}
+    slow = [rank for rank in slow if not waited_by_chance(rank, lucky)]
     if not slow:
         return
     usual = median(rates[len(slow) :])
     nodes = list(dict.fromkeys(node for node, _, _ in slow))
-    groups = [[one for one in slow if one[0] is node] for node in nodes[:MAX_NODES]]
+    groups = [[rank for rank in slow if rank[0] is node] for node in nodes[:MAX_NODES]]
     ranks = tuple(sorted(rank for _, rank, _ in slow))
     slowest = min(work.rate for _, _, work in slow)
     who = f"Rank{'s' if len(ranks) > 1 else ''} {some_of(map(str, ranks))} on {some_of(node.name for node in nodes)}"
     yield Finding.about(
         nodes,
-        f"{who} got as little as 1/{usual / max(slowest, 0.1):.0f} of the work done that other ranks did in the same "
-        "time: they will all wait for it.",
+        f"{who} did only 1/{usual / max(slowest, 0.1):.0f} of the work of the other ranks in the same time; all others "
+        "wait for it.",
         ranks=ranks,
         evidence=(evidence(group, usual) for group in groups[:SHOWN]),
         fixes=map(fix, groups),
     )
 
 
-def out_of_luck(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
-    """Return whether the rank was kept waiting for processors that it may all use, and that another node of its
-    machine has used meanwhile: what else runs there runs for both of them, and next time it may be the other one."""
+def waited_by_chance(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
+    """Return whether the rank waited for processors that it may all use, while another node of its machine used them.
+
+    Next time it may be the other node."""
     node, _, work = one
     free = work.cpu < STARVED and work.processors >= work.cores and work.quota is None
     machine = node.identity.boot_id
@@ -102,7 +107,7 @@ def out_of_luck(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
 
 
 def median_of_others(rates: list[float], one: float) -> float:
-    """The median of the sorted ``rates`` without one of them."""
+    """Return the median of the sorted ``rates`` without one of them."""
     place = bisect_left(rates, one)
     middle = ((len(rates) - 2) // 2, (len(rates) - 1) // 2)
     return sum(rates[at + (at >= place)] for at in middle) / 2
@@ -112,7 +117,7 @@ def evidence(group: list[Worked], usual: float) -> str:
     node, rank, work = min(group, key=lambda one: one[2].rate)
     quota = f", its container may use {work.quota:g}" if work.quota is not None else ""
     return (
-        f"{node.name}: rank {rank} had {work.cpu:.0%} of a processor and did {work.rate:.0f} pieces of work a second, "
+        f"{node.name}: rank {rank} had {work.cpu:.0%} of a processor and did {work.rate:.0f} units of work per second, "
         f"others {usual:.0f}; it may run on {work.processors} of {work.cores} processors{quota}; load average "
         f"{work.load:g}"
     )
@@ -123,22 +128,23 @@ def fix(group: list[Worked]) -> Fix:
     ranks = len(node.facts.ranks)
     if work.cpu >= STARVED:
         text = (
-            f"On {node.name}, look at the processor's frequency and temperature (lscpu; cpupower frequency-info; "
-            "sensors): it works slowly though nobody takes it away."
+            f"On {node.name}, raise the processor's frequency (`cpupower frequency-set -g performance`) or its "
+            "cooling. "
+            "Confirm with: `cpupower frequency-info`, `sensors`."
         )
     elif work.quota is not None and work.quota < ranks:
         text = (
-            f"Give the container on {node.name} more than {work.quota:g} processors for its {ranks} ranks: docker run "
-            "--cpus=N, or the CPU limit of the pod."
+            f"Give the container on {node.name} more than {work.quota:g} processors for its {ranks} ranks: "
+            f"`docker run --cpus={ranks}`, or the CPU limit of the pod."
         )
     elif work.processors < min(ranks, work.cores):
         text = (
-            f"On {node.name}, launch without the binding that leaves {ranks} ranks {work.processors} of {work.cores} "
-            "processors: taskset, numactl, srun --cpu-bind, mpirun --bind-to."
+            f"On {node.name}, launch without the binding of {ranks} ranks to {work.processors} of {work.cores} "
+            "processors: `srun --cpu-bind=none`, `mpirun --bind-to none`, or no taskset or numactl."
         )
     else:
         text = (
-            f"On {node.name}, look at what else uses the processors of rank "
-            f"{together(str(rank) for _, rank, _ in group)} (top): start the job when that has ended, or elsewhere."
+            f"On {node.name}, end the other load on the processors of rank "
+            f"{together(str(rank) for _, rank, _ in group)}, or start the job elsewhere. Confirm with: `top`."
         )
     return Fix.on(node, text)

@@ -6,11 +6,13 @@ A watchdog timeout at the end of an epoch; `Detected at least one rank that has 
 
 Why it happens
 --------------
-The last batches are not the same number on all ranks.
+The data does not divide evenly, so some ranks have one batch more than others.
 
 Fix
 ---
-DistributedSampler with drop_last, or model.join().
+Use `DistributedSampler(dataset, drop_last=True)`, or wrap the loop in `with model.join():`.
+
+Confirm with: `print(rank, len(loader))` on every rank (must be equal).
 
 When it is harmless
 -------------------
@@ -25,7 +27,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("how many batches each rank has", "")
+NEXT = ("the number of batches of each rank", "")
 LOG = (
     Line("rank that has exhausted inputs"),
     Line(

@@ -1,4 +1,4 @@
-"""DDP waits for gradients of parameters that were not used.
+"""DDP waits for gradients of unused parameters.
 
 What you see
 ------------
@@ -6,12 +6,13 @@ What you see
 
 Why it happens
 --------------
-Parameters took no part in the loss of this step, so their gradients never come.
+Some parameters took no part in the loss of this step, so they get no gradients.
 
 Fix
 ---
-DistributedDataParallel(find_unused_parameters=True), or freeze or remove what is not used;
-TORCH_DISTRIBUTED_DEBUG=DETAIL names them.
+Use `DistributedDataParallel(model, find_unused_parameters=True)`, or freeze or remove the unused parameters.
+
+Confirm with: `TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...` (names the parameters).
 
 When it is harmless
 -------------------

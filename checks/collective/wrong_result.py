@@ -1,4 +1,4 @@
-"""A collective gives a wrong result.
+"""A collective returns a wrong result.
 
 What you see
 ------------
@@ -6,11 +6,14 @@ Training that diverges, or differs from run to run, without any error.
 
 Why it happens
 --------------
-Broken memory, a faulty network card or link that passes damaged data, mixed library versions between nodes.
+Faulty memory, a faulty network card or link that damages data, or different library versions on the nodes.
 
 Fix
 ---
-Take the nodes concerned out, one at a time, and test their memory and network cards.
+Remove the affected nodes from the job, one at a time (`srun --exclude=host1`), until the result is right. Then replace
+the memory or network card of the faulty node.
+
+Confirm with: `ethtool -S eth0 | grep -i err`, `edac-util -v`, and `memtester 4G 1` on the affected nodes.
 
 When it is harmless
 -------------------
@@ -41,42 +44,52 @@ PREVENTS = "results right"
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     ended = [
-        one for stage in ("collective", "nccl") for one in failed_ranks(cluster, stage) if one.stage.detail.get("wrong")
+        failure
+        for stage in ("collective", "nccl")
+        for failure in failed_ranks(cluster, stage)
+        if failure.stage.detail.get("wrong")
     ]
     if not ended:
         return
-    wrong = dict.fromkeys(str(name) for one in ended for name in one.stage.detail["wrong"])
+    wrong = dict.fromkeys(str(name) for failure in ended for name in failure.stage.detail["wrong"])
     ranks = ranks_of_failed(ended)
     links = damaged(cluster, ended)
     between = {name for link in links for name in link}
     names = tuple(node.name for node in cluster.nodes if node.name in between) or nodes_of_failed(cluster, ended)
-    where = f"; data is damaged on the way from {together(f'{a} to {b}' for a, b in links)}" if links else ""
+    where = f"; data is damaged on the path from {together(f'{a} to {b}' for a, b in links)}" if links else ""
     yield Finding.about(
         names,
-        f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}{where}.",
+        f"{together(wrong)} returned wrong results on rank {together(map(str, ranks))}{where}.",
         ranks=ranks,
         links=links,
         unsure=len(names) > 1,
         evidence=rank_errors_text(ended),
-        fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
+        fixes=(
+            Fix(
+                f"Remove {together(names)} from the job, one at a time, then replace its faulty memory or network "
+                "card. "
+                "Confirm with: `edac-util -v`, `ethtool -S`.",
+                names,
+            ),
+        ),
     )
 
 
 def damaged(cluster: Cluster, ended: list[FailedRank]) -> tuple[tuple[str, str], ...]:
-    """From which node to which data came damaged.
+    """Return the links, as (sender, receiver), on which data was damaged.
 
-    In all_to_all a rank gets a part of each other one's, of which it is known whose it is. In send/recv it gets its
-    neighbour's data and nothing else, while damage anywhere spoils all_reduce for all.
+    In all_to_all a rank gets a part of every other rank, with a known sender. In send/recv it gets its neighbour's data
+    only. Damage anywhere spoils all_reduce for all ranks.
     """
     home = {rank.rank: node.name for node in cluster.nodes for rank in node.facts.ranks if rank.rank is not None}
     order = sorted(home)
     links = {}
-    for one in ended:
-        for rank in one.stage.detail.get("senders", ()):
-            if home.get(rank, one.node.name) != one.node.name:
-                links[home[rank], one.node.name] = True
-        if "send_recv" in one.stage.detail["wrong"] and one.rank.rank in home:
-            sender = home[order[order.index(one.rank.rank) - 1]]
-            if sender != one.node.name:
-                links[sender, one.node.name] = True
+    for failure in ended:
+        for rank in failure.stage.detail.get("senders", ()):
+            if home.get(rank, failure.node.name) != failure.node.name:
+                links[home[rank], failure.node.name] = True
+        if "send_recv" in failure.stage.detail["wrong"] and failure.rank.rank in home:
+            sender = home[order[order.index(failure.rank.rank) - 1]]
+            if sender != failure.node.name:
+                links[sender, failure.node.name] = True
     return tuple(links)

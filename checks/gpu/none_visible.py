@@ -276,7 +276,7 @@ def failing_layer(node: Node) -> tuple[str, Fix]:
         return MPS_REFUSES, Fix.on(node, FIX_MPS)
     return reasons[0] if reasons else "torch gives no reason", Fix.on(
         node,
-        "Fix the first of these commands that fails in the job's environment.",
+        "Fix the first command that fails in the job's environment:",
         commands=("nvidia-smi", "python -c 'import torch; torch.cuda.init()'"),
     )
 

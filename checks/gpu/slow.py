@@ -8,8 +8,8 @@ Why it happens
 --------------
 Its clock is limited (heat, power, a configured limit, a fault), or another process computes on it. The check
 multiplies the same matrices on each used GPU several times. It compares the best time of each GPU with the best GPU of
-its model on its node, and from three of its model in the job on with their median. No table lists the speed of a GPU:
-the check cannot judge one GPU per node with one other elsewhere.
+its model on its node. With three or more GPUs of a model in the job it also compares with their median. No table lists
+the speed of a GPU: the check cannot judge one GPU per node with one other elsewhere.
 
 Fix
 ---

@@ -7,12 +7,14 @@ connections.
 
 Why it happens
 --------------
-Native code of torch, NCCL, the driver or an extension touched memory that is not there, or called abort().
+Native code of torch, NCCL, the driver or an extension accessed invalid memory, or called abort().
 
 Fix
 ---
-Start with PYTHONFAULTHANDLER=1 to get the Python stack of the crash, and look at the core dump (coredumpctl gdb);
-extensions that were built for another torch are the commonest reason.
+Rebuild the extensions for this torch (`pip install --force-reinstall --no-binary :all: flash-attn`), the most common
+cause. Start with `export PYTHONFAULTHANDLER=1` to get the Python stack of the crash.
+
+Confirm with: `coredumpctl gdb` (then `bt`), and `dmesg | grep segfault` (names the library).
 
 When it is harmless
 -------------------
@@ -27,11 +29,11 @@ from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("what the rank wrote to stderr before it was aborted, or its core dump", "coredumpctl gdb")
-ABORTED = "who called abort() says why above it: NCCL's watchdog does after a timeout"
+NEXT = ("the rank's standard error before the abort, or its core dump", "coredumpctl gdb")
+ABORTED = "the lines above it name the cause; NCCL's watchdog aborts after a timeout"
 LOG = (
     Line.of_end(
-        # Of crashes, traps, illegal instructions and divisions; of Windows' NTSTATUS the same
+        # Crashes, traps, illegal instructions and divisions; the same of Windows' NTSTATUS
         Ended(
             signals=(4, 5, 8, 11),
             codes=(
@@ -44,14 +46,14 @@ LOG = (
     Line.of_end(Ended(("data loader worker",), signals=(6, 11)), shows="end"),
     Line.of_end(Ended(signals=(6,)), shows="symptom", why=ABORTED),
     Line.of_end(
-        Ended(codes=(3221226505, -1073740791)),  # Windows' abort()
+        Ended(codes=(3221226505, -1073740791)),  # abort() on Windows
         shows="symptom",
-        why="who called abort() says why above it",
+        why="the lines above it name the cause of the abort",
     ),
     Line.of_end(
         Ended(("actor died", "worker crashed", "node dead")),
         shows="symptom",
-        why="the kernel's want of memory, a lost network and somebody who ended it look the same to Ray",
+        why="out of memory, a lost network and a kill show the same in Ray",
     ),
     Line("Segfault encountered", shows="end"),
     Line(  # glibc's malloc.c and debug/, before it calls abort()
@@ -84,39 +86,34 @@ LOG = (
         "segfault at",
         r"(?P<program>\S{1,64})\[(?P<pid>\d+)\]: segfault at .{0,120} in (?P<library>[^\s\[]{1,120})",
         unless=r"\b(?:sshd|systemd[\w-]*|crond?|rsyslogd|dbus-daemon|snapd|sssd\w*|nscd|polkitd|NetworkManager|chronyd"
-        r"|ntpd|irqbalance|agetty|Xorg|gnome-[\w-]+)\[\d+\]: segfault",  # daemons of the host, no part of a job
+        r"|ntpd|irqbalance|agetty|Xorg|gnome-[\w-]+)\[\d+\]: segfault",  # daemons of the host, not of a job
         shows="end",
     ),
     Line(
         "Memory access fault by GPU",  # AMD's ROCR-Runtime, which then calls abort()
         shows="end",
-        told="AMD's runtime ended a process: its GPU touched memory that is not its own",
-        fix="Start with AMD_SERIALIZE_KERNEL=3 to see which kernel it is; where any program shows it, the GPU or its "
-        "driver is at fault (the kernel's log of that host).",
+        told="AMD's runtime ended a process: its GPU accessed invalid memory",
+        fix="Run with AMD_SERIALIZE_KERNEL=3, and fix the GPU kernel that it names. If every program fails, replace "
+        "the GPU or its driver. Confirm with: `dmesg | grep amdgpu`.",
     ),
     Line(
         "exits: rank",
         r"^exits: rank (?P<ranks>\d{1,6})(?: on (?P<host>\S+))? ended first, with code (?:-6|134);",
         shows="end",
-        why="who called abort() says why on its standard error",
+        why="its standard error names the cause of the abort",
     ),
+    Line("Fatal Python error: ", "Fatal Python error: Aborted", shows="symptom", why=ABORTED),
     Line(
-        "Fatal Python error: ",
-        "Fatal Python error: Aborted",
-        shows="symptom",
-        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
-    ),
-    Line(
-        "HSA_STATUS_ERROR",  # ROCm's runtime, of a queue of the GPU
+        "HSA_STATUS_ERROR",  # of ROCm's runtime, about a GPU queue
         r"aborting with error ?: HSA_STATUS_ERROR",
         shows="symptom",
-        why="a kernel touched memory that is not its own, or the GPU has a fault: dmesg says which",
+        why="an invalid access of a GPU kernel and a faulty GPU show the same; dmesg tells them apart",
     ),
     Line(
         '", line ',
-        r'^\s*File "[^"]{1,400}", line \d{1,7} in \S',  # faulthandler's, which has no comma
+        r'^\s*File "[^"]{1,400}", line \d{1,7} in \S',  # of faulthandler, which has no comma
         shows="symptom",
-        why="what the process was ended by stands above it and is not in it",
+        why="the cause was printed above it, and is not in the log",
         source=True,
         alone=True,
     ),
@@ -124,13 +121,13 @@ LOG = (
         "frame #",
         r"^frame #\d{1,4}: \S.{0,1900} \(0x[0-9a-f]{6,16} in /|^frame #\d{1,4}: (?:c10\w*|gloo)::",
         shows="symptom",
-        why="what the frames are of stands above them and is not in it",
+        why="the cause was printed above the frames, and is not in the log",
         alone=True,
     ),
     Line(
         "terminate called after throwing",
         shows="symptom",
-        why="what it threw says why: NCCL's watchdog throws after a timeout",
+        why="the exception names the cause; NCCL's watchdog throws after a timeout",
     ),
     Line(
         ("Assertion `", "Assertion '"),  # the C library's assert()
@@ -138,25 +135,25 @@ LOG = (
         shows="end",
     ),
     Line(
-        "failed assertion",  # Apple's
+        "failed assertion",  # of Apple
         r"\.(?:mm?|c|cpp|swift):\d{1,7}: failed assertion [`']",
         shows="end",
     ),
     Line("Windows fatal exception: ", "exception: (?:access violation|stack overflow|code 0xc000)", shows="end"),
     Line(
-        "Kernel crashed while executing code",  # Jupyter's, of its own process
+        "Kernel crashed while executing code",  # of Jupyter, about its own process
         shows="symptom",
-        why="want of memory ends it so as well",
+        why="out of memory shows the same",
     ),
     Line(
-        "traps: ",  # the kernel's
+        "traps: ",  # of the kernel
         r"traps: (?P<program>\S{1,64})\[(?P<pid>\d+)\] (?:general protection|trap \w)",
         shows="end",
     ),
     Line(
-        "due to hardware memory corruption",  # the kernel's mm/memory-failure.c
+        "due to hardware memory corruption",  # Linux: mm/memory-failure.c
         r"(?:Killing|Sending SIGBUS to) (?P<program>\S{1,32}):(?P<pid>\d+) due to hardware memory corruption",
-        told="The kernel ended a process because the host's memory is broken where it had its data",
-        fix="Take that node out of use: a memory module is broken (the kernel's log and `edac-util` say which).",
+        told="The kernel ended a process because its memory on the host is faulty",
+        fix="Remove that node from the job, and replace the faulty memory module. Confirm with: `edac-util -v`.",
     ),
 )

@@ -2,18 +2,20 @@
 
 What you see
 ------------
-`RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the
-'spawn' start method`.
+    RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you
+    must use the 'spawn' start method
 
 Why it happens
 --------------
-A context of CUDA does not survive fork(): the parent touched the GPU (a tensor, torch.cuda.is_available() in old
-versions, a dataset that loads to the GPU) before workers were forked from it.
+A CUDA context does not survive fork(). The parent used the GPU before it forked workers: a tensor, a dataset that
+loads to the GPU, or torch.cuda.is_available() in old versions.
 
 Fix
 ---
-Use the spawn start method (mp.set_start_method('spawn'), DataLoader(multiprocessing_context='spawn')), or touch no CUDA
-before the fork.
+Use the spawn start method: `mp.set_start_method("spawn")`, `DataLoader(dataset, multiprocessing_context="spawn")`. Or
+use CUDA only after the fork.
+
+Confirm with: `python -c "import multiprocessing as m; print(m.get_start_method())"`.
 
 When it is harmless
 -------------------
@@ -34,6 +36,6 @@ LOG = (
         "initialization error",
         "CUDA error: initialization error|Error 3: initialization error",
         shows="symptom",
-        why="a driver that does not work shows the same",
+        why="a broken driver shows the same",
     ),
 )

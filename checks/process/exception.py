@@ -7,19 +7,22 @@ the other ranks.
 
 Why it happens
 --------------
-The script, or a library it calls, raised an error that nobody caught. The launcher then ends the other ranks, and their
-errors follow from that. Where nobody ends them (env:// by hand, srun without --kill-on-bad-exit), they wait for ever.
+The script, or a library that it calls, raised an error that no code caught. The launcher then ends the other ranks;
+their errors are consequences. Without such a launcher (env:// by hand, srun without --kill-on-bad-exit) they hang.
 
 Fix
 ---
-Mend what the last line of the traceback of the first rank to fail says.
+Fix the error in the last line of the traceback of the rank that failed first.
 
-Where torchrun shows no traceback, decorate main() with torch.distributed.elastic.multiprocessing.errors.record, or
-start with --log-dir and --tee 3. Where the others waited for ever, start with torchrun or srun --kill-on-bad-exit=1.
+If torchrun shows no traceback, start with `torchrun --log-dir logs --tee 3 ...`, or decorate main() with
+torch.distributed.elastic.multiprocessing.errors.record. If the other ranks hang, start with torchrun, or with
+`srun --kill-on-bad-exit=1`.
+
+Confirm with: `distdoctor diagnose LOGS...` (names the rank that failed first).
 
 When it is harmless
 -------------------
-Where the program caught it and went on.
+When the program caught it and continued.
 
 See also
 --------
@@ -31,50 +34,51 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 NEXT = (
-    "the traceback of the rank that the launcher names, in its own log (torchrun --log-dir DIR --tee 3, mpirun "
-    "--output-filename DIR, mpiexec -outfile-pattern and srun --output job-%t.log keep one each)",
+    "the traceback of the rank that the launcher names, from its own log (torchrun --log-dir DIR --tee 3, mpirun "
+    "--output-filename DIR, mpiexec -outfile-pattern, srun --output job-%t.log)",
     "",
 )
-CONTAINER = "what the container said last is in its own log (kubectl logs --previous)"
+CONTAINER = "the container's own log has its last lines (kubectl logs --previous)"
 LOG = (
     Line(("Error: ", "Exception: "), shows="exception"),
     Line(
         "Traceback (most recent call last)",
         shows="symptom",
-        why="the last line of the traceback, which says what it was, is not in it",
+        why="the last line of the traceback, with the error, is not in the log",
         head=True,
     ),
     Line(
         "open file",
         r"python\S{0,40}: can.?t open file .{1,300}\[Errno",
         told="Python cannot open the script",
-        fix="Name the script by a path that is there on this host, and in the folder that the launcher starts it in.",
+        fix="Use a script path that exists on this host, relative to the launcher's folder. "
+        "Confirm with: `ls -l SCRIPT`.",
     ),
     Line(("device-side assert triggered", "what():  CUDA error: an illegal memory access")),
     Line.of_end(
         Ended(("failed", "first to fail", "gave up")),
         shows="symptom",
-        why="a launcher tells only that a process failed",
+        why="the launcher reports only that a process failed",
     ),
     Line.of_end(
-        Ended(("command failed",)), shows="symptom", why="a launcher tells only that its child failed", alone=True
+        Ended(("command failed",)), shows="symptom", why="the launcher reports only that its child failed", alone=True
     ),
     Line.of_end(
         Ended(failed=True),
         shows="symptom",
-        why="the exit code says nothing of the reason",
+        why="the exit code does not show the cause",
         unless="exit code 255 .{0,20}ssh",
     ),
     Line.of_end(Ended(("container failed",)), shows="symptom", why=CONTAINER),
     Line.of_end(
         Ended(("ends its ranks",)),
         shows="symptom",
-        why="DeepSpeed's launcher ends all ranks of its node when one has failed, or when it is ended itself",
+        why="DeepSpeed's launcher ends all ranks of its node after one failed, or when it is ended itself",
     ),
     Line.of_end(
         Ended(signals=(6,), launchers=("torchrun",)),
         shows="symptom",
-        why="an error in native code that nobody catches ends so; its text is above it",
+        why="an uncaught error in native code shows the same; its text is above it",
     ),
     Line(
         (
@@ -84,33 +88,33 @@ LOG = (
             ":Unexpected result inf on rank ",
         ),
         shows="symptom",
-        why="the exception that comes of it is not in it",
+        why="the resulting exception is not in the log",
     ),
     Line(
         "srun: error: Timed out waiting for job step to complete",
         shows="hint",
-        why="tasks were left over: a rank that raised an exception may have been missed by the others",
+        why="tasks were left over; perhaps because another rank raised an exception",
     ),
-    Line("To enable traceback see:", shows="hint", why="torchrun was not told the traceback"),
+    Line("To enable traceback see:", shows="hint", why="torchrun did not get the traceback"),
     Line(
-        ("Exception ignored in", "can only test a child process"),  # the latter of a DataLoader that is tidied up
+        ("Exception ignored in", "can only test a child process"),  # the latter from the cleanup of a DataLoader
         shows="noise",
-        why="Python goes on after it",
+        why="Python continues after it",
     ),
     Line(("raise CalledProcessError", "raise ChildFailedError"), shows="noise", why="a line of source in a traceback"),
     Line(
         '", line ',
         r'^\s*File "[^"]{1,400}", line \d{1,7}, in \S',
         shows="symptom",
-        why="the last line of the traceback, which says what it was, is not in it",
+        why="the last line of the traceback, with the error, is not in the log",
         head=True,
         source=True,
     ),
     Line(
-        ("│ ❱ ", "─ locals ─"),  # rich's tracebacks
+        ("│ ❱ ", "─ locals ─"),  # tracebacks of rich
         r"❱ {0,6}\d{1,7} │|─ locals ─",
         shows="symptom",
-        why="the last line of the traceback, which says what it was, is not in it",
+        why="the last line of the traceback, with the error, is not in the log",
         head=True,
         source=True,
         alone=True,
@@ -119,50 +123,51 @@ LOG = (
         "an illegal memory access was encountered",
         r"terminated with exception: |NCCL WARN",
         shows="symptom",
-        why="a kernel touched memory that is not its own: whose it was, CUDA_LAUNCH_BLOCKING=1 says",
+        why="a GPU kernel accessed invalid memory; CUDA_LAUNCH_BLOCKING=1 shows which",
     ),
     Line(
-        # argparse's, and click's
+        # of argparse and click
         (": error: ", "Error: No such ", "Error: Invalid value for", "Error: Missing ", "Error: Got unexpected extra"),
         r"^(?:usage: )?[\w./-]{1,80}: error: (?:the following arguments are required|unrecognized arguments|argument \S"
         r"|ambiguous option|too few arguments)|^Error: (?:No such (?:opt|com)|Inv|Missing (?:opt|arg|par)|Got)",
         unless=r"--local[-_]rank",
-        told="The program does not know its own command line",
-        fix="Correct the command line: the line says which argument it is.",
+        told="The program rejected its command line",
+        fix="Correct the argument that the line names. Confirm with: `python SCRIPT --help`.",
     ),
     Line(
         "execve(): ",
         r"(?:slurmstepd: |^)error: execve\(\): \S",
         told="The program cannot be started",
-        fix="Name the program by a path that is there on every node (srun looks in the PATH that the job was given).",
+        fix="Use a program path that exists on every node (srun searches the job's PATH). "
+        "Confirm with: `srun which PROGRAM`.",
     ),
     Line("] Assertion `", r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed"),
     Line(
         ("compilation subprocess exited unexpectedly", "Attempting to use a closed pool", "compile-worker future for"),
         shows="symptom",
-        why="how the process that compiles ended is not said: for want of memory, as a rule, or of a crash",
+        why="the compile process usually ran out of memory, or crashed",
     ),
-    Line("Pin memory thread exited unexpectedly", shows="symptom", why="what that thread raised stands above it"),
+    Line("Pin memory thread exited unexpectedly", shows="symptom", why="the error of that thread is above it"),
     Line(
-        # torch's, Ray's and Spark's
+        # of torch, Ray and Spark
         ("ProcessRaisedException", "ray.exceptions.RayTaskError", "Py4JJavaError: An error occurred while calling "),
         r"ProcessRaised|ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d|Py4JJavaError: ",
         shows="symptom",
-        why="what the process or task itself raised is below it",
+        why="the error of the process or task is below it",
     ),
     Line(
-        "was unable to ",  # Open MPI's
+        "was unable to ",  # of Open MPI
         r"(?:mpirun|mpiexec|prterun|prun) was unable to (?:find|launch) the specified (?:executable|application)",
         told="The program cannot be started",
-        fix="Name the program by a path that is there on every host, and executable.",
+        fix="Use the path of an executable program that exists on every host. Confirm with: `ls -l PROGRAM` there.",
     ),
     Line(
-        "error while loading shared libraries: ",  # ld.so's; that of a helper need not be why a job ended
+        "error while loading shared libraries: ",  # of ld.so; that of a helper does not always end a job
         r"\b(?:python|torchrun|mpirun|mpiexec|prterun|orted|prted|hydra_|srun|deepspeed|accelerate|apptainer|singularity)"
         r"[^\s:]{0,40}: error while",
-        told="A program cannot be started: a library that it needs is not found",
-        fix="Have the library's folder in LD_LIBRARY_PATH, or load its module, in the job on every node: `ldd PROGRAM` "
-        "shows there what is not found.",
+        told="A program cannot be started: one of its libraries is missing",
+        fix="Add the library's folder to LD_LIBRARY_PATH, or load its module, in the job on every node. "
+        "Confirm with: `ldd PROGRAM | grep 'not found'`.",
     ),
     Line(
         (
@@ -172,10 +177,10 @@ LOG = (
             "errors above",
             "Training failed due to worker errors",
             "DeadLock detected from rank",
-            "UncompletedJobError",  # submitit's, where the job was begun
+            "UncompletedJobError",  # of submitit, on the submitting host
             "FailedJobError",
         ),
         shows="symptom",
-        why="it says itself that the reason is elsewhere",
+        why="it refers to another message for the cause",
     ),
 )

@@ -1,24 +1,26 @@
-"""A rank came to the job and is gone.
+"""A rank joined the job and has ended.
 
 What you see
 ------------
-The others wait: in a collective, in a barrier, or in making a further group. The process of one rank is no longer
-there, or is a zombie, while its launcher did not end the rest.
+The other ranks wait in a collective, in a barrier, or while they create another group. The process of one rank no
+longer exists, or is a zombie, and its launcher did not end the rest.
 
 Why it happens
 --------------
-It ended by an exception, a signal or for want of memory, and nobody ends the others: ranks that were started one by one
-have no agent that would, and a script that forks them need not look. The others notice by their connections to it,
-which stay open while a process lives that it had forked (a helper, a worker of a data loader).
+It ended by an exception, a signal or out of memory, and no agent ends the others: the ranks were started one by one,
+or a script forked them. The others notice it by their connections. These stay open while a process lives that the rank
+forked (a helper, a worker of a data loader).
 
 Fix
 ---
-Read the log of that rank, and `dmesg` for a kill by the kernel; end the others, and start again. torchrun ends all
-ranks where one fails.
+Fix the last error in the log of that rank, then end the other ranks: `kill 4711 4712`. Start again with torchrun,
+which ends all ranks if one fails.
+
+Confirm with: `journalctl -k --since -1h | grep -iE "oom|segfault"` on its node.
 
 When it is harmless
 -------------------
-Where the job is just ending.
+While the job is ending.
 
 See also
 --------
@@ -41,27 +43,29 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if not gone:
         return
     nodes = tuple(dict.fromkeys(gone.values()))
-    said = f"Rank{'s' if len(gone) > 1 else ''} {together(map(str, gone))}"
-    left = [rank for rank in job.remains if rank.node.name in nodes]
-    pids = " ".join(str(rank.process.pid) for rank in left)
-    end = f"; end what it has forked (pid {pids}), else that keeps its connections open" if left else ""
+    subject = f"Rank{'s' if len(gone) > 1 else ''} {together(map(str, gone))}"
+    forks = [rank for rank in job.remains if rank.node.name in nodes]
+    pids = " ".join(str(rank.process.pid) for rank in forks)
+    end = f" End its forked processes, which keep its connections open: kill {pids}." if forks else ""
     yield Finding.about(
         nodes,
-        f"{said} came to the job on {together(nodes)} and {'are' if len(gone) > 1 else 'is'} gone; the others wait.",
+        f"{subject} on {together(nodes)} joined the job and {'have' if len(gone) > 1 else 'has'} ended; the others "
+        "wait.",
         ranks=gone,
         evidence=(
-            *(f"{node}: no process of rank {rank} is left, though it joined the group" for rank, node in gone.items()),
+            *(f"{node}: no process of rank {rank} exists, although it joined the group" for rank, node in gone.items()),
             *(
                 f"{rank.node.name}: pid {rank.process.pid} is a fork of a rank that has ended, {rank.place.said()}, "
-                "and keeps its connections open: the others do not notice"
-                for rank in left
+                "and keeps its connections open"
+                for rank in forks
             ),
             *live.waiting_evidence(job, []),
         ),
         fixes=(
             Fix.on(
                 nodes,
-                f"Look why it ended: its log, and the kernel's (dmesg) on {together(nodes)}{end}; then start again.",
+                f"Fix the last error in the log of {subject.lower()}, then restart the job.{end} "
+                f"Confirm with: `journalctl -k --since -1h` on {together(nodes)}.",
             ),
         ),
     )

@@ -1,19 +1,21 @@
-"""A process was killed for want of memory.
+"""The kernel killed a process because memory ran out.
 
 What you see
 ------------
-`exitcode: -9`, `Signal 9 (SIGKILL)`, `Killed`, `oom_kill event`, `OOMKilled`, exit code 137, with no error of the
-program's own.
+`exitcode: -9`, `Signal 9 (SIGKILL)`, `Killed`, `oom_kill event`, `OOMKilled`, exit code 137, without an error of the
+program itself.
 
 Why it happens
 --------------
-The host, or the cgroup of the container or the scheduler's job, ran out of memory, and the kernel killed the largest
-process.
+The host, or the cgroup of the container or of the scheduler's job, ran out of memory, and the kernel killed the
+largest process.
 
 Fix
 ---
-Ask for more memory (SLURM's --mem, LSF's bsub -M, HTCondor's request_memory, resources.limits.memory), or use less:
-fewer DataLoader workers, no dataset in every rank's memory. The kernel's log of that host (dmesg) names the process.
+Request more memory (`sbatch --mem 128G`, `bsub -M 128G`, resources.limits.memory of the pod), or use less: fewer
+DataLoader workers, no dataset in every rank's memory.
+
+Confirm with: `journalctl -k --since -1h | grep -iE "oom|killed process"` on that host (names the process).
 
 When it is harmless
 -------------------
@@ -32,18 +34,18 @@ SEVERITY = "fail"
 PREVENTS = "results right"
 LOOKS_AT = ("host.kernel_log",)
 CLOCK_SECONDS = 60.0
-"""The kernel's log has a clock of its own."""
+"""Tolerance for the separate clock of the kernel log."""
 NEXT = ("the kernel's log of that host", "dmesg -T | grep -i -e oom -e killed")
-KILLED = "A process was killed by signal 9: want of memory is the commonest reason, and nothing here shows it"
-REFUSED = "A process asked for more memory than it can have"
-BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
+KILLED = "Signal 9 killed a process, often because memory ran out; this log does not show the cause"
+REFUSED = "A process requested more memory than it can get"
+BY_WHOM = "a user's kill -9, a scheduler and a launcher after its grace period send the same signal"
 LOG = (
     Line.of_end(Ended(("out of memory",))),
     Line.of_end(Ended(("", "data loader worker"), signals=(9,)), shows="end", why=BY_WHOM, told=KILLED),
     Line.of_end(
         Ended(("actor died", "worker crashed", "node dead")),
         shows="symptom",
-        why="a crash, a lost network and somebody who ended it look the same to Ray",
+        why="a crash, a lost network and a kill show the same in Ray",
     ),
     Line(
         ("Out of memory: Kill", "Memory cgroup out of memory"),
@@ -62,16 +64,16 @@ LOG = (
         "unable to mmap ",
         r"unable to mmap \d+ bytes from file .{1,300}Cannot allocate memory",
         shows="symptom",
-        why="a process with as many mappings as vm.max_map_count lets it have shows the same",
+        why="a process at the limit of vm.max_map_count shows the same",
     ),
     Line(
         ("Failed to malloc ", "Unrecoverable error detected: malloc"),
         r"NCCL WARN (?:Failed to malloc \d+ bytes|Unrecoverable error detected: malloc)",
         shows="symptom",
-        why="an address space that is limited (ulimit -v) shows the same",
+        why="a limited address space (ulimit -v) shows the same",
     ),
     Line(
-        # systemd-oomd's and earlyoom's
+        # of systemd-oomd and earlyoom
         ("due to memory used", "due to memory pressure for ", "sending SIGKILL to process"),
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
@@ -79,51 +81,52 @@ LOG = (
     Line("MemoryError", r"^MemoryError\b", told=REFUSED),
     Line("std::bad_alloc", told=REFUSED),
     Line(
-        ("allocate more memory than is available", "crashed after using all available RAM"),  # Kaggle's and Colab's
+        ("allocate more memory than is available", "crashed after using all available RAM"),  # of Kaggle and Colab
         "^Your (?:notebook|session) ",
     ),
     Line(
         ("WinError 1455", "paging file is too small"),
         r"\[WinError 1455\]|paging file is too small for this operation",
-        told="Windows has no room left in its paging file",
-        fix="Let Windows make the paging file larger, or use fewer DataLoader workers: each loads CUDA's libraries.",
+        told="The Windows paging file is full",
+        fix="Enlarge the paging file (System Properties, Advanced, Performance), or use fewer DataLoader workers.",
     ),
 )
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    """The kernel's log of a rank's host names its process."""
-    lines = [(one, text) for one in died_ranks(cluster) if (text := said(one))]
+    """Yield the finding about ranks that the kernel log of their host names as killed."""
+    lines = [(rank, text) for rank in died_ranks(cluster) if (text := kernel_line(rank))]
     if not lines:
         return
-    nodes = list(dict.fromkeys(one.node for one, _ in lines))
-    ranks = [one.rank.rank for one, _ in lines if one.rank.rank is not None]
+    nodes = list(dict.fromkeys(rank.node for rank, _ in lines))
+    ranks = [rank.rank.rank for rank, _ in lines if rank.rank.rank is not None]
     yield Finding.about(
         nodes,
-        f"{ranks_text(ranks, 'Ranks')} on {names_of(nodes)} {'was' if len(lines) == 1 else 'were'} killed for want of "
-        "memory.",
+        f"{ranks_text(ranks, 'Ranks')} on {names_of(nodes)} {'was' if len(lines) == 1 else 'were'} killed by the "
+        "kernel: out of memory.",
         ranks=ranks,
-        evidence=(f"{one.node.name}: the kernel's log: {text}" for one, text in lines),
+        evidence=(f"{rank.node.name}: kernel log: {text}" for rank, text in lines),
         fixes=(
             Fix.on(
                 nodes,
-                "Give the job more memory there (--mem, the container's or pod's limit), or end what else uses it.",
+                "Request more memory for the job (--mem, or the limit of the container or pod), or end other users "
+                "of memory. Confirm with:",
                 commands=("dmesg -T | grep -i -e oom -e killed",),
             ),
         ),
     )
 
 
-def said(one: FailedRank) -> str:
-    """The line that names this rank's process, and was written during the check; nothing where there is none.
+def kernel_line(rank: FailedRank) -> str:
+    """Return the line of the kernel log that names this rank's process during the check; empty without one.
 
-    The kernel writes the numbers that it has for processes, which in a container are others: there it says nothing.
+    The kernel writes host pids; those of a container differ, so it has no line there.
     """
     lines = (
         line.text
-        for line in one.node.host.kernel_log or ()
+        for line in rank.node.host.kernel_log or ()
         if line.check == "process/killed-by-oom"
-        and line.values.get("pid") == str(one.rank.pid)
-        and line.at >= one.node.facts.started_at - CLOCK_SECONDS
+        and line.values.get("pid") == str(rank.rank.pid)
+        and line.at >= rank.node.facts.started_at - CLOCK_SECONDS
     )
     return next(lines, "")

@@ -1,17 +1,20 @@
-"""A rank left while others still had work to do.
+"""A rank exited while others still had work to do.
 
 What you see
 ------------
-`Connection closed by peer` in the last steps, while one rank ended without an error: torchrun's table of failures has
-all ranks of the node but that one.
+`Connection closed by peer` in the last steps, while one rank ended without an error: torchrun's table of failures
+lists all ranks of the node except that one.
 
 Why it happens
 --------------
-Ranks did different numbers of steps, or one returned early; it exits with status 0 and the others wait for it.
+Ranks ran different numbers of steps, or one returned early. It exits with status 0, and the others wait for it.
 
 Fix
 ---
-Give every rank the same number of steps (drop_last, join()), and put a barrier before the exit.
+Give every rank the same number of steps (`DistributedSampler(dataset, drop_last=True)`, `model.join()`), and call
+`dist.barrier()` before the exit.
+
+Confirm with: `print(rank, step)` at the end of the loop on every rank (must be equal).
 
 When it is harmless
 -------------------
@@ -26,7 +29,7 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "results right"
-NEXT = ("which rank ended without an error, and after how many steps", "distdoctor diagnose LOGS...")
+NEXT = ("the logs of all ranks, to find the one that ended without an error", "distdoctor diagnose LOGS...")
 LOG = (
     Line(
         "exits: rank",
@@ -36,6 +39,6 @@ LOG = (
         "Connection closed by peer",
         "gloo.{0,200}Connection closed by peer",
         shows="symptom",
-        why="a rank that left without an error closes its connections, one that died resets them as a rule",
+        why="a normal exit closes connections; a death usually resets them",
     ),
 )

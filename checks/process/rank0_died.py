@@ -1,4 +1,4 @@
-"""The host of the store went away.
+"""The process that hosts the store has ended.
 
 What you see
 ------------
@@ -7,11 +7,13 @@ What you see
 
 Why it happens
 --------------
-Rank 0, or the agent of node 0, hosts the store; when it dies, every other rank loses the store.
+Rank 0, or the agent of node 0, hosts the store. When it dies, every other rank loses the store.
 
 Fix
 ---
-Read the log of rank 0 (or of node 0's torchrun): it has the reason.
+Fix the last error in the log of rank 0, or of node 0's torchrun, then start again.
+
+Confirm with: `journalctl -k --since -1h | grep -iE "oom|segfault"` on node 0, and `tail -50` of rank 0's log.
 
 When it is harmless
 -------------------
@@ -34,23 +36,19 @@ LOG = (
     Line(
         ("store->get(", "recvValue failed", "failed to recv, got 0 bytes", "sendBytes failed", "recvVector failed"),
         shows="symptom",
-        why="rank 0 may have died of anything; a proxy that accepts connections in its place closes them at once",
+        why="rank 0 died for an unknown reason, or a proxy in front of it closes connections at once",
     ),
-    Line('dump" flag on TCPStore', shows="hint", why="the store is gone: its host left, at the end or before"),
-    Line(
-        "TCPStore server has shut down too early",
-        shows="hint",
-        why="the store is gone: its host left, at the end or before",
-    ),
+    Line('dump" flag on TCPStore', shows="hint", why="the store's host ended, normally or before"),
+    Line("TCPStore server has shut down too early", shows="hint", why="the store's host ended, normally or before"),
     Line(
         ("is setting up NCCL communicator", "top_waiting response is expected"),
         shows="symptom",
-        why="rank 0, which hosts the store, did not answer: it died, or never came so far",
+        why="rank 0, which hosts the store, died or never got that far",
     ),
     Line(
         "Failed to connect to client mesh master",  # torch_xla before 2.1
         shows="symptom",
-        why="the first process, which all others ask for the mesh, did not answer: it died, or never came so far",
+        why="the first process, which serves the mesh, died or never got that far",
     ),
 )
 
@@ -60,11 +58,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None or 0 in job.numbers:
         return
     closed = live.sockets_to_store(job, "CLOSE_WAIT")
-    ended = [f"{who} has its connection to the store closed by the other side" for who, _ in closed]
+    ended = [f"{who}: the store closed its connection" for who, _ in closed]
     contact = live.store_contact(job)
-    came = (live.places.COLLECTIVE, live.places.GROUP, live.places.PEERS, live.places.STORE)
-    if contact is not None and contact.outcome == "refused" and any(rank.place.kind in came for rank in job.waiting):
-        ended.append("nobody listens at the store any more")
+    joined = (live.places.COLLECTIVE, live.places.GROUP, live.places.PEERS, live.places.STORE)
+    if contact is not None and contact.outcome == "refused" and any(rank.place.kind in joined for rank in job.waiting):
+        ended.append("the store's port refuses connections now")
     if not ended:
         return
     view = job.stores[-1] if job.stores else None
@@ -73,8 +71,14 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     who = f"The agent on {master}" if agent else f"Rank 0 on {master}"
     yield Finding.about(
         (master,),
-        f"{who}, which hosted the store, is gone; the others wait.",
+        f"{who}, which hosted the store, has ended; the others wait.",
         ranks=() if agent else (0,),
         evidence=(*ended[:8], *live.waiting_evidence(job, [])),
-        fixes=(Fix(f"Look why it ended: its log, and the kernel's (dmesg) on {master}; then start again.", (master,)),),
+        fixes=(
+            Fix(
+                "Fix the last error in its log, then restart the job. Confirm with: `journalctl -k --since -1h` on "
+                f"{master}.",
+                (master,),
+            ),
+        ),
     )

@@ -2,25 +2,27 @@
 
 What you see
 ------------
-A job that hangs without a word, while a rank has the state T (`ps`, `top`): it takes no step, and the others wait for
-it inside their collectives until the timeout.
+A job that hangs without a message, while a rank has the state T (`ps`, `top`). It makes no step, and the others wait
+for it inside their collectives until the timeout.
 
 Why it happens
 --------------
-A signal stopped the process: SIGSTOP or SIGTSTP from somebody's `kill`, Ctrl-Z in a terminal, SIGTTIN or SIGTTOU for a
-process in the background that reads from the terminal, a batch system that suspends jobs. In the state t a debugger
-holds it: gdb, strace, or one that was itself killed. A container that was paused is frozen with all that is in it, and
-shows no such state. Ctrl-Z in the terminal of torchrun stops its agent alone, whose ranks have sessions of their own:
-they go on, without anybody who notices that one fails.
+A signal stopped the process: SIGSTOP or SIGTSTP from a `kill`, Ctrl-Z, or a batch system that suspends jobs. SIGTTIN
+or SIGTTOU stops a background process that uses the terminal. In state t a debugger or tracer holds it (gdb, strace),
+even one that was killed. A paused container freezes all its processes, without such a state. Ctrl-Z in torchrun's
+terminal stops only the agent: its ranks have their own sessions and continue, and no agent notices a failure.
 
 Fix
 ---
-`kill -CONT PID`, let the debugger go on, or unpause the container; the job then goes on where it was.
+Resume it: `kill -CONT 4711`. Detach the debugger, or unpause the container: `docker unpause NAME`. The job then
+continues.
+
+Confirm with: `ps -o pid,stat,args -p 4711` (state T is stopped, t is traced).
 
 When it is harmless
 -------------------
-Where somebody looks at the rank with a debugger, or a batch system will let the job go on. A rank that is only watched
-(strace, py-spy record) is stopped for moments, and moves between them: that is not reported.
+When somebody debugs the rank, or a batch system will resume the job. Tools such as strace and py-spy record stop a
+rank for moments only; distdoctor does not report these.
 
 See also
 --------
@@ -33,13 +35,13 @@ from shlex import quote
 from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
 
 SEVERITY = "fail"
-MATTERS = "its ranks go on meanwhile, until one fails or makes another group"
+MATTERS = "its ranks continue until one fails or creates another group"
 PREVENTS = "store hosted"
 RESTART = "yes"
 
 
-def thawed(group: str) -> str:
-    """The line that lets a control group go on."""
+def resume_command(group: str) -> str:
+    """Return the command that resumes a frozen control group."""
     if "/freezer/" in group:
         return f"echo THAWED > {quote(group)}/freezer.state"
     return f"echo 0 > {quote(group)}/cgroup.freeze"
@@ -59,25 +61,27 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield live.rank_finding(
             stopped,
             f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} frozen with "
-            f"{'its' if len(stopped) == 1 else 'their'} container; the others can only wait.",
+            f"{'its' if len(stopped) == 1 else 'their'} container; the other ranks wait.",
             evidence=live.where_ranks_are(stopped),
-            fixes=[Fix.on(nodes, "Let the container go on, as with docker unpause.", commands=[*map(thawed, frozen)])],
+            fixes=[
+                Fix.on(nodes, "Unpause the container (`docker unpause NAME`).", commands=[*map(resume_command, frozen)])
+            ],
         )
         return
     debugged = any(rank.process.state == "t" for rank in stopped)
     pids = {n: " ".join(str(rank.process.pid) for rank in stopped if rank.node is n) for n in nodes}
-    text = "Let the debugger go on, or end it." if debugged else "Let it go on."
+    text = "Detach or end the debugger." if debugged else "Resume the process."
     yield live.rank_finding(
         stopped,
         f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} stopped "
-        f"{'by a debugger' if debugged else 'by a signal'}; the others can only wait.",
+        f"{'by a debugger' if debugged else 'by a signal'}; the other ranks wait.",
         evidence=live.where_ranks_are(stopped),
         fixes=[Fix.on(n, text, commands=() if debugged else (f"kill -CONT {pids[n]}",)) for n in nodes],
     )
 
 
 def agents_stopped(job: live.LiveJob) -> Iterator[Finding]:
-    """torchrun's agents: one that is stopped serves no store and notices no rank that fails; its ranks go on."""
+    """Yield the finding about stopped torchrun agents: they serve no store and notice no failed rank."""
     at_store = (live.places.MASTER, live.places.STORE, live.places.GROUP)
     held = not job.ranks or any(rank.waits and rank.place.kind in at_store for rank in job.ranks)
     for node, agent in job.agents:
@@ -86,14 +90,14 @@ def agents_stopped(job: live.LiveJob) -> Iterator[Finding]:
         how = "by a debugger" if agent.state == "t" else "by a signal"
         yield Finding.about(
             [node],
-            f"torchrun's agent (pid {agent.pid}) on {node.name} is stopped {how}: it answers nobody, and notices no "
-            "rank that fails.",
+            f"torchrun's agent (pid {agent.pid}) on {node.name} is stopped {how}: it serves no store and notices "
+            "no failed rank.",
             ranks=(),
             evidence=live.where_ranks_are(rank for rank in job.ranks if rank.node is node),
             fixes=[
                 Fix.on(
                     node,
-                    "Let it go on (in the shell that started it: fg).",
+                    "Resume torchrun (in its shell: fg).",
                     commands=(f"kill -CONT {agent.pid}",) if agent.state == "T" else (),
                 )
             ],

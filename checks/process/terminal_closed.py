@@ -7,15 +7,18 @@ What you see
 Why it happens
 --------------
 The session in which torchrun was started ended (a lost ssh connection, a closed window), and the kernel sent SIGHUP.
-torchrun handles that signal itself, so nohup does not keep it away.
+torchrun handles that signal itself, so nohup does not prevent it.
 
 Fix
 ---
-Start the job where no terminal is needed: in tmux or screen, with setsid, or as a job of the scheduler.
+Start the job without a terminal: `tmux new -d "torchrun ..."`, `setsid torchrun ... > job.log 2>&1 < /dev/null &`, or
+`sbatch job.sh`.
+
+Confirm with: `last -n 5` and `journalctl -u ssh --since -1h` (show the end of the session).
 
 When it is harmless
 -------------------
-Where the job was to be ended by that.
+When the job was meant to end with the terminal.
 
 See also
 --------

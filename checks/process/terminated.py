@@ -1,4 +1,4 @@
-"""The job was ended from outside.
+"""A signal from outside ended the job.
 
 What you see
 ------------
@@ -7,15 +7,18 @@ What you see
 
 Why it happens
 --------------
-Somebody or something sent SIGTERM: a scheduler, a kubelet that evicts the pod, an operator that scales down, a user.
+A scheduler, a kubelet that evicts the pod, an operator that scales down, or a user sent SIGTERM.
 
 Fix
 ---
-Find out who sent it: the scheduler's record of the job (sacct, kubectl describe pod), the host's audit log.
+Remove the sender's reason, then restart the job: raise the limit that the scheduler enforces (`sbatch --time`), or the
+pod's resources.
+
+Confirm with: `sacct -j JOBID --format=State,Reason`, `kubectl describe pod POD`, or `ausearch -m OBJ_PID -ts recent`.
 
 When it is harmless
 -------------------
-Where it was meant.
+When it was intended.
 
 See also
 --------
@@ -27,28 +30,26 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 RESTART = "yes"
-NEXT = ("who sent the signal", "sacct -j JOBID; kubectl describe pod POD")
-BY_LAUNCHER = "a launcher ends the other ranks so after one has failed"
+NEXT = ("the sender of the signal", "sacct -j JOBID; kubectl describe pod POD")
+BY_LAUNCHER = "a launcher ends the other ranks with it after one has failed"
 LOG = (
     Line.of_end(Ended(("launcher signalled",), signals=(15,)), shows="end"),
     Line.of_end(Ended(("", "sent by launcher"), signals=(15,)), shows="symptom", why=BY_LAUNCHER),
     Line.of_end(
         Ended(("", "launcher signalled"), signals=(2, 3)),
         shows="symptom",
-        why="somebody pressed Ctrl-C, or a program did as if: why the job had to be ended so is not said",
+        why="Ctrl-C or a program sent it; the log does not show the reason",
     ),
-    Line.of_end(Ended(signals=(1, 10, 12, 13)), shows="symptom", why="it does not say by whom"),
+    Line.of_end(Ended(signals=(1, 10, 12, 13)), shows="symptom", why="the log does not show the sender"),
     Line(
-        "SIGTERMException",  # Lightning's, at the next step after the signal
+        "SIGTERMException",  # of Lightning, at the next step after the signal
         r"^(?P<outside>(?:[\w.]{1,200}\.)?SIGTERMException)\b",
         shows="end",
     ),
-    Line(
-        "KeyboardInterrupt", shows="symptom", why="somebody pressed Ctrl-C: why the job had to be ended so is not said"
-    ),
+    Line("KeyboardInterrupt", shows="symptom", why="a user pressed Ctrl-C; the log does not show the reason"),
     Line(
         ("CancelledError", "RendezvousGracefulExitError"),
         shows="symptom",
-        why="it was ended in an orderly way: by whom is not said",
+        why="an orderly end; the log does not show the sender",
     ),
 )

@@ -1,23 +1,24 @@
-"""A rank stayed too long in a timed part of its program, and was ended.
+"""A rank exceeded a timer in its program and was killed.
 
 What you see
 ------------
 `Reaping worker_pid=[1234]. Expired timers: [...]`, `Successfully reaped worker=[1234] with signal=9`; then
-`exitcode: -9`, or the launcher itself is gone, `Killed`. Of a rank that ft_launcher watches: `Did not get subsequent
-heartbeat. Waited 300.00 seconds.`
+`exitcode: -9`, or the launcher itself ends with `Killed`. With ft_launcher:
+`Did not get subsequent heartbeat. Waited 300.00 seconds.`
 
 Why it happens
 --------------
-The program, or a library it calls, put a part of itself under `torch.distributed.elastic.timer.expires(after=...)`, and
-that part took longer. The agent then kills the rank, and with the timer that goes by a file itself, too. The monitors
-of ft_launcher (nvidia-resiliency-ext) do so with a rank that sends no heartbeat in time. Want of memory is not the
-reason, though the signal is the same.
+The program, or a library that it calls, runs a part under `torch.distributed.elastic.timer.expires(after=...)`, and
+that part took longer. The agent then kills the rank; the file-based timer also kills the agent itself. The monitors of
+ft_launcher (nvidia-resiliency-ext) kill a rank without a heartbeat in time. Memory is not the cause, although the
+signal is the same.
 
 Fix
 ---
-Find what the timed part that the line names waited for, with `distdoctor hang` while it does: a peer that did not come,
-a file system, a slow step. Only where it may take so long, give `expires(after=...)` more seconds, or
-ft_launcher longer timeouts.
+Fix what the timed part waits for: `distdoctor hang` shows it while it waits (a missing peer, a file system, a slow
+step). If it may take that long, raise `expires(after=600)`, or the timeouts of ft_launcher.
+
+Confirm with: `grep -n "Expired timers" LOG` (names the timed part).
 
 When it is harmless
 -------------------
@@ -38,14 +39,14 @@ LOG = (
         "Reaping worker_",
         r"Reaping worker_(?:p?id)=\[(?P<pid>\d+)\]\. Expired timers: (?P<timers>.{0,200})",
         shows="hint",
-        why="a timer without a signal only tells",
+        why="a timer without a signal only reports",
     ),
-    # nvidia-resiliency-ext's, of a rank that ft_launcher watches: fault_tolerance/rank_monitor_server.py
+    # of nvidia-resiliency-ext's ft_launcher: fault_tolerance/rank_monitor_server.py
     Line(
         ("heartbeat. Waited ", "FT timeout elapsed", "Was out of section for ", " has been open for "),
         r"(?:\[RankMonitorServer:(?P<rank>\d{1,6}).{0,100})?(?P<monitor>Did not get (?:initial|subsequent) heartbeat\. "
         r"|FT timeout elapsed|Was out of section for [\d.]+ seconds|Section .{1,80} has been open for [\d.]+ seconds)",
         shows="symptom",
-        why="what the rank waited for, or was slow at, it does not say",
+        why="it does not show what delayed the rank",
     ),
 )

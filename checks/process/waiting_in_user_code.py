@@ -2,27 +2,29 @@
 
 What you see
 ------------
-A job that hangs: most ranks are in a collective, or in init_process_group, and one is elsewhere. As a failure it does
-not move: it reads a file or a pipe that gives nothing, waits for a lock, for a program of its own or for a data loader.
-As a warning it moves, and the others wait for it all the same: it polls (for a file, a FileLock, the lock file of an
-extension build), computes in one call, or waits for a server that may answer yet.
+A job that hangs: most ranks are in a collective, or in init_process_group(), and one is elsewhere. A failure means
+that it does not move: it reads a silent file or pipe, or waits for a lock, a child process or a data loader. A warning
+means that it moves while the others wait: it polls (for a file, a FileLock, an extension build), computes, or waits
+for a server that may still answer.
 
 Why it happens
 --------------
-A file on a server that does not answer, an input that never comes, a deadlock between threads, a DataLoader whose
-workers wait (often for a lock that was held when they were forked), `if rank == 0:` with something that does not end;
-a barrier inside of `with FileLock(...)`, which the others never reach.
+A file server does not answer, an input never arrives, or threads deadlock. DataLoader workers wait, often for a lock
+that was held at the fork. Or `if rank == 0:` contains something that does not end. Or a barrier is inside
+`with FileLock(...)`, which the others never reach.
 
 Fix
 ---
-Look at the line that is named: what it waits for has to come, or the rank has to do without. The job goes on as soon as
-the rank does.
+Fix the line that the report names: provide what it waits for, add a timeout, or remove the wait. The job continues as
+soon as the rank does.
+
+Confirm with: `distdoctor hang --watch 60` (must show the same line again), or `py-spy dump --pid 4711`.
 
 When it is harmless
 -------------------
-As a warning: where the rank is known to take long, as in an evaluation, a download or a compilation, and ends in its
-time. Look again after a minute: a rank that is still at the same line is what to look at. Ranks that all wait for
-orders while none waits for another may have nothing to do: they are not reported.
+As a warning, if the rank is known to take long (an evaluation, a download, a compilation). Look again after a minute:
+a rank at the same line is the problem. Ranks that all wait for orders while none waits for another may be idle;
+distdoctor does not report them.
 
 See also
 --------
@@ -39,27 +41,27 @@ LOG = (
         "stacks: rank",
         r"^stacks: ranks? (?P<ranks>[\d, ]{1,200}) in ",
         shows="symptom",
-        why="a rank that is only slower stands elsewhere at one look, too: take the stacks again",
+        why="a slower rank shows the same in one look; take the stacks again",
     ),
     Line(
         "stacks: process",
         r"^stacks: process(?:es)? [\d, ]{1,200} in ",
         shows="symptom",
-        why="a process that is only slower stands elsewhere at one look, too: take the stacks again",
+        why="a slower process shows the same in one look; take the stacks again",
     ),
     Line(  # faulthandler.dump_traceback_later()
         "Timeout (",
         r"^Timeout \(\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?\)!$",
         shows="hint",
-        why="it tells where the program was then, in the lines below it, also where that is the wait for another rank",
+        why="the lines below it show where the program was, even if it waited for another rank",
     ),
 )
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
 SHOWN = 3
-_LATER = "else the others fail at their timeout (default: 30 min with gloo, 10 min with NCCL)"
-MATTERS = f"it may come yet; {_LATER}"
-OUTSIDE = f"its peer may answer yet; {_LATER}"
+_LATER = "otherwise the others fail at their timeout (default: 30 min with gloo, 10 min with NCCL)"
+MATTERS = f"the rank may still continue; {_LATER}"
+OUTSIDE = f"its peer may still answer; {_LATER}"
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -71,8 +73,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     held = [rank for rank in job.ranks if is_held(rank, job)] or key_of_nobody(job)
     if not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
-        if (found := live.awaited(job)) is not None and job.world != 1:
-            yield others_wait_for(job, found)
+        if (awaited := live.awaited(job)) is not None and job.world != 1:
+            yield others_wait_for(job, awaited)
         return
     alone = [rank for rank in held if not (live.awaits_rank(rank) or live.pipe_peers(rank) or job.answered(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
@@ -81,11 +83,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     first = held[0].place
     at = f", {first.why}," if one and first.why else ""
     where = f" at {first.frame.file}:{first.frame.line}" if one and first.frame else ""
-    what = first.kind if one else "in code of their own"
+    what = first.kind if one else "in the job's own code"
     over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
     others = "the others have ended" if over else f"the others wait for {'it' if one else 'them'}"
     if len(held) == job.world:
-        others = "no other rank is in this job"
+        others = "the job has no other rank"
     yield live.rank_finding(
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
@@ -101,15 +103,15 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def others_wait_for(job: live.LiveJob, found: live.Awaited) -> Finding:
-    """The ranks for which the others wait, and which move, or wait for something outside the job."""
-    ranks, waiting = [*found.ranks], [*found.waiting]
+def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
+    """Return the finding about ranks for which the others wait, and that move or wait for an outside peer."""
+    ranks, waiting = [*awaited.ranks], [*awaited.waiting]
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
-    verb = ("wait" if len(waiting) > 1 else "waits") if found.sure else "may wait"
+    verb = ("wait" if len(waiting) > 1 else "waits") if awaited.sure else "may wait"
     whom = "; ".join(f"{rank.called}, which {live.does(job, rank)}" for rank in ranks[:SHOWN])
     more = f"; and for {len(ranks) - SHOWN} more" if ranks[SHOWN:] else ""
     waited = job.waited or 0.0
-    since = f" The wait has lasted {duration_text(waited)} at least." if waited >= 1.0 else ""
+    since = f" They have waited at least {duration_text(waited)}." if waited >= 1.0 else ""
     peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
     who = f"{live.called(waiting)} {verb} {live.where(waiting)}" if waiting else "The ranks of other nodes may wait"
     return live.rank_finding(
@@ -126,19 +128,19 @@ def remedy_of_moving(rank: live.LiveRank, peer: str) -> str:
     frame = rank.place.frame
     line = f" at {frame.file}:{frame.line}" if frame else ""
     if peer:
-        return f"See whether {peer} answers, and give the request{line} a time limit."
+        return f"Restore {peer}, or add a timeout to the request{line}. Confirm with: `distdoctor hang --watch 60`."
     if rank.lock is not None and rank.lock.age is not None:
-        return f"Delete {rank.lock.path} where the process that made it has ended; the rank then goes on."
+        return f"Delete {rank.lock.path} if the process that created it has ended; the rank then continues."
     if rank.lock is not None:
         return remedy(rank.place, rank)
     return (
-        f"Look again in a minute (distdoctor hang --watch 60): where {rank.called} is still{line or ' there'}, it "
-        "needs what it waits for, or its loop an end."
+        f"Run `distdoctor hang --watch 60`. If {rank.called} is still{line or ' there'}, provide what it waits for, or "
+        "end its loop."
     )
 
 
 def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
-    """The ranks that have a lock on a file and wait for others, who wait for that lock."""
+    """Yield the finding about a rank that holds a file lock and waits for ranks that wait for that lock."""
     by_pid = {(rank.node, rank.process.pid): rank for rank in job.ranks}
     waiters: dict[live.LiveRank, list[live.LiveRank]] = {}
     for rank in job.ranks:
@@ -147,24 +149,22 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
             holder = by_pid.get((rank.node, pid))
             if holder is not None and holder.waits and holder is not rank:
                 waiters.setdefault(holder, []).append(rank)
-    for holder, those in waiters.items():
-        lock = those[0].lock
+    for holder, blocked in waiters.items():
+        lock = blocked[0].lock
         path = lock.path if lock else ""
         yield live.rank_finding(
-            [holder, *those],
-            f"{live.called([holder])} on {holder.node.name} has the lock on {path} and is {holder.place.said()}; "
-            f"{live.called(those).lower()} {'waits' if len(those) == 1 else 'wait'} for that lock: neither goes on.",
-            evidence=(*live.where_ranks_are([holder, *those]), *live.waiting_evidence(job, [holder, *those])),
-            fixes=(
-                Fix.on(holder.node, "Let go of the lock before a collective: call barrier() outside of the `with`."),
-            ),
+            [holder, *blocked],
+            f"{live.called([holder])} on {holder.node.name} holds the lock on {path} and is {holder.place.said()}; "
+            f"{live.called(blocked).lower()} {'waits' if len(blocked) == 1 else 'wait'} for that lock.",
+            evidence=(*live.where_ranks_are([holder, *blocked]), *live.waiting_evidence(job, [holder, *blocked])),
+            fixes=(Fix.on(holder.node, "Release the lock before a collective: call barrier() outside the `with`."),),
         )
 
 
 def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
-    """Return whether the rank is in its own code and nothing moves there, as far as that is sure.
+    """Return whether the rank is in its own code and certainly does not move.
 
-    A peer outside of the job may answer yet, however long it takes."""
+    A rank that waits for a peer outside the job does not count: it may still answer."""
     place = rank.place
     if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
@@ -173,16 +173,14 @@ def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
 
 
 def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
-    """Return whether all ranks are here, none of them waits for these, and these wait until somebody sends them
-    something: so do workers between two orders of the program that drives them."""
+    """Return whether all ranks are known, none waits for ``held``, and these wait for orders, as idle workers do."""
     if job.waiting or len(job.numbers) < (job.world or 0):
         return False
     return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
 
 
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
-    """Return whether all of these may wait for a rank of their host that works: while it has a lock, or before it
-    sends."""
+    """Return whether each of ``held`` may wait for a working rank of its host, which holds a lock or will send."""
     busy = [rank for rank in job.ranks if rank.works and not rank.waits]
     nodes, pids = {rank.node for rank in busy}, {(rank.node, rank.process.pid) for rank in busy}
     ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
@@ -196,37 +194,37 @@ def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
 
 
 def asks(rank: live.LiveRank) -> int | None:
-    """The port of whom a rank waits for, where it reads from a connection."""
+    """Return the remote port of the connection that a rank reads from; None without one."""
     main = rank.process.main
     port = main.reads.rpartition(":")[2] if main is not None and " to " in main.reads else ""
     return int(port) if port.isdecimal() else None
 
 
 def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
-    """The ranks that wait for a key of the store, where all are seen to wait, so that none will write it."""
+    """Return the ranks that wait for a store key, if all ranks wait, so that none will write it."""
     if len(job.numbers) < (job.world or 0) or len(job.waiting) < len(job.ranks):
         return []
     return [rank for rank in job.waiting if rank.place.kind == live.places.KEY]
 
 
 def asleep(held: list[live.LiveRank]) -> Iterator[str]:
-    """For how long those sleep yet of which that is known."""
+    """Yield the remaining sleep of each rank, if known."""
     for rank in held:
         if rank.asleep is not None and rank.asleep >= 1.0:
             main = rank.process.main
-            who = rank.called if main and main.left is not None else f"what {rank.called} waits for"
-            yield f"{rank.node.name}: {who} sleeps for {duration_text(rank.asleep)} yet"
+            who = rank.called if main and main.left is not None else f"the process that {rank.called} waits for"
+            yield f"{rank.node.name}: {who} has {duration_text(rank.asleep)} of its sleep left"
 
 
 def asked(held: list[live.LiveRank]) -> Iterator[str]:
-    """Return who is to answer those that wait for an answer, where that is a process of their host."""
+    """Yield the processes of their host that ranks wait for an answer from."""
     for rank in held:
         if (one := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
 
 
 def below(held: list[live.LiveRank]) -> Iterator[str]:
-    """Return what runs below them, and does not move either."""
+    """Yield the child processes of the ranks, which do not move either."""
     for rank in held:
         for one in rank.below[:4]:
             main = one.main
@@ -237,9 +235,9 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             at = f" at {frame.file}:{frame.line}" if frame else ""
             doing = f"in {main.call or main.waits_in or 'its own code'}" + (f" on {main.reads}" if main.reads else "")
             if live.is_stopped(one):
-                doing = f"stopped: kill -CONT {one.pid} lets it go on"
+                doing = f"stopped (resume it: kill -CONT {one.pid})"
             elif one.state == "Z":
-                doing = "at its end, and was not waited for"
+                doing = "a zombie that its parent has not reaped"
             elif call := live.stacks.call_of(main):
                 doing = f"in {call}"
             yield f"{rank.node.name}: {what} (pid {one.pid}) is{at} {doing}"
@@ -249,18 +247,22 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
     calls = [call for one in rank.below if one.main and (call := live.stacks.call_of(one.main))]
     if calls:
-        return f"Call {calls[0]} in the rank itself: a process that it started is in none of its groups."
+        return f"Call {calls[0]} in the rank itself; its child processes belong to none of its groups."
     lock = rank.lock
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
-        return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
+        return f"Make {who} release {lock.path}, or end it. Confirm with: `lslocks`, `py-spy dump`."
     if rank.answerer is not None and place.kind != live.places.KEY:
-        return f"Look what pid {rank.answerer.pid} does: the job goes on as soon as it answers{line}, or ends."
+        return (
+            f"Make pid {rank.answerer.pid} answer{line}, or end it. Confirm with: `py-spy dump --pid "
+            f"{rank.answerer.pid}`."
+        )
     if live.stacks.awaits_process(rank.process.main) and place.kind == live.places.CODE:
         return (
-            f"Look which process is to let it go on{line}, and what that does: who waits for the others while it has a "
-            "lock, as in a collective inside of the `with`, never lets go of it."
+            f"Make the process that it waits for continue{line}; call no collective while a lock is held (inside "
+            "`with`). "
+            f"Confirm with: `py-spy dump --pid {rank.process.pid}`."
         )
     if place.why.endswith("which is full"):
-        return "Look who is to read that pipe (tee, a log collector): the job goes on as soon as it is read."
-    return f"Look at what it waits for{line}: the job goes on as soon as the rank does."
+        return "Restart the reader of that pipe (tee, a log collector); the job then continues. Confirm with: `lsof`."
+    return f"Provide what it waits for{line}, or remove the wait. Confirm with: `py-spy dump --pid {rank.process.pid}`."

@@ -84,8 +84,8 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
     [
         (Work(300, 0.9, 8, 8), "frequency"),
         (Work(300, 0.05, 8, 8, quota=0.1), "more than 0.1 processors for its 2 ranks"),
-        (Work(300, 0.05, 1, 8), "leaves 2 ranks 1 of 8 processors"),
-        (Work(300, 0.05, 8, 8, load=40.0), "what else uses the processors of rank 2 and 3"),
+        (Work(300, 0.05, 1, 8), "binding of 2 ranks to 1 of 8 processors"),
+        (Work(300, 0.05, 8, 8, load=40.0), "the other load on the processors of rank 2 and 3"),
     ],
 )
 def test_a_straggler_is_helped_by_what_holds_it_back(work: Work, says: str) -> None:

@@ -95,7 +95,7 @@ def test_a_torch_for_gpus_of_another_make_is_named() -> None:
     told = root(with_identity(for_cuda, cuda="12.8"))
     assert "built for CUDA 12.8, but the GPUs are from AMD" in told.summary and "for ROCm" in told.fixes[0].text
     told = root(*one(torch={**NO_HIP, "architectures": ("gfx942",)}, cuda=None))
-    assert "built for ROCm, and its GPUs are NVIDIA's" in told.summary and "with CUDA" in told.fixes[0].text
+    assert "built for ROCm, but the GPUs are from NVIDIA" in told.summary and "for CUDA" in told.fixes[0].text
 
 
 def test_what_is_closed_to_rocm_is_named() -> None:
