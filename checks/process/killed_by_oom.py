@@ -36,7 +36,7 @@ LOOKS_AT = ("host.kernel_log",)
 CLOCK_SECONDS = 60.0
 """Tolerance for the separate clock of the kernel log."""
 NEXT = ("the kernel's log of that host", "dmesg -T | grep -i -e oom -e killed")
-KILLED = "Signal 9 killed a process, often because memory ran out; this log does not show the cause"
+KILLED = "A process was killed by signal 9, often because memory ran out; this log shows no cause"
 REFUSED = "A process requested more memory than it can get"
 BY_WHOM = "a user's kill -9, a scheduler and a launcher after its grace period send the same signal"
 LOG = (

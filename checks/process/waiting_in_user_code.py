@@ -111,7 +111,7 @@ def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
     whom = "; ".join(f"{rank.called}, which {live.does(job, rank)}" for rank in ranks[:SHOWN])
     more = f"; and for {len(ranks) - SHOWN} more" if ranks[SHOWN:] else ""
     waited = job.waited or 0.0
-    since = f" They have waited at least {duration_text(waited)}." if waited >= 1.0 else ""
+    since = f" The wait has lasted at least {duration_text(waited)}." if waited >= 1.0 else ""
     peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
     who = f"{live.called(waiting)} {verb} {live.where(waiting)}" if waiting else "The ranks of other nodes may wait"
     return live.rank_finding(

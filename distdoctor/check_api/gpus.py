@@ -1,4 +1,4 @@
-"""GPUs of a node: those that the job uses, as the driver and torch report them, and NCCL's part."""
+"""The GPUs of a node that the job uses, as the driver and torch report them, and their NCCL."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def driver(node: Node) -> DriverFacts:
-    """Return the driver's facts about the node's GPUs; empty if there is no sign of one."""
+    """Return the facts of the driver and its GPUs; empty without a driver."""
     return node.facts.driver or NO_DRIVER
 
 
@@ -68,7 +68,7 @@ def wants_gpus(node: Node) -> bool:
 
 
 def looked_at_gpus(node: Node) -> tuple[GpuFacts, ...]:
-    """Return the devices that each rank of the node sees, for those that looked."""
+    """Return the GPU facts of each rank of the node that has some."""
     return tuple(rank.gpu for rank in node.facts.ranks if rank.gpu is not None)
 
 
@@ -102,16 +102,15 @@ def _name(facts: GpuFacts, gpu: Gpu) -> str:
 
 
 def gpu_reasons(node: Node) -> tuple[str, ...]:
-    """Return the reasons why ranks of the node see no device, in torch's or the driver's words."""
-    reasons = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
-    return tuple(dict.fromkeys(text for text in reasons if text))
+    """Return the errors of torch or the driver for which ranks of the node see no device."""
+    errors = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
+    return tuple(dict.fromkeys(text for text in errors if text))
 
 
 def allocator_refused(node: Node) -> str:
-    """Return torch's error about an allocator setting that keeps it from this node's GPUs, empty if there is none.
+    """Return torch's error about its allocator settings on this node; empty without one, or without settings.
 
-    Seen with torch 2.11 on an H100 at CUDA's initialization.
-    """
+    Measured with torch 2.11 on an H100: the error comes when CUDA starts."""
     if not any(name in node.variables for name in ALLOCATOR):
         return ""
     return next((text for text in gpu_reasons(node) if _ALLOCATOR_SAYS.search(text)), "")
@@ -178,18 +177,18 @@ def out_of_reach(node: Node) -> tuple[Device, ...]:
 
 
 def device_text(device: Device) -> str:
-    """Return a device's name in a sentence: the driver's number, and its place on the bus, which never changes."""
+    """Return the name of a device for a sentence: the driver's number and the bus address, which never changes."""
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
 
 
 def device_of(node: Node, gpu: Gpu) -> Device | None:
-    """Return the driver's facts about a device of torch's, None if it is unknown which one that is."""
+    """Return the driver's device for a device of torch; None if it is unknown which that is."""
     known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
     return next(known, None)
 
 
 def device_of_rank(node: Node, rank: int) -> str:
-    """Return the name of a rank's GPU in a sentence; only the rank if unknown."""
+    """Return the name of the GPU that a rank of the node uses, for a sentence; by its rank if it is unknown."""
     one = next((one for one in node.facts.ranks if one.rank == rank), None)
     if one is None or one.gpu is None or not one.gpu.visible:
         return f"the GPU of rank {rank}"

@@ -1,4 +1,4 @@
-"""Process groups of fewer nodes or ranks, tried after the group of all failed, and the members that they accuse."""
+"""Results of smaller process groups, tried where the group of all nodes failed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Accused(Generic[T]):
-    """Members accused by groups of one and of two."""
+    """Members that fail in groups of one and of two."""
 
     alone: tuple[T, ...] = ()
-    """Members that fail by themselves."""
+    """Members that fail alone."""
     bad: tuple[T, ...] = ()
-    """Members that fail with every other one they were tried with, while those pass with others."""
+    """Members that fail with every partner, while the partners pass with others."""
     links: tuple[tuple[T, T], ...] = ()
-    """Pairs that fail together, and pass with others."""
+    """Pairs that fail together and pass with others."""
     unclear: tuple[T, ...] = ()
-    """Candidates, if it is one of these and unknown which."""
+    """Members of which one fails, and it is unknown which."""
 
     def __bool__(self) -> bool:
         return bool(self.alone or self.bad or self.links)
@@ -35,7 +35,7 @@ class Accused(Generic[T]):
 
 @dataclass(frozen=True)
 class GroupSearch:
-    """Result of the groups of fewer nodes."""
+    """Results of groups of fewer nodes."""
 
     nodes: Accused[Node]
     evidence: tuple[str, ...] = field(default=())
@@ -43,7 +43,7 @@ class GroupSearch:
 
 @dataclass(frozen=True)
 class DeviceSearch:
-    """Result of the groups of one node's own ranks, each on its own GPU."""
+    """Results of groups of one node's ranks, each on its own GPU."""
 
     node: Node
     ranks: Accused[int]
@@ -52,7 +52,7 @@ class DeviceSearch:
 
 @dataclass(frozen=True)
 class CrossSearch:
-    """Result of the groups of two ranks on two nodes."""
+    """Results of groups of two ranks on different nodes."""
 
     ranks: Accused[int]
     node_of: dict[int, Node]
@@ -60,18 +60,18 @@ class CrossSearch:
 
 
 def group_search(cluster: Cluster) -> GroupSearch | None:
-    """Return the accused nodes, None if no smaller group was tried."""
+    """Return the results of node groups; None if no smaller group was tried."""
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if not group.ranks]
     tried = [(_nodes(group, cluster.by_key), group) for group in groups]
     tried = [(nodes, group) for nodes, group in tried if nodes]
     if not tried:
         return None
     accused = _accused([(nodes, group.passed) for nodes, group in tried])
-    return GroupSearch(accused, tuple(_result_line(_names(nodes), group) for nodes, group in tried))
+    return GroupSearch(accused, tuple(_result_text(_names(nodes), group) for nodes, group in tried))
 
 
 def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
-    """Yield the accused GPUs of each node on which even its own group could not be made."""
+    """Yield the results of GPU groups for each node with a failed group of its own."""
     tried: dict[Node, list[SmallerGroup]] = {}
     node_of = _node_of(cluster)
     for facts in cluster.nodes:
@@ -79,22 +79,22 @@ def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
             for node in _nodes(group, cluster.by_key)[:1] if group.ranks and not _crosses(group, node_of) else ():
                 tried.setdefault(node, []).append(group)
     for node, groups in tried.items():
-        lines = [_result_line(ranks_text(group.ranks), group) for group in groups]
-        yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(lines))
+        evidence = [_result_text(ranks_text(group.ranks), group) for group in groups]
+        yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(evidence))
 
 
 def cross_search(cluster: Cluster) -> CrossSearch | None:
-    """Return the accused pairs of ranks across nodes; None if none was tried, all pairs failed, or none failed."""
+    """Return the results of rank pairs across nodes; None if none was tried, or if all pairs failed or passed."""
     node_of = _node_of(cluster)
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if _crosses(group, node_of)]
     tried: dict[tuple[int, ...], SmallerGroup] = {}
-    for group in groups:  # both of a pair report it
+    for group in groups:  # both ranks of a pair report it
         if group.ranks not in tried or tried[group.ranks].passed:
             tried[group.ranks] = group
     if len({group.passed for group in tried.values()}) < 2:
         return None
-    lines = tuple(_result_line(_ranks_named(ranks, node_of), group) for ranks, group in tried.items())
-    return CrossSearch(_accused([(ranks, group.passed) for ranks, group in tried.items()]), node_of, lines)
+    evidence = tuple(_result_text(_ranks_named(ranks, node_of), group) for ranks, group in tried.items())
+    return CrossSearch(_accused([(ranks, group.passed) for ranks, group in tried.items()]), node_of, evidence)
 
 
 def _node_of(cluster: Cluster) -> dict[int, Node]:
@@ -122,8 +122,8 @@ def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:
         partners.setdefault(second, []).append(first)
     bad = tuple(one for one, others in partners.items() if one not in good and all(o in good for o in others))
     links = tuple(pair for pair in failing if pair[0] in good and pair[1] in good)
-    accused = {*bad, *(one for pair in links for one in pair)}
-    unclear = tuple(one for one, others in partners.items() if one not in accused and not set(others) & set(bad))
+    explained = {*bad, *(one for pair in links for one in pair)}
+    unclear = tuple(one for one, others in partners.items() if one not in explained and not set(others) & set(bad))
     return Accused(alone, bad, links, unclear)
 
 
@@ -135,5 +135,5 @@ def _names(nodes: tuple[Node, ...]) -> str:
     return f"{names_of(nodes)} alone" if len(nodes) == 1 else f"{names_of(nodes)} together"
 
 
-def _result_line(who: str, group: SmallerGroup) -> str:
-    return f"{who}: " + ("passed" if group.passed else f"failed: {shorten_error(group.error or 'no text')}")
+def _result_text(members: str, group: SmallerGroup) -> str:
+    return f"{members}: " + ("passed" if group.passed else f"failed: {shorten_error(group.error or 'no text')}")

@@ -1,4 +1,4 @@
-"""Findings about links between nodes: the node at fault, evidence, fixes, and measured speed and loss."""
+"""Shared parts of the checks of links between nodes: the node to blame, evidence and fixes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MAX_LINKS_LISTED = 64
 MAX_LINES = 12
 """Most links whose outcome a finding's evidence shows."""
 MAX_FIXES = 32
-APART = "Nodes of one network do not reach each other at all"
+APART = "Nodes of one network cannot reach each other at all"
 _PLACE = re.compile(r"\b[io]if(?:name)?\b|\b[sd]addr\b|(?:^|\s)-[iosd] ")
-"""Match that restricts a rule to some interfaces or addresses."""
+"""Matches that restrict a rule to some interfaces or addresses."""
 EHOSTUNREACH = 113
 UNANSWERED = 1.0
 """Seconds within which an ICMP message of a router or a filter comes."""
@@ -88,11 +88,11 @@ def _by_discovery(edges: Sequence[FailingLink]) -> bool:
 
 
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
-    """Return the outcome of these connections, for the summary."""
+    """Return how these connections end, for the summary."""
     if unanswered_below_ip(edges):
         return f"get no answer, not even to {'neighbour discovery' if _by_discovery(edges) else 'ARP'}"
     if cut_after_accept(edges):
-        return "are accepted on random ports and then cut, by something that answers in place of the node"
+        return "are accepted on random ports and then cut, by another program than the node's"
     return "fail on random ports"
 
 
@@ -102,13 +102,13 @@ def link_arrows(edges: Sequence[FailingLink]) -> str:
 
 
 def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]:
-    """Return (the nodes to blame for connected links, whether it is unknown which of them it is).
+    """Return (nodes to blame for connected links, whether it is one of them).
 
-    By their packet filters if these block the links, else the node that all links have in common.
+    Blame by packet filters if their rules show it, else the node common to all links.
     """
     ruled, unknown = links_blocked_by_rules(star.edges)
     known = [node for node in cluster.nodes if node in ruled]
-    # Links of a node that is already blamed need no other culprit.
+    # A link of a node that is already blamed needs no other culprit.
     unknown = [edge for edge in unknown if edge.source not in ruled and edge.target not in ruled]
     if not unknown:
         return tuple(known), False
@@ -121,9 +121,9 @@ def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]
 def links_blocked_by_rules(
     edges: Sequence[FailingLink], most: int = MAX_LINKS_LISTED
 ) -> tuple[set[Node], list[FailingLink]]:
-    """Return (the nodes whose packet filters block links, the links that no rule explains).
+    """Return (nodes with packet filters that block links, links that no rule explains).
 
-    Looks at the first ``most`` only: rules that block a thousand links show in these.
+    Only the first ``most`` links are examined: rules that block a thousand links show in these.
     """
     known: set[Node] = set()
     unknown: list[FailingLink] = []
@@ -179,7 +179,7 @@ def link_finding(
 def link_finding_by_need(
     cluster: Cluster, summary: str, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool = False
 ) -> Finding:
-    """Return the same; if the job may do without the links it is a warning, with that reason."""
+    """Return the same for links that the job may not need: then it is a warning."""
     severity = link_severity(cluster, edges)
     text = summary if severity == "fail" else summary + SPARED_BY_GLOO
     return link_finding(cluster, text, edges, blamed, unsure=unsure, severity=severity)
@@ -187,15 +187,15 @@ def link_finding_by_need(
 
 def _line(edge: FailingLink) -> str:
     link = edge.link
-    error = f" (errno {link.errno})" if link.errno else ""
+    number = f" (errno {link.errno})" if link.errno else ""
     after = f" after {link.seconds:.1f} s" if link.seconds >= 0.1 else ""
-    port, outcome = "a random port: ", link.outcome.replace("-", " ")
-    return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{outcome}{error}{after}"
+    outcome = link.outcome.replace("-", " ")
+    return f"{edge.source.name} to {edge.target.name}: {link.address}, a random port: {outcome}{number}{after}"
 
 
 def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str]:
-    """Yield the chains on the blamed nodes that block these links, each node's once."""
-    accused, listed = set(blamed), set[tuple[Node, FilterHook]]()
+    """Yield the chains that block these links on the blamed nodes, each once."""
+    accused, told = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
         sides: tuple[tuple[Node, FilterHook, Node], ...] = (
             (edge.target, "input", edge.source),
@@ -209,7 +209,7 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
 
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
-    """Return the obstacles that the nodes' own routing tables show for these links."""
+    """Return the obstacles in the nodes' own routing tables, for the links that have one."""
     tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port) for edge in edges}
     return {edge: found for edge, found in tried.items() if found is not None}
 
@@ -217,26 +217,26 @@ def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObsta
 def open_links_fixes(
     cluster: Cluster, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool
 ) -> Iterator[Fix]:
-    """Yield fixes on the blamed nodes that accept their peers' connections, or correct a wrong route instead."""
+    """Yield the fixes: accept the peers' connections on each blamed node, or correct its wrong route."""
     found = link_obstacles(edges[:MAX_LINKS_LISTED])
     first = {one.node: one for one in reversed(found.values())}
     yield from (repair_route_fix(cluster, one) for one in list(first.values())[:MAX_FIXES])
     if cut_after_accept(edges) and not links_blocked_by_rules(edges)[0]:
         targets = some_of(dict.fromkeys(edge.target.name for edge in edges))
         text = (
-            f"Find what accepts these connections in place of {targets} (a service mesh's sidecar such as istio's, a "
-            "proxy, a redirect: nft list ruleset), at either end or between, and let it leave the job's ports alone."
+            f"Exclude the job's ports from the proxy, redirect or service mesh sidecar that answers for {targets}. "
+            "Confirm with: `nft list ruleset`, `ss -ltnp` on both ends."
         )
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return
     if not found and unanswered_below_ip(edges):
         names = some_of(node.name for node in blamed)
         text = (
-            f"Let {names} through to each other in the switch that joins them, real or virtual: isolated ports, a "
-            "private VLAN, another VLAN, macvlan in private mode."
+            f"Allow traffic between {names} in their (virtual) switch: no isolated ports, one VLAN, no private VLAN or "
+            "macvlan private mode."
         )
         if _by_discovery(edges):
-            text += " Or let ICMPv6 in on both ends, which neighbour discovery is: a packet filter may drop it."
+            text += " Or accept ICMPv6 (neighbour discovery) on both ends."
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return
     peers: dict[Node, dict[str, None]] = {}
@@ -260,7 +260,7 @@ def open_links_fixes(
 
 
 def own_addresses_filtered(cluster: Cluster, node: Node) -> list[str]:
-    """Return the node's own addresses if its rules also apply to packets between its ranks: they are peers, too."""
+    """Return the node's own addresses if its rules also block traffic among its own ranks."""
     rules = [rule for chain in node.filter_chains for rule in chain.blocking_rules]
     return source_addresses(cluster, node) if any(not _PLACE.search(rule) for rule in rules) else []
 
@@ -270,11 +270,11 @@ def source_addresses(cluster: Cluster, node: Node) -> list[str]:
     return [a for a in dict.fromkeys((reachable_address(node, cluster), node.gloo_address)) if a and not is_loopback(a)]
 
 
-# Measured links: slow or lossy ones, and the nodes to blame.
+# Measured links: slow and lossy ones, and the nodes to blame.
 
 
 FLOOR = 5e6
-"""Bytes per second (40 Mbit/s) that any working data network has; the only criterion for two nodes, without peers."""
+"""Bytes per second (40 Mbit/s) of any working data network; the only bound for two nodes, without peers."""
 SLOWER = 5.0
 """Factor below the cluster's usual link from which a link counts as slow."""
 SLOWER_BUSY = 20.0
@@ -282,19 +282,19 @@ FLOOR_BUSY = 50e6
 """The same if a processor at either end was busy: the measurement may then show the processor."""
 BUSY = 0.8
 RECEIVER_LIMITED = 0.5
-"""Share of the time above which the receiver held up the sender, rather than the link."""
+"""The share of the time above which the receiver delayed the sender, and not the link."""
 LOST_SEGMENTS = 3
 LOST_SHARE = 0.02
 ALL_PAIRS_UP_TO = 32
 """Most nodes for which all pairs are measured: beyond it each measured its two neighbours only (see
 ``distdoctor.mesh.measurement``)."""
 NEARLY_ALL = 0.75
-"""Share of a node's peers with which it must have the trouble to be blamed for it."""
+"""The share of a node's peers that must be affected to blame the node."""
 
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """One direction of one link, as its sender measured it."""
+    """One direction of one link, as measured by its sender."""
 
     source: Node
     target: Node
@@ -321,7 +321,7 @@ class MeasuredLink:
 
 
 def measured_links(cluster: Cluster) -> list[MeasuredLink]:
-    """Return all links that the nodes list: their slowest and their lossiest ones."""
+    """Return all links that the nodes report: their slowest and lossiest ones."""
     found = []
     for node in cluster.nodes:
         for rate in node.mesh.rates:
@@ -339,7 +339,7 @@ def usual_link_speed(cluster: Cluster) -> float | None:
 
 
 def slow_links(links: Sequence[MeasuredLink], usual: float | None) -> list[MeasuredLink]:
-    """Return the links that are far slower than the usual one, and not for lack of processors."""
+    """Return the links that are far slower than usual, except those limited by processors."""
     return [link for link in links if _is_slow(link, usual)]
 
 
@@ -383,12 +383,10 @@ T = TypeVar("T", bound=Ends)
 def blamed_for_links(
     cluster: Cluster, links: Sequence[T], all_pairs: bool = False
 ) -> list[tuple[tuple[Node, ...], list[T], bool]]:
-    """Return (nodes to blame, their links, whether it is unknown which of them it is) for links with one kind of
-    trouble.
+    """Return (nodes to blame, their links, whether it is one of them) for links with one kind of problem.
 
-    Nodes that have the trouble with nearly all their peers are blamed, and these peers are not. Of the remaining links,
-    connected ones are blamed on their common node, else on both ends. ``all_pairs``: every node tried every other,
-    however many there are.
+    Nodes with the problem on nearly all their links are blamed, and their peers are not. Of the rest, connected links
+    blame their common node, else both ends. ``all_pairs``: every node tried every other, however many there are.
     """
     peers: dict[Node, set[Node]] = {}
     for link in links:

@@ -1,4 +1,4 @@
-"""Graph of the mesh: failing links between nodes, their smallest explanation, and links of nodes that lose packets.
+"""The mesh as a graph: failing links between nodes, and their smallest explanation.
 
 Built once per cluster and in time linear in the failing links: with 1,024 nodes there may be half a million.
 """
@@ -21,12 +21,12 @@ BLOCKED = ("no-answer", "refused", "rejected", "reset", "unreachable", "error")
 """Outcomes of a packet filter, a cut cable or a broken route; ``stalled`` and ``wrong-node`` have other causes."""
 ENETUNREACH = 101
 OWN_SHORTAGE = (23, 24)
-"""ENFILE and EMFILE: the connecting process was out of descriptors."""
+"""ENFILE and EMFILE: the connecting process had no file descriptor left."""
 WITHOUT_ZONE = 22
-"""EINVAL: a link-local address, which needs an interface beside it (ipv6(7))."""
+"""EINVAL for a link-local address without an interface (ipv6(7))."""
 NO_FAULT_OF_LINKS = (*OWN_SHORTAGE, WITHOUT_ZONE)
 MAX_COMPONENTS = 8
-"""Components beyond which scattered bad links are one failure of the network, rather than each one of its own."""
+"""With more, scattered bad links count as one failure of the network."""
 Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled", "hidden"]
 _GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
 
@@ -42,7 +42,7 @@ class FailingLink:
 
 @dataclass(frozen=True)
 class Star:
-    """Connected failing links without another explanation. ``hub``: the node common to all of them, if there is one."""
+    """Connected failing links. ``hub``: the node common to all of them, if one exists."""
 
     edges: tuple[FailingLink, ...]
     hub: Node | None
@@ -52,7 +52,7 @@ class Star:
 
 @dataclass(frozen=True)
 class LinkGraph:
-    """Links that fail at every address, and their explanations, each link in one of them."""
+    """Failing links and their explanations; each link has one explanation."""
 
     nodes: tuple[Node, ...] = ()
     """Nodes that measured links."""
@@ -67,17 +67,17 @@ class LinkGraph:
     hidden: tuple[FailingLink, ...] = ()
     """Links to an address behind translation (NAT), at which no other host reaches its node."""
     by_chance: tuple[FailingLink, ...] = ()
-    """Links of nodes whose packet loss alone explains their failure."""
+    """Links of nodes with so much packet loss that it alone explains the failure."""
     doubled: tuple[FailingLink, ...] = ()
-    """Links to or from an address that another host has as well, so that the wrong host is asked or answered."""
+    """Links to or from an address that another host has as well, so that the wrong host answers."""
     isolated: tuple[Node, ...] = ()
     """Nodes that neither reach any other nor are reached, while others reach each other."""
     groups: tuple[tuple[Node, ...], ...] = ()
     """Two or more groups of nodes, largest first, that reach each other inside and not across."""
     deaf: tuple[Node, ...] = ()
-    """Nodes that accept no connection from any other, though they reach others."""
+    """Nodes that accept no connection from others, although they reach others."""
     mute: tuple[Node, ...] = ()
-    """Nodes that reach none of the accepting nodes, though others reach them."""
+    """Nodes that reach no accepting node, although others reach them."""
     stars: tuple[Star, ...] = ()
     bad: dict[int, dict[int, Link]] = field(default_factory=dict)
     """Failing links by the numbers of their nodes in ``nodes``: those that the fields from ``isolated`` on explain."""
@@ -131,7 +131,7 @@ def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
 
 
 def link_graph(cluster: Cluster) -> LinkGraph:
-    """Return the failing links between the nodes, and their explanations. Built once for each cluster."""
+    """Return the failing links between the nodes and their explanations; built once per cluster."""
     if (graph := _GRAPHS.get(cluster)) is None:
         graph = _GRAPHS[cluster] = _built(cluster)
     return graph
@@ -351,7 +351,7 @@ def common(pairs: Iterable[Pair]) -> int | None:
     return next(iter(shared)) if len(shared) == 1 else None
 
 
-# Nodes that lose so many packets that a new connection may fail by chance.
+# Nodes with so much packet loss that a new connection may fail by chance.
 
 
 NEARLY_ALL = 0.75

@@ -1,4 +1,4 @@
-"""Job that runs now, as ``judge_job`` gets it: waiting agents, its store, its ranks, and ranks that have not joined."""
+"""A running job for ``judge_job``: its ranks and their places, its store, and shared parts of findings."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ __all__ = [
 ]
 
 
-# torchrun's agents that wait for each other, from the joined ones' view: missing agents, and those still counted.
+# torchrun's agents that wait for each other, by the facts of those that joined.
 
 
-FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
-STARTED_NOW = "the job was started only now: they may still come"
+FROM_OUTSIDE = "the store does not show how long the others have waited; more may still join"
+STARTED_NOW = "the job started a moment ago; more may still join"
 NODES_NOT_JOINED = "Some nodes have not joined the job"
 SHOWN = 8
 SILENT = 7.0
-"""Seconds from which an agent counts as silent: it sends a heartbeat every 5 s."""
+"""Seconds after which an agent counts as silent: it sends a heartbeat every 5 s."""
 LAST_CALL = 30
-"""Seconds for which further agents may join once enough have (``last_call`` in torch's dynamic_rendezvous.py)."""
+"""Seconds for more nodes to join once enough have (``last_call`` in torch's dynamic_rendezvous.py)."""
 THROWN_OUT = 15
-"""Seconds after which the others remove a silent one: three heartbeats of 5 s (``RendezvousSettings`` in torch's
+"""Seconds after which the others remove a silent agent: three heartbeats (``RendezvousSettings`` in torch's
 dynamic_rendezvous.py)."""
 
 
@@ -105,7 +105,7 @@ def join_later(job: LiveJob, wait: JoinWait) -> str:
 
 
 def agents_missing(job: LiveJob) -> Iterator[Finding]:
-    """Yield findings about torchrun's agents that wait for each other: no rank was started yet."""
+    """Yield the findings about torchrun agents that wait for each other before any rank starts."""
     planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
     if view is None:
         return
@@ -131,7 +131,7 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
 
 
 def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None, came: int) -> Finding:
-    """Return the finding that fewer nodes joined the rendezvous than it waits for."""
+    """Return the finding that fewer nodes joined the rendezvous than it needs."""
     planned, wait = job.first.nnodes or 0, agents_wait(job)
     again = "re" if rendezvous is not None and rendezvous.round else ""  # the start of the wait is unknown then
     absent = absent_numbers(job, came)
@@ -156,12 +156,12 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
         ),
         fixes=(start_absent_nodes(job, view, absent),),
         severity="warn" if late else None,
-        matters="the nodes that were in it before may still come back" if again else join_later(job, wait),
+        matters="the nodes of the last round may still rejoin" if again else join_later(job, wait),
     )
 
 
 def absent_numbers(job: LiveJob, came: int) -> list[int]:
-    """Return the missing node ranks of a static rendezvous, if all that joined are here; else empty."""
+    """Return the node ranks that did not join a static rendezvous, if all that joined are known; else empty."""
     facts = [facts for _, facts in job.facts if any(one.role == "agent" for one in facts.processes)]
     here = {one.node_rank for one in facts if one.node_rank is not None}
     if job.first.rdzv_backend != "static" or len(here) != came:
@@ -170,20 +170,19 @@ def absent_numbers(job: LiveJob, came: int) -> list[int]:
 
 
 def start_absent_nodes(job: LiveJob, view: StoreView, absent: list[int]) -> Fix:
-    """Return a fix that starts torchrun on the missing nodes; if it runs there, ``distdoctor check`` finds the
-    obstacle."""
+    """Return the fix: start torchrun on the missing nodes, or run ``distdoctor check`` there if it runs already."""
     static = job.first.rdzv_backend == "static"
     number = str(absent[0]) if len(absent) == 1 else "N" if static else ""
     line = check_line(job, job.first.nnodes or 0, job.first.nproc_per_node, number, view)
     where = f"node {number}" if len(absent) == 1 else "each node that has not joined"
     flag = f" and --node-rank {number}" if static else ""
     return Fix(
-        f"Start torchrun on {where}, with the same line{flag}. If it runs there already, run this there: `{line}`."
+        f"Start torchrun on {where} with the same command{flag}. If it runs there already, run this there: `{line}`."
     )
 
 
 def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreView) -> str:
-    """Return the ``distdoctor check`` command for a node that did not join, as its part of this job."""
+    """Return the ``distdoctor check`` command for a node that did not join."""
     first = job.first
     line = f"distdoctor check --nnodes {nnodes}" + (f" --nproc-per-node {quote(nproc)}" if nproc else "")
     if first.rdzv_backend == "c10d":
@@ -194,11 +193,8 @@ def check_line(job: LiveJob, nnodes: int, nproc: str, number: str, view: StoreVi
 
 
 def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
-    """Return the rendezvous in the job's store, its own first, if their ids differ and each waits for the others'
-    agents.
-
-    Their agents together are as many as the job's nodes; empty otherwise.
-    """
+    """Return the open rendezvous in the job's store, its own first, if they have different ids and their nodes together
+    are as many as the job's; else empty."""
     view = next((view for view in job.stores if view.known), None)
     open_ = [one for one in view.rendezvous if one.agents and not one.complete and not one.round] if view else []
     open_.sort(key=lambda one: one.run_id != job.first.run_id)
@@ -209,24 +205,22 @@ def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
 
 
 def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
-    """Return the finding that the minimum of nodes joined, and the rendezvous waits a while for more (--nnodes
-    MIN:MAX)."""
+    """Return the finding that enough nodes joined and the rendezvous waits for more (--nnodes MIN:MAX)."""
     count = len(rendezvous.agents)
     hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
     return Finding.about(
         (),
-        f"{count} node{'s' if count > 1 else ''} came {'back ' if rendezvous.round else ''}to torchrun's rendezvous "
-        f"({hosts}), which {'are' if count > 1 else 'is'} enough: it begins once {LAST_CALL} s have passed for "
-        "others to come.",
-        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came",),
-        fixes=(Fix("Start torchrun on the nodes that are to take part, or wait."),),
+        f"{count} node{'s' if count > 1 else ''} {'re' if rendezvous.round else ''}joined torchrun's rendezvous "
+        f"({hosts}), which is enough; the job starts after {LAST_CALL} s of waiting for more.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} joined",),
+        fixes=(Fix("Start torchrun on the other nodes of the job, or wait."),),
         severity="warn",
-        matters="it begins by itself",
+        matters="the job starts by itself",
     )
 
 
 def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
-    """Return the hosts that had ranks before, if all agents that are back are here."""
+    """Return the hosts that had ranks before and have not rejoined, if all rejoined agents are known."""
     here = [node.identity.hostname for node, _ in job.agents]
     group = job.store.default_group if job.store else None
     before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
@@ -234,35 +228,32 @@ def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
 
 
 def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
-    """Return the finding that agents wait for an unknown number of others."""
+    """Return the finding that agents wait in the rendezvous for an unknown number of nodes."""
     hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
     count = len(rendezvous.agents)
     ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
-    silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
+    silent = f"; oldest heartbeat {max(ages):.0f} s ago" if ages else ""
     return Finding.about(
         (),
-        f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
-        f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
-        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),
-        fixes=(
-            Fix("Start the same torchrun line on the nodes that are missing: --nnodes there says how many they are."),
-        ),
+        f"{count} node{'s' if count > 1 else ''} joined torchrun's rendezvous {rendezvous.run_id} ({hosts}) and "
+        f"{'wait' if count > 1 else 'waits'} for more nodes.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} joined{silent}",),
+        fixes=(Fix("Start the same torchrun command on the missing nodes; its --nnodes is the number of nodes."),),
         severity="warn",
         matters=FROM_OUTSIDE,
     )
 
 
 def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
-    """Return the finding that agents wait for the next round because the last one still counts others.
+    """Return the finding that agents wait for the next round, because the last one still counts others.
 
-    Those have not left it: a killed agent cannot, until the others remove it.
-    """
+    A killed agent cannot leave it; the others remove it after its heartbeat timeout."""
     lost = {one: why for one in last.agents if (why := _lost(job, one))}
     blamed = [*lost] or [*last.agents]
-    came, counted = (together([*dict.fromkeys(map(_named, agents))][:SHOWN]) for agents in (last.waiting, blamed))
+    waiting, counted = (together([*dict.fromkeys(map(_named, agents))][:SHOWN]) for agents in (last.waiting, blamed))
     return Finding.about(
         tuple(dict.fromkeys(one.host for one in lost if one.host)),
-        f"{came} wait{'s' if len(last.waiting) == 1 else ''} for the next round of torchrun's rendezvous: the last one "
+        f"{waiting} wait{'s' if len(last.waiting) == 1 else ''} for torchrun's next rendezvous round: the last one "
         f"still counts {counted}.",
         evidence=(
             *(f"{_named(one)}: {why}" for one, why in [*lost.items()][:SHOWN]),
@@ -271,12 +262,12 @@ def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
         ),
         fixes=(
             Fix(
-                f"Look whether torchrun still runs there ({counted}), and start the same line there once more where it "
-                f"does not: who is silent for {THROWN_OUT} s is thrown out, and the next round begins."
+                f"Restart torchrun where it has ended ({counted}), with the same command. The others remove it after "
+                f"{THROWN_OUT} s without a heartbeat, and start the next round."
             ),
         ),
         severity="warn",
-        matters="the next round begins once they are back, or thrown out",
+        matters="the next round starts once they rejoin or are removed",
     )
 
 
@@ -285,15 +276,15 @@ def _named(agent: AgentView) -> str:
 
 
 def _lost(job: LiveJob, agent: AgentView) -> str:
-    """Return the evidence that an agent no longer runs, empty if there is none."""
+    """Return the evidence that an agent has ended; empty without any."""
     here = {node.identity.hostname: node.name for node, _ in job.facts}
     if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
-        return f"no process {agent.pid} of torchrun is on {here[agent.host]} any more"
+        return f"torchrun's process {agent.pid} on {here[agent.host]} has ended"
     age = agent.heartbeat_age
-    return f"it said {age:.0f} s ago that it lives, and does so every 5 s" if age is not None and age > SILENT else ""
+    return f"last heartbeat {age:.0f} s ago (one is due every 5 s)" if age is not None and age > SILENT else ""
 
 
-# Store of a job that runs now: failing clients, and distdoctor's own connection to it.
+# The store of a running job: ranks that cannot reach it, and distdoctor's own connection.
 
 
 def master_of(job: LiveJob) -> str:
@@ -303,29 +294,26 @@ def master_of(job: LiveJob) -> str:
 
 
 def store_answer(job: LiveJob) -> StoreView | None:
-    """Return the result of distdoctor's connection to the ranks' store, else to the agents'."""
+    """Return distdoctor's own view of the ranks' store, else of the agents' store."""
     return job.stores[-1] if job.stores else None
 
 
 def store_contact(job: LiveJob) -> Contact | None:
-    """Return how that connection ended."""
+    """Return the outcome of that connection."""
     view = store_answer(job)
     return view.contact if view else None
 
 
 def dialling_store(job: LiveJob) -> list[LiveRank]:
-    """Return the ranks that try to connect to the store."""
+    """Return the ranks that are connecting to the store."""
     return [rank for rank in job.ranks if rank.place.kind == places.MASTER]
 
 
 def before_store(job: LiveJob) -> bool:
-    """Return whether rank 0, which serves the store if no torchrun does, is here and has not started it.
-
-    Its place and progress then explain why nobody listens.
-    """
+    """Return whether rank 0, which hosts the store without torchrun, is known and has not started it yet."""
     first = job.numbers.get(0)
     on_way = (*places.TOGETHER, places.ENDED)
-    if first is None:  # any rank without a known number may be 0, as with one script that starts them all
+    if first is None:  # any rank without a number may be rank 0
         return any(rank.number is None and rank.place.kind not in on_way for rank in job.ranks)
     by_agent = first.process.variables.get(AGENT_STORE) != "False"
     if (job.first.launcher == "torchrun" and by_agent) or first.place.kind in on_way:
@@ -347,14 +335,13 @@ def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
 
 
 SENT_AGAIN = 3
-"""Retransmissions without an answer from which the other side counts as silent: about 3 s."""
+"""Retransmissions without an answer after which the other side counts as silent: some 3 s."""
 
 
 def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
-    """Return the silent links of waiting ranks, as (node, host), each with its evidence.
+    """Return the links, as (node, host), on which waiting ranks got no acknowledgement, or no answer of the store.
 
-    The host does not acknowledge their data, or its store does not answer.
-    """
+    Each has its evidence."""
     group = job.store.default_group if job.store else None
     hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
     contact = store_contact(job)
@@ -372,21 +359,21 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
                 )
     if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
         for who, _ in sockets_to_store(job, "ESTABLISHED"):
-            prefix = f"{who} is connected to the store at {master_of(job)}; the doctor's own connection: "
-            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{prefix}{contact_text(contact)}")
+            text = f"{who} is connected to the store at {master_of(job)}; distdoctor's own connection: "
+            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{text}{contact_text(contact)}")
     return silent
 
 
 def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
-    """Return the finding that the store is not reached; ``how`` describes the failure."""
+    """Return the finding that the store is unreachable; ``how`` completes ``it ...``."""
     view, trying = store_answer(job), dialling_store(job)
-    # The nodes may have different addresses for it.
+    # The nodes may name different masters.
     master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
     master = master or master_of(job)
     port = view.port if view else job.first.master_port
-    who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "The doctor"
-    tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
-    contact = contact_text(view.contact) if view and view.contact else "no address" if view else ""
+    who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "distdoctor"
+    tried = f"distdoctor's own connection to {view.host} port {view.port}: " if view else ""
+    outcome = contact_text(view.contact) if view and view.contact else "no address" if view else ""
     unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
     nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
     itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
@@ -401,7 +388,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
                 f"{name}: no answer from {address} port {number}, sent {times + 1} times"
                 for name, address, number, times in unanswered[:8]
             ),
-            *([f"{tried}{contact}"] if tried and contact else []),
+            *([f"{tried}{outcome}"] if tried and outcome else []),
         ),
         fixes=(Fix(fix, (host,)),),
         severity="warn" if job.young else None,
@@ -411,11 +398,11 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
 
 def _perhaps_late(job: LiveJob) -> str:
     if not job.first.processes:
-        return "whether the job runs, and since when, is not known here: what is missing may still come"
-    return "the job was started only now: what is missing may still come"
+        return "the age of the job is unknown here; the missing part may still start"
+    return "the job started a moment ago; the missing part may still start"
 
 
-# Evidence and findings about the ranks of a job that runs now.
+# Shared texts about the ranks of a running job.
 
 
 def called(ranks: Sequence[LiveRank]) -> str:
@@ -430,19 +417,19 @@ def called(ranks: Sequence[LiveRank]) -> str:
 
 
 def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
-    """Yield a line of evidence per place and node."""
+    """Yield one line of evidence for the ranks at the same place, per node."""
     groups: dict[tuple[str, str], list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
-    for (node, _), group in groups.items():
-        place = group[0].place.said(len(group) > 1)
-        pids = " ".join(str(rank.process.pid) for rank in group[:SHOWN])
-        names = called(group)
-        yield f"{node}: {names[:1].lower()}{names[1:]} (pid {pids}) {'is' if len(group) == 1 else 'are'} {place}"
+    for (node, _), members in groups.items():
+        place = members[0].place.said(len(members) > 1)
+        pids = " ".join(str(rank.process.pid) for rank in members[:SHOWN])
+        names = called(members)
+        yield f"{node}: {names[:1].lower()}{names[1:]} (pid {pids}) {'is' if len(members) == 1 else 'are'} {place}"
 
 
 def threads_in_collectives(ranks: Iterable[LiveRank]) -> Iterator[str]:
-    """Yield evidence of threads beside the main ones that are in a collective."""
+    """Yield evidence of other threads than the main ones that are in a collective."""
     for rank in ranks:
         for thread in rank.process.threads[1:]:
             if call := stacks.call_of(thread):
@@ -470,22 +457,21 @@ def rank_finding(
 
 
 def waiting_evidence(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
-    """Return evidence of the ranks that wait meanwhile."""
+    """Return evidence of the waiting ranks."""
     return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
 
 
 def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
-    """Yield the ranks here whose entry in the store has an address at which they do not listen, with that entry.
+    """Yield the local ranks with a foreign address in the store under their number, with that entry.
 
-    Another process wrote it, for each writes its own under its number (gloo's rendezvous/context.cc).
-    """
+    Each rank writes its own address (gloo's rendezvous/context.cc), so another process overwrote it."""
     view = job.store
     group = view.default_group if view is not None and not view.restarted else None
     written = {member.rank: member for member in (group.members if group else ()) if member.port}
     for rank in job.ranks:
         one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
         listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
-        # A rank without a thread of gloo's has written nothing; after a restart the address may be an older one's.
+        # Without a gloo thread it has written nothing yet; after a restart the address may be old.
         if other is None or one.restart or not listens or not stacks.threads_of(one, "gloo_tcp_loop"):
             continue
         if other.port not in listens:
@@ -524,7 +510,7 @@ def absent_ranks(job: LiveJob) -> tuple[list[int], list[int]]:
 
 
 def absent_by_count(job: LiveJob) -> list[int]:
-    """Return all ranks that are not here, if the store counts as many as are here and wait; else empty."""
+    """Return all unknown ranks if the store counts exactly the known, waiting ones; else empty."""
     store = job.store
     if store is None or not job.world or store.arrived != len(job.numbers) or len(job.waiting) != len(job.numbers):
         return []
@@ -532,7 +518,7 @@ def absent_by_count(job: LiveJob) -> list[int]:
 
 
 def ranks_per_node(job: LiveJob) -> int:
-    """Return the number of ranks per node, from its launcher; else the most that are seen on one."""
+    """Return the number of ranks per node by the launcher; else the most seen on one node."""
     sizes = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
     group = job.store.default_group if job.store else None
     hosts = {member.rank: member.host for member in (group.members if group else ()) if member.host}
@@ -541,8 +527,7 @@ def ranks_per_node(job: LiveJob) -> int:
 
 
 def nodes_not_joined(job: LiveJob, absent: Sequence[int]) -> Finding:
-    """Return the finding that ranks of other nodes have not joined; ``absent`` is empty if the store does not name
-    them."""
+    """Return the finding that ranks of other nodes have not joined; ``absent`` is empty if they are unknown."""
     store, world = job.store, job.world or 0
     assert store is not None
     joined = world - len(absent) if absent else store.arrived or 0
@@ -573,11 +558,11 @@ def ranks_here(job: LiveJob) -> str:
 
 
 def start_absent_ranks(job: LiveJob, absent: Sequence[int]) -> Fix:
-    """Return a fix that starts these ranks; if they run, ``distdoctor check`` on their node finds the obstacle."""
+    """Return the fix: start these ranks, or run ``distdoctor check`` on their node if they run already."""
     store, world, per_node = job.store, job.world or 0, ranks_per_node(job)
-    names = ranks_text(absent[:8]).lower() if absent else "the ranks that have not joined"
+    missing = ranks_text(absent[:8]).lower() if absent else "the missing ranks"
     more = " and the others" if absent[8:] else ""
-    text = f"Start {names}{more}, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
+    text = f"Start {missing}{more} with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE."
     numbers = sorted({rank // per_node for rank in absent})
     whole = world % per_node == 0 and len(absent) == len(numbers) * per_node
     if store is None or (absent and not whole) or world % per_node:

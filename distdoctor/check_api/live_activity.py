@@ -1,4 +1,4 @@
-"""Activity of a live job's ranks in words, and workers of Ray Train that Ray has not placed."""
+"""Clauses about the activity of a rank of a running job."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from distdoctor.model.text import duration_text
 
 
 def where(ranks: Sequence[LiveRank]) -> str:
-    """Return the places of waiting ranks, such as ``in all_reduce at job.py:6``, those at the most places first."""
+    """Return ``in all_reduce at job.py:6``: the places where these ranks wait, the most common first."""
     places = [rank.place.said(len(ranks) > 1) for rank in ranks]
     usual = sorted(dict.fromkeys(places), key=lambda place: -places.count(place))[:3]
     return " or ".join(place if place.startswith("in ") else f"({place})" for place in usual)
 
 
 def does(job: LiveJob, rank: LiveRank) -> str:
-    """Return the rank's activity, place and reason, as far as known: ``polls at job.py:5 (...)``."""
+    """Return ``polls at job.py:5 (...)``: the rank's activity, its place and reason, as far as known."""
     verb, reason = _activity(job, rank)
     frame = rank.place.frame
     if rank.waits and (thread := called_thread(rank)) is not None:
@@ -44,7 +44,7 @@ def does(job: LiveJob, rank: LiveRank) -> str:
 
 
 def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
-    """Return the verb, and the reason; empty if the verb is enough."""
+    """Return the verb and the reason; the reason may be empty."""
     one, lock = rank.process, rank.lock
     if lock is not None:
         return "waits for a lock", f"{lock.path}{who_has(lock)}"
@@ -67,11 +67,11 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         idle = one.moved is not None and one.moved.cpu < 0.1 * one.moved.seconds and not _moves(rank)
         return ("polls", wakes) if idle and switches_of(one) > 1 else (_works(rank), _moves(rank) or _stays(rank))
     if rank.gets_data:
-        return "waits for data", "a thread or process of it gets some now and then"
+        return "waits for data", "one of its threads or processes gets some from time to time"
     if awaits_thread(one):
-        return "waits for a thread of its own", "that runs for a moment now and then"
+        return "waits for its own thread", "which runs from time to time"
     if ran_programs(one):
-        return "runs one program after the other", ""
+        return "runs one program after another", ""
     if one.main is not None and serves(one.main):
         return "waits", f"for {one.main.reads}; whether a client is to come is unknown"
     if rank.answerer is not None:
@@ -98,7 +98,7 @@ def _moves(rank: LiveRank) -> str:
     if moved.read + moved.written > MUCH:
         return f"it reads and writes {(moved.read + moved.written) / 1e6 / max(moved.seconds, 0.1):.1f} MB/s"
     if gets_about(rank.process):
-        return f"its stack was seen on {moved.paths} different paths"
+        return f"its stack had {moved.paths} different paths"
     return ""
 
 
@@ -106,7 +106,7 @@ def _stays(rank: LiveRank) -> str:
     moved = rank.process.moved
     if moved is None or not (moved.stack is False or moved.paths):
         return ""
-    return f"for the {moved.seconds:.1f} s of the look it stayed in this function"
+    return f"it stayed in this function for the {moved.seconds:.1f} s of the look"
 
 
 # Workers of Ray Train that Ray has not placed: their number, their resources, and those of the cluster.

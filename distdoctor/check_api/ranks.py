@@ -1,4 +1,4 @@
-"""Ranks whose stages failed: their errors, the peers that they accuse, fixes for their own errors, and the finding."""
+"""Ranks with failed stages: their errors, the nodes to blame, and the finding."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from distdoctor.model.text import shortened
 
 
 def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
-    """Return the errors of ranks, and of stages that failed on the node itself, that contain one of ``words`` and not
-    ``unless``.
-
-    Node name -> lines of evidence, each once.
-    """
+    """Return for each node name, as evidence, the errors of its ranks and its own stages with one of ``words`` and
+    without ``unless``, each once."""
     found: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
@@ -34,16 +31,14 @@ def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = ""
 
 
 LINES = 6
-NOT_SEEN = (
-    "at best by luck: gloo connects from the larger address to the smaller, and whether that will do was not seen"
-)
+NOT_SEEN = "gloo connects from the larger address to the smaller; whether that suffices here was not checked"
 STOPPED = ("T", "t")
-"""States of a stopped process (proc(5)): by a signal, by a tracer."""
+"""States of a process stopped by a signal or by a tracer (proc(5))."""
 
 
 @dataclass(frozen=True)
 class FailedRank:
-    """Stage of one rank that did not end well."""
+    """One failed stage of one rank."""
 
     node: Node
     rank: RankFacts
@@ -53,8 +48,8 @@ class FailedRank:
 def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
     """Return the ranks for which ``stage`` failed.
 
-    If one of them waited for a processor all the time, only ranks with wrong results count: the others waited for it,
-    and torch waits for 30 minutes. None are returned either if node 0, which had the facts of all, could not decide.
+    Only ranks with wrong results count if a rank got no processor, or if node 0, which had all facts, was inconclusive:
+    the others only waited, and torch waits for 30 minutes.
     """
     failed = [
         FailedRank(node, rank, entry)
@@ -63,14 +58,14 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
         for entry in rank.stages
         if entry.stage == stage and entry.status in ("failed", "error")
     ]
-    untold = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
-    if untold or any(one.stage.detail.get("starved") for one in failed):
+    inconclusive = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
+    if inconclusive or any(one.stage.detail.get("starved") for one in failed):
         return [one for one in failed if one.stage.detail.get("wrong")]
     return failed
 
 
 def stopped_ranks(cluster: Cluster) -> list[FailedRank]:
-    """Return the ranks whose process was stopped when a stage ended, in their first such stage."""
+    """Return the ranks with a stopped process at the end of a stage, in their first such stage."""
     return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
 
 
@@ -80,14 +75,13 @@ def starved_ranks(cluster: Cluster) -> list[FailedRank]:
 
 
 def died_ranks(cluster: Cluster) -> list[FailedRank]:
-    """Return the ranks whose process ended by itself or from outside, but not by distdoctor, with the stage it was
-    in."""
+    """Return the ranks that ended by themselves or by a foreign signal, in the stage where they ended."""
     ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
     return [one for one in ended if one.stage.detail.get("died")]
 
 
 def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[FailedRank]:
-    """Return each rank with its first stage that satisfies ``wanted``."""
+    """Return each rank with its first wanted stage."""
     found = []
     for node in cluster.nodes:
         for rank in node.facts.ranks:
@@ -98,18 +92,16 @@ def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[Failed
 
 
 def by_luck(cluster: Cluster) -> str:
-    """Return the reason why a failure that only gloo's choice of direction makes harmless matters; empty if gloo
-    passed.
+    """Return why a problem in gloo's unused direction matters; empty if gloo passed.
 
-    No run of gloo has shown it: the check was interrupted, ended below that stage, or the other nodes are unknown.
+    It matters if gloo was not tried: interrupted, an earlier stage failed, or other nodes are unknown.
     """
     ran = all(any(s.stage == "gloo" and s.status == "ok" for s in node.facts.stages) for node in cluster.nodes)
     return "" if ran or not cluster.gloo_planned else NOT_SEEN
 
 
 def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
-    """Return those with an error of their own, else those whose process ended by itself; all if every one was only
-    ended from outside."""
+    """Return the ranks with an error of their own, else those that ended by themselves, else all."""
     alive = [one for one in ended if not one.stage.detail.get("killed")]
     return [one for one in alive if not one.stage.detail.get("died")] or alive or ended
 
@@ -121,18 +113,18 @@ def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
 
 
 def ranks_of_failed(ended: list[FailedRank]) -> tuple[int, ...]:
-    """Return the global ranks concerned, each once, in order."""
+    """Return the global ranks, each once, in order."""
     return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
 
 
 def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...]:
-    """Return the nodes concerned, each once, in the cluster's order."""
+    """Return the nodes, each once, in the cluster's order."""
     names = {one.node.name for one in ended}
     return tuple(node.name for node in cluster.nodes if node.name in names)
 
 
 def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
-    """Return the errors, each text once with its ranks."""
+    """Return each error text once, with its ranks."""
     groups: dict[str, list[FailedRank]] = {}
     for one in ended:
         groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
@@ -143,16 +135,16 @@ def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
         )
         nodes = together(dict.fromkeys(one.node.name for one in ones))
         lines.append(f"rank{'s' if len(ones) > 1 else ''} {who} on {nodes}: {text}")
-    return (*lines[:LINES], *((f"and {len(lines) - LINES} other texts",) if len(lines) > LINES else ()))
+    return (*lines[:LINES], *((f"and {len(lines) - LINES} other errors",) if len(lines) > LINES else ()))
 
 
 def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
-    """Return the nodes that the errors of these ranks accuse (see :func:`distdoctor.check_api.ranks.accused`)."""
+    """Return the nodes to blame for the errors of these ranks (see :func:`distdoctor.check_api.ranks.accused`)."""
     return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
 
 
 def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
-    """Return the ranks to blame: those that failed on the blamed nodes; all ranks of a node that others name."""
+    """Return the ranks to blame: those that failed on the blamed nodes, or all ranks of a node that others name."""
     failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
     for one in ended:
         failed[one.node].append(one)
@@ -165,46 +157,45 @@ def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, .
 def failed_stage_finding(
     cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail"
 ) -> Iterator[Finding]:
-    """Yield the finding about a stage that failed, for any reason.
+    """Yield the finding about a failed stage.
 
-    ``what`` completes ``... on rank 1 of host0``; ``fix`` is for failures between ranks: an error of a rank's own has
-    its own fixes.
-    """
+    ``what`` is completed by ``... on rank 1 of host0``; ``fix`` is for failures between ranks, since errors of one rank
+    have their own fixes."""
     ended = [one for one in failed_by_themselves(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
     if not ended:
-        return  # wrong results have a check of their own
+        return  # another check reports wrong results
     blamed = accused_by_errors(cluster, ended)
     names = tuple(node.name for node in blamed.nodes)
-    reporting = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
+    quoted = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
     where = f"on {together(names)}"
     if blamed.reporters:
         accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
-        where = f"with {together(whom)}{place}, say the ranks of {accusers}"
+        where = f"with {together(whom)}{place}, according to {accusers}"
     yield Finding(
-        summary=f"{what} {where}: {shortened(shorten_error(reporting[0].stage.error or 'no text'), 160)}",
+        summary=f"{what} {where}: {shortened(shorten_error(quoted[0].stage.error or 'no text'), 160)}",
         nodes=names,
         ranks=ranks_to_blame(ended, blamed),
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
         evidence=rank_errors_text(ended),
-        fixes=remedies(blamed, reporting, fix),
+        fixes=remedies(blamed, quoted, fix),
         severity="warn" if severity == "warn" else "fail",
-        # A stopped or dead rank explains why ranks fail together.
+        # A stopped or dead rank explains failures of ranks together.
         because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
-def remedies(blamed: Accused, failed: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
-    """Return fixes for these errors: by their own words if these identify the cause, else ``fix``."""
+def remedies(blamed: Accused, quoted: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
+    """Return the fixes that the errors' own texts name, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
         place = f" ({blamed.place})" if blamed.place else ""
-        return (Fix(f"Look at {together(whom)}{place} first: the errors of the others name it. {fix}", names),)
-    errors = dict.fromkeys((one.node, one.stage.error or "") for one in failed)
-    found = [remedy for node, text in errors for remedy in fixes_for_error(node, text)]
-    unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
+        return (Fix(f"Start with {together(whom)}{place}, which the errors of the other nodes name. {fix}", names),)
+    errors = dict.fromkeys((one.node, one.stage.error or "") for one in quoted)
+    fixes = [remedy for node, text in errors for remedy in fixes_for_error(node, text)]
+    unique = [remedy for number, remedy in enumerate(fixes) if remedy not in fixes[:number]]
     return tuple(unique) or (Fix(fix, names),)
 
 
@@ -221,7 +212,7 @@ _PLACE = re.compile(r"(?<!local=)\[([0-9a-fA-F.:]+)(?:%\w+)?\]|\b([0-9a-fA-F.:]+
 _HOST = re.compile(r"\(([^\s,()]+), \d+\)")
 _KEY = re.compile(r"wait timeout after \d+ ?ms, keys: \S*?/(\d+)(?![\w/])")
 _ANSWERED = re.compile(r"(?i)refused|reset by peer|closed by (?:remote )?peer|broken pipe")
-"""Error of a host that answers, or did before: the route to it works."""
+"""The named host answers, or did before: the route to it is open."""
 _WAITED = re.compile(r"(?i)timed? ?out|did not return|another rank failed")
 
 Said = tuple[Node, str]
@@ -235,17 +226,16 @@ class Accused:
     nodes: tuple[Node, ...]
     blame: Blame
     reporters: tuple[Node, ...] = ()
-    """Other nodes, whose errors name these; empty if it is an error of these nodes' own."""
+    """The other nodes, with errors that name these; empty if the errors are these nodes' own."""
     place: str | None = None
     """Address that the reporters name."""
 
 
-def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
+def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
     """Return the nodes to blame for these errors.
 
-    An error that names no other node is the rank's own and the cause. One that names a peer accuses the peer: the one
-    that all name, with certainty if several nodes name it or it has answered them. A timeout that names nobody accuses
-    nobody.
+    An error that names no other node is the rank's own, and the cause. An error that names a peer accuses the peer that
+    all name; surely, if several nodes name it or it answered them. A timeout without a name accuses nobody.
     """
     named = [(node, text, culprits(cluster, node, text)) for node, text in errors]
     own = {node for node, text, others in named if not others and not _WAITED.search(text)}
@@ -278,16 +268,15 @@ def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """Return the addresses of peers in an error: those called remote, else every one but its own."""
+    """Return the addresses of peers in an error: those called remote, else all except the local one."""
     found = _REMOTE.findall(text) or [one or other for one, other in _PLACE.findall(text)]
     return tuple(dict.fromkeys(address for address in found if parse_address(address) is not None))
 
 
 def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
-    """Return the nodes that an error names, by an address that they have or gloo advertises there, a hostname or a
-    rank.
+    """Return the nodes that an error names, by their address, an address that gloo advertises, a hostname or a rank.
 
-    A loopback address stands for the other nodes whose gloo advertises it: nobody listens on it on the reporter's host.
+    A loopback address names the other nodes on which gloo advertises it.
     """
     found: set[Node] = set()
     for place in addresses(text):
@@ -315,27 +304,27 @@ def _in_order(cluster: Cluster, nodes: set[Node]) -> tuple[Node, ...]:
     return tuple(node for node in cluster.nodes if node in nodes)
 
 
-# Errors of a rank's own whose words identify the fix, without a fault between the nodes.
+# Errors of one rank with a known fix, without a problem between the nodes.
 
 
 NAME_LENGTH = 64
-"""Length of a hostname at which c10d's gloo fails: it passes a buffer of HOST_NAME_MAX (64) bytes, without room for the
-end of a name of 64, and gethostname(2) gives ENAMETOOLONG. With GLOO_SOCKET_IFNAME it does not ask."""
+"""c10d's gloo reads the hostname into a buffer of HOST_NAME_MAX (64) bytes, which is too small for 64 letters and their
+end: gethostname(2) returns ENAMETOOLONG. With GLOO_SOCKET_IFNAME gloo does not read it."""
 USUAL_PROCESSES = 65536
 BETWEEN = re.compile(
     r"(?i)connect|refused|unreachable|no route to host|reset by peer|closed|broken pipe|time-?d? ?out|read error"
     r"|did not return|another rank failed|ss_family"
 )
-"""Words of errors about connections, and of waits for another rank."""
+"""Texts of errors about connections and waiting."""
 
 
 def fixes_for_error(node: Node, text: str) -> tuple[Fix, ...]:
-    """Return fixes on ``node`` for this error of one of its ranks; nothing if its words identify none."""
+    """Return the fixes on ``node`` for this error of one of its ranks; empty if its text names none."""
     for words, remedy in _REMEDIES:
         if words.search(text):
             return tuple(remedy(node))
     if not BETWEEN.search(text):
-        return (Fix(f"Read the error: it is of the ranks on {node.name} alone, and of no connection.", (node.name,)),)
+        return (Fix(f"Fix the quoted error on {node.name}; it does not concern the network.", (node.name,)),)
     return ()
 
 
@@ -346,12 +335,12 @@ def _processes(node: Node) -> Iterator[Fix]:
     if soft is not None and soft >= 0 and node.identity.user != "root":
         wanted = USUAL_PROCESSES if hard is None or hard < 0 else min(USUAL_PROCESSES, hard)
         if wanted > soft:
-            text = f"On {node.name}, let the user have more processes and threads than {soft}, in the job's shell."
+            text = f"On {node.name}, raise the limit of {soft} processes and threads in the job's shell."
             yield Fix(text, names, option, commands=(f"ulimit -u {wanted}",))
         else:
             text = (
-                f"On {node.name}, raise the user's limit of {soft} processes and threads, as root "
-                "(nproc in /etc/security/limits.conf, LimitNPROC= or TasksMax= of the unit), and log in again."
+                f"On {node.name}, raise the user's limit of {soft} processes and threads as root (nproc in "
+                "/etc/security/limits.conf, TasksMax= of the unit), then log in again. Confirm with: `ulimit -u`."
             )
             yield Fix(text, names, option)
         option += 1
@@ -364,8 +353,8 @@ def _processes(node: Node) -> Iterator[Fix]:
         option += 1
     if option == 1:
         yield Fix(
-            f"On {node.name}, look for a limit of processes and threads (ulimit -u, pids.max of the container, "
-            "kernel.threads-max), and for ranks of earlier runs that use it up.",
+            f"On {node.name}, end leftover ranks, or raise the limit of processes and threads. "
+            "Confirm with: `ulimit -u`, `cat /sys/fs/cgroup/pids.max`, `sysctl kernel.threads-max`.",
             names,
         )
 
@@ -373,38 +362,44 @@ def _processes(node: Node) -> Iterator[Fix]:
 def _long_name(node: Node) -> Iterator[Fix]:
     name, primary = node.identity.hostname, node.network.primary
     if len(name) < NAME_LENGTH:
-        text = f"On {node.name}, shorten the path that the error is about (TMPDIR, for sockets)."
+        text = f"On {node.name}, shorten the path in the error: `export TMPDIR=/tmp`."
         yield Fix(text, (node.name,))
         return
     option = 1
     if primary is not None and primary.interface:
-        text = f"On {node.name}, name gloo's interface: it then does not ask for the host name of {len(name)} letters."
+        text = f"On {node.name}, set gloo's interface; gloo then does not read the hostname of {len(name)} letters."
         yield Fix(text, (node.name,), option, env={"GLOO_SOCKET_IFNAME": primary.interface})
         option = 2
-    text = f"give the host a name of at most {NAME_LENGTH - 1} letters."
-    yield Fix(f"Or {text}" if option > 1 else text.capitalize(), (node.name,), option)
+    text = f"set a hostname of at most {NAME_LENGTH - 1} letters: `hostnamectl set-hostname NAME`."
+    yield Fix(f"Or {text}" if option > 1 else f"{text[0].upper()}{text[1:]}", (node.name,), option)
 
 
 def _transport(node: Node) -> Iterator[Fix]:
     value = node.variables.get("GLOO_DEVICE_TRANSPORT")
     if value:
-        text = f"Unset GLOO_DEVICE_TRANSPORT on {node.name}: its torch has no transport {value}."
+        text = f"Unset GLOO_DEVICE_TRANSPORT on {node.name}; its torch has no transport {value}."
         yield Fix(text, (node.name,), env={"GLOO_DEVICE_TRANSPORT": None})
     else:
-        yield Fix(f"Install a torch on {node.name} whose gloo has a transport.", (node.name,))
+        yield Fix(
+            f"Install a build of torch with a gloo transport on {node.name}: `pip install --force-reinstall torch`.",
+            (node.name,),
+        )
 
 
 def _memory(node: Node) -> Iterator[Fix]:
-    text = f"On {node.name}, look at what uses the memory (free -m), and at limits of it (ulimit -v, the container's)."
+    text = f"On {node.name}, end other users of memory, or raise its limit. Confirm with: `free -m`, `ulimit -v`."
     yield Fix(text, (node.name,))
 
 
 def _space(node: Node) -> Iterator[Fix]:
-    yield Fix(f"On {node.name}, look at which file system is full: df -h /dev/shm /tmp, df -i /tmp.", (node.name,))
+    yield Fix(
+        f"On {node.name}, free space on the full file system. Confirm with: `df -h /dev/shm /tmp`, `df -i /tmp`.",
+        (node.name,),
+    )
 
 
 def _system_files(node: Node) -> Iterator[Fix]:
-    text = f"On {node.name}, look at what holds so many files open (lsof), or raise the kernel's own limit, as root."
+    text = f"On {node.name}, raise the kernel's limit of open files as root, or end the process with most (`lsof`)."
     yield Fix(text, (node.name,), commands=("sysctl -w fs.file-max=1000000",))
 
 

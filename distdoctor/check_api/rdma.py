@@ -41,7 +41,7 @@ __all__ = [
 ]
 T = TypeVar("T", bool, float)
 ADDRESS_SETTINGS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY")
-"""Variables by which NCCL chooses the address of a RoCE port without an index."""
+"""Settings by which NCCL chooses the address of a RoCE port without an index."""
 
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
@@ -61,22 +61,22 @@ def is_forbidden(node: Node) -> bool:
 
 
 def over_tcp(nodes: Iterable[Node]) -> dict[str, str | None]:
-    """Return the setting that makes NCCL work without InfiniBand and RoCE on these nodes, whatever it is now."""
+    """Return the setting that makes NCCL use TCP on these nodes, whatever their settings are now."""
     return {"NCCL_NET": "Socket"} if any(map(needs_devices, nodes)) else {nccl.RDMA_DISABLED: "1"}
 
 
 def chosen_ports(node: Node) -> list[RdmaPort]:
-    """Return the ports that NCCL_IB_HCA leaves, up or not."""
+    """Return the ports that NCCL_IB_HCA allows, up or not."""
     return nccl.chosen_devices(node.facts.rdma.ports, node.variables) if node.facts.rdma else []
 
 
 def is_active(port: RdmaPort) -> bool:
-    """Return whether NCCL takes the port."""
+    """Return whether NCCL would use the port."""
     return port.state == "ACTIVE"
 
 
 def active_ports(node: Node) -> list[RdmaPort]:
-    """Return the chosen ports that NCCL takes."""
+    """Return the allowed ports that NCCL would use."""
     return [port for port in chosen_ports(node) if is_active(port)]
 
 
@@ -87,12 +87,12 @@ def openable(node: Node) -> bool:
 
 
 def roce_ports(node: Node) -> list[RdmaPort]:
-    """Return the active ports with an Ethernet address: those of InfiniBand need none."""
+    """Return the active Ethernet ports that have GIDs; InfiniBand ports use no index."""
     return [port for port in active_ports(node) if port.link_layer == "Ethernet" and port.gids]
 
 
 def looks_itself(node: Node) -> bool:
-    """Return whether its NCCL searches a RoCE address without an index: from 2.21 on."""
+    """Return whether the node's NCCL searches a RoCE address if no index is set: 2.21 and later do."""
     numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return numbers >= [2, 21]
 
@@ -122,7 +122,7 @@ def differ_by_settings(cluster: Cluster) -> bool:
 
 
 def ports_text(ports: Iterable[RdmaPort]) -> str:
-    """Return the names of some ports in a sentence."""
+    """Return the names of ports for a sentence."""
     return some_of([port.name for port in ports], 4)
 
 

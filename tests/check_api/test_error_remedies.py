@@ -30,7 +30,7 @@ def test_a_host_name_of_64_letters_is_not_asked_for_where_the_interface_is_named
         "[enforce fail at device.cc:127] rv != -1. -1 vs -1. gethostname: File name too long", hostname=name
     )
     assert fixes[0].env == {"GLOO_SOCKET_IFNAME": "eth0"}
-    assert "a name of at most 63 letters" in fixes[-1].text
+    assert "a hostname of at most 63 letters" in fixes[-1].text
 
 
 def test_of_a_shorter_one_it_is_a_path() -> None:

@@ -109,7 +109,7 @@ def test_the_store_names_its_host() -> None:
 
 def test_the_summary_says_who_reports_it() -> None:
     (root,) = judged(*said("gloo", refused(HOST2), refused(HOST2), None)).roots
-    assert "with host2 (10.77.0.12), say the ranks of host0 and host1" in root.summary
+    assert "with host2 (10.77.0.12), according to host0 and host1" in root.summary
     assert root.ranks == (4, 5)
     assert ("host0", "host2") in root.links
 
@@ -123,7 +123,7 @@ def test_a_loopback_address_is_that_of_whoever_offers_it() -> None:
 
 # -- remedies by the errors' own words --------------------------------------------------------------------------------
 
-COMPARE = "Compare the addresses"
+COMPARE = "an interface that every other node reaches"
 
 
 def remedy(text: str, **changes: object) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ def remedy(text: str, **changes: object) -> tuple[str, ...]:
         ("RuntimeError: makeDeviceForHostname(): unsupported gloo device", "transport"),
         ("RuntimeError: Cannot allocate memory", "memory"),
         ("RuntimeError: No space left on device", "df -h"),
-        ("RuntimeError: some error", "Read the error"),
+        ("RuntimeError: some error", "Fix the quoted error"),
     ],
 )
 def test_an_error_that_is_of_no_connection_gets_no_advice_about_addresses(text: str, says: str) -> None:
@@ -152,7 +152,7 @@ def test_an_error_that_is_of_no_connection_gets_no_advice_about_addresses(text: 
 
 def test_a_failed_connection_does() -> None:
     (fix,) = judged(*said("gloo", refused(HOST2), None, None)).roots[0].fixes
-    assert COMPARE in fix.text and "host2 (10.77.0.12) first" in fix.text
+    assert COMPARE in fix.text and "Start with host2 (10.77.0.12)" in fix.text
     # Of a pair of addresses, though it does not speak of connections.
     assert COMPARE in remedy("[enforce fail at device.cc:285] ss1.ss_family == ss2.ss_family. 10 vs 2")[0]
 
@@ -163,7 +163,7 @@ def test_a_failed_connection_does() -> None:
         (Limits(processes=40, processes_hard=4096), "ulimit -u 4096"),
         (Limits(processes=40, processes_hard=40), "limits.conf"),
         (Limits(processes=-1, processes_hard=-1, pids_max=64), "64 processes and threads of the container"),
-        (Limits(), "look for a limit"),
+        (Limits(), "end leftover ranks"),
     ],
 )
 def test_the_limit_that_is_there_is_the_one_to_raise(limits: Limits, says: str) -> None:

@@ -99,7 +99,7 @@ def test_a_rendezvous_that_waits_for_nodes() -> None:
     state = RendezvousView("job7", 0, agents=(AgentView(host="node0", pid=7, heartbeat_age=2.0),))
     told = report(store(clients=None, rendezvous=(state,)))
     assert found(told)["store/nodes-missing"][0] == "warn"
-    assert "1 node came to torchrun's rendezvous job7 (node0), and waits for more" in told.findings[0].summary
+    assert "1 node joined torchrun's rendezvous job7 (node0) and waits for more nodes" in told.findings[0].summary
 
 
 def test_ranks_that_count_differently() -> None:

@@ -206,8 +206,7 @@ def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
     (finding,) = report.findings
     assert (finding.check, finding.severity, finding.nodes) == ("store/nodes-missing", "warn", ())
     assert finding.summary == (
-        "1 node came back to torchrun's rendezvous (host0), which is enough: it begins once 30 s have passed for "
-        "others to come."
+        "1 node rejoined torchrun's rendezvous (host0), which is enough; the job starts after 30 s of waiting for more."
     )
     assert report.details["job"]["state"] == "waits"
 
@@ -215,8 +214,8 @@ def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
 @pytest.mark.parametrize(
     ("host", "age", "blamed", "evidence"),
     [
-        ("host0", 2.0, ("host0",), "no process 91 of torchrun is on host0 any more"),
-        ("host1", 9.0, ("host1",), "it said 9 s ago that it lives, and does so every 5 s"),
+        ("host0", 2.0, ("host0",), "torchrun's process 91 on host0 has ended"),
+        ("host1", 9.0, ("host1",), "last heartbeat 9 s ago (one is due every 5 s)"),
         ("host1", 2.0, (), ""),
     ],
 )
@@ -231,7 +230,7 @@ def test_an_agent_that_was_killed_is_still_counted_for_15_s(
     (finding,) = report.findings
     assert (finding.check, finding.severity, finding.nodes) == ("store/nodes-missing", "warn", blamed)
     assert finding.summary == (
-        "host0 (torchrun, pid 90) waits for the next round of torchrun's rendezvous: the last one still counts "
+        "host0 (torchrun, pid 90) waits for torchrun's next rendezvous round: the last one still counts "
         f"{host} (torchrun, pid 91)."
     )
     assert any(evidence in line for line in finding.evidence)

@@ -278,7 +278,7 @@ def test_what_a_rank_left_behind_is_not_the_rank(threads: tuple[str, ...]) -> No
         assert "host0: pid 300 is a fork of a rank that has ended, in its own code" in "".join(
             report.findings[0].evidence
         )
-        assert "end what it has forked (pid 300)" in report.findings[0].fixes[0].text
+        assert "End its forked processes, which keep its connections open: kill 300" in report.findings[0].fixes[0].text
 
 
 def test_two_worlds() -> None:
@@ -337,14 +337,14 @@ def test_a_rank_that_ended_well_before_init_under_torchrun() -> None:
     assert roots(report) == [("collective/rank-missing", (2,), ("host0",))]
     (finding,) = report.findings
     assert any(
-        "torchrun runs, and no Python of rank 2: it ends all where one fails" in line for line in finding.evidence
+        "torchrun runs without a process of rank 2; it ends all ranks on a failure" in line for line in finding.evidence
     )
-    assert finding.fixes[0].text.startswith("Look at what these ranks wrote last")
+    assert finding.fixes[0].text.startswith("Fix the last error in the output of these ranks")
 
 
 def test_ranks_of_which_each_is_in_another_call_may_all_be_wrong() -> None:
     report = judged(local(*(call(name) for name in ("broadcast", "scatter", "barrier", "all_reduce"))))
     assert roots(report) == [("collective/mismatch", (0, 1, 2, 3), ("host0",))]
-    assert report.findings[0].summary.endswith("Which of them is wrong cannot be known from here.")
+    assert report.findings[0].summary.endswith("The facts do not show which of them is wrong.")
     report = judged(local(*(call(name) for name in ("broadcast", "scatter", "barrier", "barrier"))))
     assert roots(report) == [("collective/mismatch", (0, 1), ("host0",))]

@@ -99,22 +99,22 @@ LEFT = {
     "one computes for a while": (
         local(process(0, REDUCE, idle=20.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
         "warn",
-        "for rank 3, which computes at train.py:8. The wait has lasted 20 s at least.",
+        "for rank 3, which computes at train.py:8. The wait has lasted at least 20 s.",
     ),
     "one computes, and the others wait long": (
         local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
         "warn",
-        "for rank 3, which computes at train.py:8. The wait has lasted 5 minutes at least.",
+        "for rank 3, which computes at train.py:8. The wait has lasted at least 5 minutes.",
     ),
     "one computes for long, and gets about in its code": (
         local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=5))),
         "warn",
-        "which computes at train.py:8 (its stack was seen on 5 different paths)",
+        "which computes at train.py:8 (its stack had 5 different paths)",
     ),
     "one computes for long, in a loop and what that calls": (
         local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=2))),
         "warn",
-        "for the 1.5 s of the look it stayed in this function",
+        "it stayed in this function for the 1.5 s of the look",
     ),
     "one computes, since when is not known": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),

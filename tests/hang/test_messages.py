@@ -28,17 +28,17 @@ def four(*calls: tuple[str, int | None] | None) -> list[JobProcess]:
 @pytest.mark.parametrize(
     ("ranks", "blamed", "blame", "said"),
     [
-        (four(("send", 1), ("send", 2), ("send", 3), ("send", 0)), (0, 1, 2, 3), "all", "none receives"),
+        (four(("send", 1), ("send", 2), ("send", 3), ("send", 0)), (0, 1, 2, 3), "all", "no rank receives"),
         (four(("send", 1), ("send", 0), ("send", 0), ("send", 2)), (0, 1), "all", "Ranks 0 and 1 wait for each other"),
-        (four(("send", 1), ("send", 0), None, None), (0, 1), "all", "no rank does the other half"),
+        (four(("send", 1), ("send", 0), None, None), (0, 1), "all", "without a matching call"),
         (four(("send", 1), ("send", 0), ("recv", 3), None), (0, 1), "all", "rank 1 is in send at train.py:8 (to"),
         (four(("send", 1), ("recv", 2), ("send", 0), None), (0, 1, 2), "all", "rank 1 is in recv at train.py:8"),
         (four(("send", 2), ("recv", 0), None, None), (0, 2), "one-of", "rank 2 is in all_reduce"),
         (four(("send", 3), ("recv", 3), None, None), (3,), "all", "(from rank 3), rank 3 is in all_reduce"),
-        (four(("recv", 1), None, None, None), (0, 1), "one-of", "Which of them is wrong cannot be known"),
+        (four(("recv", 1), None, None, None), (0, 1), "one-of", "The facts do not show which is wrong"),
         (four(("send", 2), None, None, None), (0, 2), "one-of", "rank 2 is in all_reduce"),
         (four(None, ("recv", 0), ("recv", 0), ("recv", 0)), (0,), "all", "(from rank 0), rank 0 is in all_reduce"),
-        (four(("recv", None), None, None, None), (0,), "one-of", "one too many here, cannot be known"),
+        (four(("recv", None), None, None, None), (0,), "one-of", "or one is too many here"),
     ],
     ids=[
         "all send first", "two send, two wait for them", "two send, two reduce", "beside another", "a circle of three",
@@ -134,7 +134,7 @@ def test_a_message_that_nobody_sends() -> None:
     """A wait() on what isend() or irecv() gave, below the job's own code."""
     report = judged(local(waits(0, "work", timed=True), REDUCE, REDUCE, REDUCE))
     assert roots(report) == [(MISMATCH, (0,), ("host0",))]
-    assert "in wait() for a message, and no rank does the other half of it" in report.findings[0].summary
+    assert "in wait() for a message without a matching call" in report.findings[0].summary
     assert not roots(judged(local(waits(0, "", timed=True), REDUCE, REDUCE, REDUCE)))
 
 
@@ -162,7 +162,7 @@ def test_all_wait_for_messages() -> None:
     ranks = [waits(rank, "work", timed=True) for rank in range(4)]
     (found,) = judged(local(*ranks)).findings
     assert (found.check, found.ranks, found.blame) == (MISMATCH, (0, 1, 2, 3), "one-of")
-    assert found.summary.startswith("All ranks wait for messages, and none comes")
+    assert found.summary.startswith("All ranks wait for messages, and none arrives")
     apart = [node(*ranks[:2], stores=(ALL,)), node(*ranks[2:], stores=(ALL,), name="host1")]
     assert not roots(judged(*apart))
     assert not roots(judged(local(*ranks[:3], waits(3, "", timed=True))))
@@ -205,7 +205,7 @@ def test_a_collective_in_a_worker_of_a_data_loader() -> None:
     (found,) = report.findings
     assert (found.check, found.ranks) == ("process/waiting-in-user-code", (0, 1))
     assert "a worker of its data loader (pid 300) is at train.py:5 in barrier" in "".join(found.evidence)
-    assert found.summary.endswith("do not move; no other rank is in this job.")
+    assert found.summary.endswith("do not move; the job has no other rank.")
     assert found.fixes[0].text.startswith("Call barrier in the rank itself")
 
 
@@ -215,7 +215,7 @@ def test_a_barrier_inside_of_a_lock_that_processes_share() -> None:
     ranks = (process(rank, waits_for_lock) for rank in range(3))
     report = judged(local(*ranks, call("barrier")))
     assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2), ("host0",))]
-    assert "never lets go of it" in report.findings[0].fixes[0].text
+    assert "call no collective while a lock is held" in report.findings[0].fixes[0].text
 
 
 def test_a_call_that_one_rank_alone_has_not_waited_for() -> None:

@@ -86,42 +86,42 @@ LEFT = {
     "a thread that it joins sends slowly": (
         local(REDUCE, REDUCE, REDUCE, joins((1300,), 90)),
         "warn",
-        "waits for data at train.py:8 (a thread or process of it gets some now and then)",
+        "waits for data at train.py:8 (one of its threads or processes gets some from time to time)",
     ),
     "a thread that it joins looks again and again": (
         local(REDUCE, REDUCE, REDUCE, joins((1300,), 0)),
         "warn",
-        "waits for a thread of its own at train.py:8 (that runs for a moment now and then)",
+        "waits for its own thread at train.py:8 (which runs from time to time)",
     ),
     "a thread that keeps its program looks again and again": (
         local(REDUCE, REDUCE, REDUCE, joins((1300,), 0, function="_shutdown")),
         "warn",
-        "waits for a thread of its own at metrics.py:7",
+        "waits for its own thread at metrics.py:7",
     ),
     "one program of its own after the other": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0, moved=Moved(1.5, stack=False, ended=1))),
         "warn",
-        "for rank 3, which runs one program after the other at train.py:8. The wait has lasted 9 s",
+        "for rank 3, which runs one program after another at train.py:8. The wait has lasted at least 9 s",
     ),
     "one program of its own after the other, for long": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", moved=Moved(1.5, ended=1)), waited=300.0),
         "warn",
-        "for rank 3, which runs one program after the other at train.py:8. The wait has lasted 5 minutes",
+        "for rank 3, which runs one program after another at train.py:8. The wait has lasted at least 5 minutes",
     ),
     "tries again and again": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 3.0), waited=300.0),
         "warn",
-        "which sleeps at train.py:8 (for 3 s more). The wait has lasted 5 minutes at least.",
+        "which sleeps at train.py:8 (for 3 s more). The wait has lasted at least 5 minutes.",
     ),
     "a service that answers after some seconds, for long": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="recvfrom", idle=2.0), waited=300.0),
         "warn",
-        "(recvfrom; has not moved for 4 s). The wait has lasted 5 minutes at least.",
+        "(recvfrom; has not moved for 4 s). The wait has lasted at least 5 minutes.",
     ),
     "a thread of it fetches data slowly": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, idle=90.0, moved=Moved(1.5, fed=1))),
         "warn",
-        "waits for data at train.py:8 (a thread or process of it gets some now and then)",
+        "waits for data at train.py:8 (one of its threads or processes gets some from time to time)",
     ),
     "imports DistributedDataParallel": (
         local(REDUCE, REDUCE, REDUCE, process(3, DDP_IMPORT, moved=WORKS)),
@@ -216,7 +216,7 @@ def test_a_worker_that_is_stopped_is_told_with_how_it_goes_on() -> None:
     worker = process(None, (), pid=300, parent=103, role="loader", idle=90.0, state="T", threads=())
     report = judged(local(REDUCE, REDUCE, REDUCE, loading, children=[worker]))
     assert report.findings[0].check == USER_CODE
-    assert any("stopped: kill -CONT 300 lets it go on" in line for line in report.findings[0].evidence)
+    assert any("stopped (resume it: kill -CONT 300)" in line for line in report.findings[0].evidence)
 
 
 WORKER = "torch/utils/data/_utils/worker.py:_worker_loop"
@@ -273,7 +273,7 @@ def test_a_collective_in_a_thread_that_is_waited_for_is_one(more: dict[str, Any]
 def test_of_two_ranks_of_four_none_is_told_to_be_the_wrong_one() -> None:
     report = judged(node(in_pass(2, BACKWARD), process(3, call("barrier")), stores=(ALL,), name="host1"))
     assert [f.check for f in report.findings] == [MISMATCH]
-    assert "Which of them is wrong, the other nodes tell" in report.findings[0].summary
+    assert "Run `distdoctor hang` on the other nodes to see which is wrong" in report.findings[0].summary
 
 
 RECEIVES = """

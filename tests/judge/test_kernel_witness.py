@@ -37,7 +37,7 @@ def test_another_program_that_was_killed_is_not_the_job(tmp_path: Path, kernel: 
 )
 def test_a_process_of_the_job_is(tmp_path: Path, kernel: str) -> None:
     found = judged(tmp_path, KILLED, kernel).findings[0]
-    assert (found.check, found.title) == ("process/killed-by-oom", "A process was killed for want of memory")
+    assert (found.check, found.title) == ("process/killed-by-oom", "The kernel killed a process because memory ran out")
 
 
 def test_a_job_that_tells_no_numbers_is_judged_by_what_is_there(tmp_path: Path) -> None:

@@ -89,15 +89,15 @@ def test_signal_9_alone_is_not_told_as_want_of_memory(tmp_path: Path) -> None:
     )
     proof = "[9.100000] Memory cgroup out of memory: Killed process 101 (python) total-vm:1kB, anon-rss:1kB\n"
     finding = judged(tmp_path, told, proof).findings[0]
-    assert finding.title == "A process was killed for want of memory" and finding.fixes[0].text.startswith(
-        "Ask for more"
+    assert finding.title == "The kernel killed a process because memory ran out" and finding.fixes[0].text.startswith(
+        "Request more"
     )
 
 
 def test_who_docker_says_was_not_out_of_memory_is_not_told_so(tmp_path: Path) -> None:
     state = '"Status": "exited",\n"OOMKilled": %s,\n"ExitCode": 137,\n'
     assert "killed by signal 9" in judged(tmp_path, state % "false" + "exit code 137\n").findings[0].title
-    assert judged(tmp_path, state % "true").findings[0].title == "A process was killed for want of memory"
+    assert judged(tmp_path, state % "true").findings[0].title == "The kernel killed a process because memory ran out"
 
 
 def test_a_rank_whose_own_timer_ran_out(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
             "another port",
         ),
         ("RuntimeError: [c10d] bind(): Address already in use", "port-in-use", "MASTER_PORT", "same one on every node"),
-        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "asked for more", "Ask for more memory"),
+        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "requested more", "Request more memory"),
         (
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8",
             "driver-too-old",

@@ -259,10 +259,10 @@ def test_what_an_own_rule_resets_is_still_that_rules_doing() -> None:
 def test_where_nobody_answers_arp_no_firewall_is_accused() -> None:
     (root,) = judged(*apart()).roots
     told = " ".join((root.title, root.summary, *(fix.text for fix in root.fixes)))
-    assert "do not reach each other at all" in root.title and "isolated ports" in told
+    assert "cannot reach each other at all" in root.title and "isolated ports" in told
     assert not any(word in told for word in ("irewall", "rule of", "random ports"))
     (other,) = judged(*apart(0.1)).roots
-    assert "do not reach each other at all" not in other.title and "random ports" in other.summary
+    assert "cannot reach each other at all" not in other.title and "random ports" in other.summary
 
 
 def test_ipv6_asks_for_hosts_by_icmp_which_a_filter_may_drop() -> None:
