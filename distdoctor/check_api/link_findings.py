@@ -195,7 +195,7 @@ def _line(edge: FailingLink) -> str:
 
 def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str]:
     """Yield the chains that block these links on the blamed nodes, each once."""
-    accused, told = set(blamed), set[tuple[Node, FilterHook]]()
+    accused, listed = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
         sides: tuple[tuple[Node, FilterHook, Node], ...] = (
             (edge.target, "input", edge.source),

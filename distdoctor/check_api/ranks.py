@@ -231,7 +231,7 @@ class Accused:
     """Address that the reporters name."""
 
 
-def accused(cluster: Cluster, said: Sequence[Said]) -> Accused:
+def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
     """Return the nodes to blame for these errors.
 
     An error that names no other node is the rank's own, and the cause. An error that names a peer accuses the peer that

@@ -37,6 +37,7 @@ HELPS = {
     **{name: text for name, text in vars(help_texts).items() if name.isupper() and isinstance(text, str)},
     **{f"--{name}": option.help for name, option in OPTIONS.items() if option.help},
 }
+TEXTS: dict[str, str] = {**DOCS, **HELPS}
 LONGEST = {**dict.fromkeys(DOCS, 30), **dict.fromkeys(HELPS, 25)}
 """Words of a sentence."""
 
@@ -53,16 +54,16 @@ def sentences(text: str) -> list[str]:
     return [" ".join(part.split()) for part in parts]
 
 
-@pytest.mark.parametrize("name", {**DOCS, **HELPS})
+@pytest.mark.parametrize("name", TEXTS)
 def test_the_words_are_those_of_the_vocabulary(name: str) -> None:
-    text = prose({**DOCS, **HELPS}[name])
+    text = prose(TEXTS[name])
     found = {use: match.group() for words, use in FORBIDDEN.items() if (match := re.search(words, text))}
     assert found == {}, "use the word on the left"
 
 
-@pytest.mark.parametrize("name", {**DOCS, **HELPS})
+@pytest.mark.parametrize("name", TEXTS)
 def test_no_sentence_is_long(name: str) -> None:
-    long = [one for one in sentences({**DOCS, **HELPS}[name]) if len(one.split()) > LONGEST[name]]
+    long = [one for one in sentences(TEXTS[name]) if len(one.split()) > LONGEST[name]]
     assert long == []
 
 
