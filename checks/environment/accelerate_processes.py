@@ -1,21 +1,26 @@
-"""accelerate's number of processes is that of one machine.
+"""accelerate's number of processes counts one machine instead of all.
 
 What you see
 ------------
-On 2 machines with 8 GPUs each, the job has 8 ranks, 4 on each machine; with num_processes 1 a machine has none.
+On 2 machines with 8 GPUs each, the job has 8 ranks, 4 on each machine. With num_processes 1, one machine has no rank.
 
 Why it happens
 --------------
-`--num_processes` and num_processes of accelerate's configuration count all machines together: accelerate launch divides
-the number by num_machines. `accelerate config` writes that of one machine where it is asked for one.
+`--num_processes` and num_processes in accelerate's configuration count all machines together. accelerate launch divides
+the number by num_machines. `accelerate config` is often answered with the number of one machine.
 
 Fix
 ---
-`accelerate launch --num_processes` with the GPUs of all machines together.
+Give accelerate launch the GPUs of all machines together: `accelerate launch --num_processes 16 --num_machines 2
+train.py`.
+
+Confirm with
+------------
+`grep num_ ~/.cache/huggingface/accelerate/default_config.yaml` shows num_processes and num_machines.
 
 When it is harmless
 -------------------
-Where the job is to use a part of the GPUs.
+The job is meant to use only some of the GPUs.
 
 See also
 --------
@@ -44,14 +49,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     total = world * len(nodes)
     yield Finding.about(
         nodes,
-        f"accelerate was given {world} processes for {len(nodes)} machines of {world} GPUs each: the number counts all "
+        f"accelerate has {world} processes for {len(nodes)} machines of {world} GPUs each; num_processes counts all "
         "machines together.",
         evidence=(f"{node.name}: {len(node.ranks)} of {world} ranks, {world} GPUs visible" for node in nodes),
         fixes=(
             Fix.on(
                 nodes,
-                "Give accelerate launch the number of all machines together (num_processes in its configuration): "
-                f"--num_processes {total} --num_machines {len(nodes)}.",
+                f"Count all machines together: accelerate launch --num_processes {total} --num_machines {len(nodes)} "
+                "(num_processes in its configuration).",
             ),
         ),
     )

@@ -1,25 +1,30 @@
-"""The ranks wait for the store of a torchrun agent that is not there.
+"""The ranks wait for the store of a torchrun agent that does not exist.
 
 What you see
 ------------
-Every rank waits in silence, rank 0 too, and then says of its own host
+Every rank waits in silence, also rank 0. Then each names its own host:
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
 Why it happens
 --------------
-`TORCHELASTIC_USE_AGENT_STORE=True` is left in the environment of ranks that no torchrun agent started: copied from a
-rank of another job, or exported by a script. With it rank 0 hosts no store but connects to that of its agent, as all
-others do (torch/distributed/rendezvous.py), and there is no agent that hosts one. An agent also sets
-TORCHELASTIC_RUN_ID, and its store is up before its ranks start.
+`TORCHELASTIC_USE_AGENT_STORE=True` is set for ranks that no torchrun agent started. A script exported it, or it was
+copied from a rank of another job. With it rank 0 hosts no store: it connects to its agent's, as all others do
+(torch/distributed/rendezvous.py). Here no agent hosts one.
+
+An agent also sets TORCHELASTIC_RUN_ID, and its store is up before its ranks start.
 
 Fix
 ---
-`unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun.
+Unset the variable on every node, `unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun.
+
+Confirm with
+------------
+`env | grep TORCHELASTIC` prints nothing in the shell that starts the ranks.
 
 When it is harmless
 -------------------
-On nodes without rank 0: their ranks connect either way.
+On nodes without rank 0: their ranks connect to the store either way.
 
 See also
 --------
@@ -41,16 +46,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if waits is None or any(node.meeting.joined for node in cluster.nodes):
         return
     bad = [node for node in cluster.nodes if without_agent(node)]
-    seen = contact_text(waits.network.contact)
+
     yield Finding.about(
         bad,
-        f"{VARIABLE}=True is set on {names_of(bad)}, and no torchrun agent hosts a store: rank 0 on "
-        f"{waits.name} only connects to one.",
+        f"{VARIABLE}=True on {names_of(bad)} makes rank 0 on {waits.name} wait for an agent's store, and no torchrun "
+        "agent hosts one.",
         evidence=(
-            *(f"{node.name}: {VARIABLE}=True, and TORCHELASTIC_RUN_ID, which every agent sets, is not" for node in bad),
-            f"{waits.name}: rank 0 is here and MASTER_ADDR is this host, but {seen}",
+            *(f"{node.name}: {VARIABLE}=True; TORCHELASTIC_RUN_ID, which every agent sets, is not set" for node in bad),
+            f"{waits.name}: rank 0 runs here and MASTER_ADDR is this host; {contact_text(waits.network.contact)}",
         ),
-        fixes=(Fix.on(bad, "Unset it: rank 0 then hosts the store itself.", env={VARIABLE: None}),),
+        fixes=(Fix.on(bad, f"Unset {VARIABLE}; rank 0 then hosts the store itself.", env={VARIABLE: None}),),
     )
 
 
@@ -83,11 +88,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     yield live.rank_finding(
         asked or waits,
-        f"{live.called(asked or waits)} were started by torchrun and meet at an address of their own "
-        "(init_method=tcp://): each waits there for a store that torchrun's agent hosts, and it hosts one elsewhere.",
+        f"{live.called(asked or waits)} of torchrun wait at an init_method=tcp:// address for an agent's store, and "
+        "torchrun's agent hosts none there.",
         evidence=(
             *live.where_ranks_are(asked or waits),
             f"{VARIABLE}=True, and MASTER_ADDR:MASTER_PORT answers as a store",
         ),
-        fixes=(Fix("Call init_process_group() without init_method (env://) where torchrun starts the ranks."),),
+        fixes=(Fix("Call init_process_group() without init_method (env://): torchrun starts these ranks."),),
     )

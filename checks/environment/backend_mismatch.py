@@ -1,24 +1,28 @@
-"""The nodes make process groups of different backends.
+"""The nodes create process groups with different backends.
 
 What you see
 ------------
-Nothing, or the error of one side only: the ranks with gloo wait in `init_process_group` for addresses that the others
-never write (`wait timeout after ... keys: /default_pg/0//cpu//0/1`), those with nccl in the first collective.
+Nothing, or an error on one side only. Ranks with gloo wait in `init_process_group` for addresses that the others never
+write (`wait timeout after ... keys: /default_pg/0//cpu//0/1`). Ranks with nccl wait in the first collective.
 
 Why it happens
 --------------
-The backend is chosen in the script from what the node has (`"nccl" if torch.cuda.is_available() else "gloo"`), given to
-some of the nodes only, or one node has an older script. Each backend has its own way for ranks to find each other, and
-a rank looks only for ranks of its own backend.
+The script chooses the backend from what the node has (`"nccl" if torch.cuda.is_available() else "gloo"`). Or only some
+nodes get the option, or one node has an older script. Ranks of different backends never connect.
 
 Fix
 ---
-Give init_process_group() the same backend on every node.
+Give init_process_group() the same backend on every node: `dist.init_process_group(backend="nccl")`.
+
+Confirm with
+------------
+`python -c "import torch; print(torch.cuda.is_available())"` prints the same on every node.
 
 When it is harmless
 -------------------
-Where two ways of writing it amount to the same for the devices that are there: `gloo`, `cpu:gloo` and nothing at all on
-nodes without GPUs; nothing at all and `cpu:gloo,cuda:nccl` on nodes with.
+Both spellings mean the same for the devices present.
+On nodes without GPUs these are `gloo`, `cpu:gloo` and no backend;
+on nodes with GPUs no backend and `cpu:gloo,cuda:nccl`.
 
 See also
 --------
@@ -48,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     parts = "; ".join(f"{said(node)} on {node.name}" for node in cluster.nodes)
     yield Finding.about(
         [node for node in cluster.nodes if node.name in found.blamed],
-        f"The nodes make process groups of different backends: {parts}.",
+        f"The nodes create process groups with different backends: {parts}.",
         unsure=not found.majority,
         evidence=(f"{node.name}: {said(node)}, for {found.values[node.name]}" for node in cluster.nodes),
         fixes=fixes(cluster, found),
@@ -84,5 +88,5 @@ def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
         right = next(node for node in cluster.nodes if found.values[node.name] == one)
         others = [node for node in cluster.nodes if found.values[node.name] != one]
         given = None if right.plan.backend == "auto" else right.plan.backend
-        text = f"Make the same groups on all nodes: {said(right)}, as on {right.name}."
+        text = f"Use the same backend on all nodes: {said(right)}, as on {right.name}."
         yield Fix.on(others, text, option, flags={"--backend": given})

@@ -1,4 +1,4 @@
-"""The planned backend is not in this build of torch.
+"""This build of torch lacks the planned backend.
 
 What you see
 ------------
@@ -6,16 +6,22 @@ init_process_group() raises at once
 
     RuntimeError: Distributed package doesn't have NCCL built in
 
-(or MPI, XCCL); for UCC an AssertionError without words. Nodes whose torch has it wait for those whose torch does not.
+(or MPI, XCCL). For UCC it raises an AssertionError without a message. Nodes whose torch has the backend wait for the
+others.
 
 Why it happens
 --------------
-A CPU build of torch (`2.7.0+cpu`) has gloo only, and so have the builds for macOS and Windows. pip takes a CPU build
-where the index, the platform or the Python version has no other. MPI is only in builds from source.
+A CPU build of torch (`2.7.0+cpu`) has gloo only, and so have the builds for macOS and Windows. pip installs a CPU build
+when the index, the platform or the Python version has no other. Only builds from source have MPI.
 
 Fix
 ---
-Install a build with the backend, the same on every node; or use gloo.
+Install a build that has the backend, the same on every node: `pip install torch --index-url
+https://download.pytorch.org/whl/cu128`; or use gloo.
+
+Confirm with
+------------
+`python -c "import torch.distributed as d; print(d.is_nccl_available())"` prints True on every node.
 
 When it is harmless
 -------------------
@@ -44,8 +50,8 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 NONE_BUILT = "This torch is built without torch.distributed"
 ONE_THAT_HAS_IT = (
-    "Install a build of torch that has it, the same on every node: PyTorch's own for Linux do; one from source needs "
-    "USE_DISTRIBUTED=1."
+    "Install a build of torch with torch.distributed, the same on every node: PyTorch's own builds for Linux have it; "
+    "a build from source needs USE_DISTRIBUTED=1."
 )
 LOG = (
     Line("Distributed package doesn", r"doesn.?t have (?P<backend>\w+) built in"),
@@ -54,7 +60,8 @@ LOG = (
         "Unknown c10d backend type",
         r"Unknown c10d backend type (?P<backend>\w+)",
         told="torch knows no backend of this name",
-        fix="Import the package that brings it before init_process_group(), or install a build of torch that has it.",
+        fix="Import the package that registers the backend before init_process_group(), or install a build of torch "
+        "that has it.",
     ),
     Line(
         ("PyTorch built without distributed support", "Requires distributed package to be available"),
@@ -82,7 +89,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     wanted = together(dict.fromkeys(name for its in lacking.values() for name in its))
     yield Finding.about(
         lacking,
-        f"The torch of {names_of(lacking)} is built without {wanted}, which the job plans to use.",
+        f"torch on {names_of(lacking)} is built without {wanted}, which the job plans to use.",
         evidence=map(evidence, lacking),
         fixes=fixes(cluster, list(lacking)),
     )
@@ -114,8 +121,8 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     kinds = {gpus.build_for(node) for node in bad if "nccl" in lacks(node)} - {""}
     if len(kinds) == 1:  # the GPUs are there
         text = f"Install a build of torch with {kinds.pop()}, the same on every node (https://pytorch.org/get-started)."
-        return (Fix.on(everyone, text), Fix.on(everyone, "Or use gloo, on processors.", 2, flags={"--backend": "gloo"}))
+        return (Fix.on(everyone, text), Fix.on(everyone, "Or use gloo, on CPUs.", 2, flags={"--backend": "gloo"}))
     return (
-        Fix.on(everyone, "Use gloo, on every node: in the script, backend='gloo'.", flags={"--backend": "gloo"}),
+        Fix.on(everyone, "Use gloo on every node: backend='gloo' in the script.", flags={"--backend": "gloo"}),
         Fix.on(everyone, "Or install a build of torch that has the backend, the same on every node.", 2),
     )

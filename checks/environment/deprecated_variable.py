@@ -1,23 +1,26 @@
-"""A variable is set by a name that torch has changed.
+"""A variable has an old name that torch has replaced.
 
 What you see
 ------------
-`Environment variable NCCL_BLOCKING_WAIT is deprecated; use TORCH_NCCL_BLOCKING_WAIT instead`, once per rank. Where the
-new name is set, too, the old one is ignored without a word.
+`Environment variable NCCL_BLOCKING_WAIT is deprecated; use TORCH_NCCL_BLOCKING_WAIT instead`, once per rank. If the new
+name is set, too, torch ignores the old one in silence.
 
 Why it happens
 --------------
-torch 2.2 renamed its own NCCL_* variables to TORCH_NCCL_*, to keep them apart from NCCL's. Launch scripts have kept the
-old names.
+torch 2.2 renamed its own NCCL_* variables to TORCH_NCCL_*, to keep them apart from NCCL's. Launch scripts still have
+the old names.
 
 Fix
 ---
-Use the new name.
+Use the new name: `export TORCH_NCCL_BLOCKING_WAIT=1; unset NCCL_BLOCKING_WAIT`.
+
+Confirm with
+------------
+`env | grep NCCL_BLOCKING_WAIT` prints only the new name.
 
 When it is harmless
 -------------------
-As long as this version of torch still reads the old name, and with a backend other than NCCL: it is then reported for
-information only.
+While this version of torch still reads the old name. With a backend other than NCCL the finding is only INFO.
 
 See also
 --------
@@ -40,8 +43,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     used = any(map(plans_nccl_group, found))
     yield Finding.about(
         found,
-        f"{together(every)} on {names_of(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
-        f"has changed: {together(DEPRECATED_VARIABLES[name] for name in every)} since torch 2.2.",
+        f"{together(every)} on {names_of(found)} {'is an old name' if len(every) == 1 else 'are old names'}: torch "
+        f"2.2 renamed {'it' if len(every) == 1 else 'them'} to "
+        f"{together(DEPRECATED_VARIABLES[name] for name in every)}.",
         severity="warn" if used else "info",
         evidence=(line(node, name) for node, names in found.items() for name in names),
         fixes=(fix(node, names) for node, names in found.items()),
@@ -55,7 +59,7 @@ def old_names(node: Node) -> tuple[str, ...]:
 def line(node: Node, name: str) -> str:
     variables, new = node.variables, DEPRECATED_VARIABLES[name]
     if new in variables:
-        return f"{node.name}: {name}={variables[name]} is ignored: {new}={variables[new]} is set, too"
+        return f"{node.name}: torch ignores {name}={variables[name]}: {new}={variables[new]} is set, too"
     return f"{node.name}: {name}={variables[name]}"
 
 
@@ -65,4 +69,4 @@ def fix(node: Node, names: tuple[str, ...]) -> Fix:
         env[name] = None
         if DEPRECATED_VARIABLES[name] not in node.variables:
             env[DEPRECATED_VARIABLES[name]] = node.variables[name]
-    return Fix.on(node, "Use the new name.", env=env)
+    return Fix.on(node, f"Use the new name{'s' if len(names) > 1 else ''}.", env=env)

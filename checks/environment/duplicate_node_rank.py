@@ -2,18 +2,24 @@
 
 What you see
 ------------
-Nothing for minutes, then a timeout on every node: `wait timeout ... keys: /none/torchelastic/role_info/0`, or
-`EADDRINUSE` on the second launcher where both run on one host.
+Nothing for minutes. Then every node times out: `wait timeout ... keys: /none/torchelastic/role_info/0`. If both run on
+one host, the second launcher fails with `EADDRINUSE`.
 
 Why it happens
 --------------
-The same command line was run on every node, with a constant --node-rank; usually 0, so that both think they host the
-store. Or two jobs start on one host with the same MASTER_PORT.
+The same command line with a constant --node-rank was run on every node. It is usually 0, so that both act as host of
+the store. Or two jobs start on one host with the same MASTER_PORT.
 
 Fix
 ---
-Give each node its own --node-rank, from 0 to nnodes - 1; 0 belongs to the node that MASTER_ADDR names. For
-`distdoctor check` it can be left out: the ranks are then assigned.
+Give each node its own --node-rank, from 0 to nnodes - 1: `--node-rank 0` on the node that MASTER_ADDR names,
+`--node-rank 1` on the next.
+
+`distdoctor check` needs no --node-rank: it then assigns the ranks.
+
+Confirm with
+------------
+`pgrep -af torchrun` shows a different --node-rank on every node.
 
 When it is harmless
 -------------------
@@ -43,7 +49,7 @@ SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 VARIABLES = ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
-DIFFERENT = "Give each node its own --node-rank, from 0 to nnodes - 1, and start the job again on all of them."
+DIFFERENT = "Give each node its own --node-rank, from 0 to nnodes - 1, and restart the job on all nodes."
 UNCLAIMED = ("", "default", "assigned at the meeting")
 """Sources of a node rank that nobody has given."""
 
@@ -102,12 +108,12 @@ def counted(job: live.LiveJob) -> Iterator[Finding]:
     blamed = here if len(written) == 1 else []  # else it may be another number that is there twice
     yield Finding.about(
         blamed,
-        f"{view.clients} nodes came to torchrun's store, and all they wrote is {numbers}: several have the same one.",
+        f"{view.clients} nodes joined torchrun's store, but wrote only {numbers}: several have the same node rank.",
         unsure=True,
         evidence=(
             f"the store at {view.host} port {view.port} counts {view.clients} agents of {planned}; each waits for the "
-            "others' numbers",
-            *(f"{node.name}: torchrun's agent there is node {facts.node_rank}" for node, facts in job.facts),
+            "node ranks of the others",
+            *(f"{node.name}: torchrun's agent has node rank {facts.node_rank}" for node, facts in job.facts),
         ),
         fixes=(Fix.on([node for node, _ in job.facts], DIFFERENT, unknown=("--node-rank",)),),
     )
@@ -122,7 +128,7 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
             blamed = [n for n in nodes if n is not rightful[0]]
     missing = missing_ranks_left(cluster, nodes)
     twice = nodes[0] if len({n.host_key for n in nodes}) == 1 else None
-    lacking = f" Nobody is node {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
+    lacking = f" No node has node rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
     return Finding.about(
         blamed,
         f"{names_of(nodes)} have the same node rank, {rank}.{lacking}",
@@ -150,7 +156,7 @@ def others_numbers(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) -> 
         return (fix(wrong, missing),)
     source = nodes[0].plan.sources.get("node_rank", "")
     change = "--node-rank" if source not in VARIABLES else source
-    text = f"Leave {change} out: {nodes[0].plan.launcher} tells each node its number."
+    text = f"Remove {change}: {nodes[0].plan.launcher} gives each node its node rank."
     if source in VARIABLES:
         return (Fix.on(nodes, text, env={source: None}),)
     return (Fix.on(nodes, text, flags={"--node-rank": None}),)
@@ -162,8 +168,7 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
     hostname = nodes[0].identity.hostname
     once = Fix.on(
         nodes,
-        f"{hostname} was started {'twice' if len(nodes) == 2 else f'{len(nodes)} times'} (pids {pids}): end all but "
-        "one, and start it once.",
+        f"End all but one of the {'two' if len(nodes) == 2 else len(nodes)} launchers on {hostname} (pids {pids}).",
     )
     if len(missing) != 1:
         return once, *two_jobs_fixes(later)

@@ -2,18 +2,22 @@
 
 What you see
 ------------
-Usually nothing: the store counts one process too few and all wait for 30 minutes; then
-`Timed out after 1801 seconds waiting for clients. 1/2 clients joined`. With rank 0 twice on one host, `EADDRINUSE`.
+Usually nothing: the store counts one process too few, and all wait for 30 minutes. Then `Timed out after 1801 seconds
+waiting for clients. 1/2 clients joined`. If one host has rank 0 twice, `EADDRINUSE`.
 
 Why it happens
 --------------
-RANK was set to a constant, or to the local rank, in a script that runs on several nodes; or a scheduler's launcher was
-itself started once per task.
+A script that runs on several nodes sets RANK to a constant or to the local rank. Or the launcher itself was started
+once per scheduler task.
 
 Fix
 ---
-Give each process its own RANK from 0 to WORLD_SIZE - 1: from the scheduler (SLURM_PROCID), or by starting the ranks
-with torchrun, which counts them itself.
+Give each process its own RANK from 0 to WORLD_SIZE - 1: `export RANK=$SLURM_PROCID` under srun, or start the ranks with
+torchrun.
+
+Confirm with
+------------
+`srun bash -c 'echo $RANK $SLURM_PROCID'` prints each rank once.
 
 When it is harmless
 -------------------
@@ -31,7 +35,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missin
 
 SEVERITY = "fail"
 NEXT = (
-    "which ranks the processes of each node are given, where the launcher starts them",
+    "the ranks that the launcher gives the processes of each node",
     "env | grep -e RANK -e WORLD_SIZE -e SLURM_PROCID",
 )
 LOG = (
@@ -40,7 +44,7 @@ LOG = (
         "roll: rank",
         r"ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? of \d+ started more than once",
         shows="hint",
-        why="a job that was started again, and some of whose ranks never came, shows the same",
+        why="a restarted job with ranks that never joined shows the same",
     ),
     Line(
         "more than one node have assigned same rank"  # torch/lib/THD/process_group/General.cpp, until torch 1.0
@@ -101,12 +105,12 @@ def local_ranks(claims: dict[int, list[tuple[Node, int]]], nodes: list[Node], mi
     blamed = [name for name in names if name not in rightful] if len(rightful) == 1 else names
     ranks = [rank for rank, claimants in sorted(claims.items()) if {node for node, _ in claimants} & {*nodes}]
     text = (
-        "Let RANK count on from node to node: it is SLURM_PROCID or OMPI_COMM_WORLD_RANK, and SLURM_LOCALID or "
-        "OMPI_COMM_WORLD_LOCAL_RANK is LOCAL_RANK; or start the ranks with torchrun."
+        "Set RANK from SLURM_PROCID or OMPI_COMM_WORLD_RANK, and LOCAL_RANK from SLURM_LOCALID or "
+        "OMPI_COMM_WORLD_LOCAL_RANK; or start the ranks with torchrun."
     )
     return Finding.about(
         blamed,
-        f"RANK begins with 0 on each of {together(names)}: as LOCAL_RANK does.{lacking(missing)}",
+        f"RANK starts at 0 on each of {together(names)}, as LOCAL_RANK does.{lacking(missing)}",
         ranks=tuple(ranks),
         unsure=len(rightful) != 1,
         evidence=(f"{node.name}: {together(claimed_on(node, claims))}" for node in nodes),
@@ -123,8 +127,8 @@ def claimed_elsewhere(one: live.LiveRank, other: live.Member, missing: tuple[int
     nodes = tuple(dict.fromkeys(name for name in (one.node.name, other.host) if name))
     return Finding.about(
         nodes,
-        f"Rank {one.number} is claimed by pid {one.process.pid} on {one.node.name}, and by a process on "
-        f"{other.host or other.address}, which told the others its own address.{lacking(missing)}",
+        f"Two processes claim rank {one.number}: pid {one.process.pid} on {one.node.name}, and a process on "
+        f"{other.host or other.address}, which wrote its own address into the store.{lacking(missing)}",
         ranks=(one.number or 0,),
         unsure=len(nodes) > 1,
         evidence=(
@@ -137,7 +141,7 @@ def claimed_elsewhere(one: live.LiveRank, other: live.Member, missing: tuple[int
 
 
 def lacking(missing: tuple[int, ...]) -> str:
-    return f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
+    return f" No process has rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
 
 
 def finding(rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ...]) -> Finding:
@@ -151,7 +155,7 @@ def finding(rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ..
     unsure = len(blamed) > 1
     return Finding.about(
         blamed,
-        f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking(missing)}",
+        f"{len(claimants)} processes on {together(nodes)} claim rank {rank}.{lacking(missing)}",
         ranks=(rank,),
         unsure=unsure,
         evidence=(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
@@ -162,7 +166,7 @@ def finding(rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ..
 def started_twice(claimants: list[tuple[Node, int]]) -> tuple[Fix, ...]:
     """All ranks are there, and one of them twice on one host: no other number is free for it."""
     node, pids = claimants[0][0], together(str(pid) for _, pid in claimants)
-    text = f"The rank was started {len(claimants)} times on {node.name} (pids {pids}): end all but one."
+    text = f"End all but one of the {len(claimants)} processes of this rank on {node.name} (pids {pids})."
     return Fix.on(node, text), *two_jobs_fixes(node)
 
 

@@ -1,27 +1,32 @@
-"""MASTER_ADDR or MASTER_PORT is exported on the nodes, and not the same on all.
+"""MASTER_ADDR or MASTER_PORT is exported with different values on the nodes.
 
 What you see
 ------------
-Started by torchrun the job runs; started without it (srun, a loop of ssh, `python train.py`), node 0 waits in silence,
-and after one to thirty minutes another node prints
+Under torchrun the job runs. Without it (srun, a loop of ssh, `python train.py`) node 0 waits in silence. After one to
+thirty minutes another node prints
 
     The client socket has timed out after 60000ms while trying to connect to (gpu01, 29511)
 
 Why it happens
 --------------
 A profile, a module or an image of one node exports the variable, or each node exports itself (MASTER_ADDR=$(hostname)).
-init_process_group() reads both from its own environment, and no node knows what the others have. torchrun sets them
+init_process_group() reads both from its own environment, and no node sees the values of the others. torchrun sets them
 for its ranks from its flags.
 
 Fix
 ---
-Export the same on all nodes, or nothing: what the line exports that starts the job is enough.
+Export the same values on all nodes: `export MASTER_ADDR=host0 MASTER_PORT=29500`; or export neither, and set both in
+the line that starts the job.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h 'echo $MASTER_ADDR $MASTER_PORT'; done` prints the same line for every node.
 
 When it is harmless
 -------------------
-A job that torchrun starts. Of MASTER_ADDR only what means this node or another one of the run is compared: other
-spellings of one host are the same, and so is localhost on node 0. It is found by a check from one place (--hosts,
---hostfile, --slurm-job, --pods), which is told by no launch line what the job will have.
+torchrun starts the job. MASTER_ADDR is compared only when it names this node or another node of the run. Other
+spellings of one host are equal, and so is localhost on node 0. Only a remote run (--hosts, --hostfile, --slurm-job,
+--pods) compares them: it has no launch line of the job.
 
 See also
 --------
@@ -71,14 +76,14 @@ def finding(cluster: Cluster, name: str, apart: Disagreement[str | None], wanted
     """``wanted``: the nodes that are to have another value, and which; None: none."""
     wrong = [node for node in cluster.nodes if node.name in wanted]
     value = next(iter(wanted.values()))
-    text = f"Export no {name}" if value is None else f"Export {name}={value} wherever it is exported"
+    text = f"Unset {name}" if value is None else f"Export {name}={value} on every node that exports it"
     set_on = wrong if value is not None else [node for node in wrong if name in node.variables]
     return Finding.about(
         wrong,
         f"{name} differs: {apart.said()}.",
         unsure=not apart.majority and name == PORT,
         evidence=(f"{n}: {name}{' is not set' if v is None else f'={v}'}" for n, v in apart.values.items()),
-        fixes=(Fix.on(set_on, f"{text}; the line that starts the job says it for all.", env={name: value}),),
+        fixes=(Fix.on(set_on, f"{text}.", env={name: value}),),
     )
 
 

@@ -1,4 +1,4 @@
-"""An address of another node is set on this one.
+"""A variable on this node holds the address of another node.
 
 What you see
 ------------
@@ -6,17 +6,22 @@ What you see
 
 Why it happens
 --------------
-A variable that is to hold each node's own address (torchrun's PET_LOCAL_ADDR, VLLM_HOST_IP, HOST_IP,
-*_SIDE_CHANNEL_HOST) was copied to all nodes, as part of one environment for all. What reads it binds to an address that
-the host has not, or announces another node's as its own.
+A variable for each node's own address (torchrun's PET_LOCAL_ADDR, VLLM_HOST_IP, HOST_IP, *_SIDE_CHANNEL_HOST) was
+copied to all nodes with the rest of the environment. The program that reads it binds to an address that the host does
+not have, or advertises another node's address.
 
 Fix
 ---
-Set it on each node to that node's own address.
+Set the variable to the node's own address on each node: `export VLLM_HOST_IP=$(ip -4 route get 10.77.0.10 | grep -oP
+'src [^ ]+' | cut -c5-)`.
+
+Confirm with
+------------
+`ip -br address` lists the address of the variable on the node where it is set.
 
 When it is harmless
 -------------------
-Where the address is no node's of the job (the host's, of containers with a network of their own) nothing is found.
+The address belongs to no node of the job, for example to the host of a container. Then nothing is reported.
 
 See also
 --------
@@ -29,7 +34,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, pa
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-MATTERS = "torch itself does without, what reads the variable binds to an address that is not there"
+MATTERS = "torch itself does not need it, but programs that read it bind to an address that the host does not have"
 LOOKS_AT = ("host.interfaces", "everyone")
 OWN_ADDRESS = (
     "PET_LOCAL_ADDR",
@@ -56,11 +61,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if wrong:
             yield Finding.about(
                 wrong,
-                f"{variable} on {names_of(wrong)} is the address of another node.",
+                f"{variable} on {names_of(wrong)} holds the address of another node.",
                 severity="warn",
                 evidence=(
-                    f"{node.name}: {variable}={node.variables[variable]}, which is {owner.name}'s and on no interface "
-                    f"of {node.name}"
+                    f"{node.name}: {variable}={node.variables[variable]} is an address of {owner.name} and of no "
+                    f"interface of {node.name}"
                     for node, owner in wrong.items()
                 ),
                 fixes=(fix(cluster, node, variable) for node in wrong),
@@ -82,5 +87,5 @@ def has(node: Node, address: object) -> bool:
 def fix(cluster: Cluster, node: Node, variable: str) -> Fix:
     own = reachable_address(node, cluster)
     if own is None:
-        return Fix.on(node, f"Set {variable} to the address of {node.name} itself.")
-    return Fix.on(node, f"Set it to the address of {node.name} itself.", env={variable: own})
+        return Fix.on(node, f"Set {variable} to an address of {node.name} (ip -br address lists them).")
+    return Fix.on(node, f"Set {variable} to the address of {node.name}.", env={variable: own})

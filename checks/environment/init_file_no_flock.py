@@ -1,4 +1,4 @@
-"""The init file lies where files cannot be locked.
+"""The init file is on a file system without file locks.
 
 What you see
 ------------
@@ -6,12 +6,17 @@ What you see
 
 Why it happens
 --------------
-The file store of file:// locks its file (flock) each time that it looks into it, which some NFS, FUSE and Lustre
-mounts do not offer, or only with an option (Lustre: flock).
+The file store of file:// locks its file (flock) each time it reads it. Some NFS, FUSE and Lustre mounts have no locks,
+or only with an option (Lustre: flock).
 
 Fix
 ---
-Put the file on a filesystem with locks, or use env:// or tcp://.
+Use env:// or tcp:// instead, for example `init_method="tcp://host0:29500"`, or put the file on a file system with
+locks.
+
+Confirm with
+------------
+`flock /mnt/share/init true` exits without an error on every node.
 
 When it is harmless
 -------------------
@@ -41,9 +46,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"Files cannot be locked where the init file lies, on {names_of(bad)}.",
+            f"{names_of(bad)} cannot lock files in the folder of the init file.",
             evidence=map(seen, bad),
-            fixes=files.instead_of_init_file(cluster, "Or use a path on a file system whose files can be locked."),
+            fixes=files.instead_of_init_file(cluster, "Or use a path on a file system with file locks."),
         )
 
 
@@ -51,4 +56,4 @@ def seen(node: Node) -> str:
     file = node.host.init_file
     assert file
     kind = file.filesystem or "a file system of unknown type"
-    return f"{node.name}: flock() of a new file beside {file.path} ends with {file.lock_error}; it is on {kind}"
+    return f"{node.name}: flock() of a new file next to {file.path} fails with {file.lock_error}; it is on {kind}"

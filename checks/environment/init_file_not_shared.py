@@ -2,21 +2,26 @@
 
 What you see
 ------------
-Silence, then `Wait timeout` on every node: each waits for the others in a file of its own. Where the folder is missing
-or closed to this user, the ranks there may fail with `No such file or directory` or wait as well.
+Silence, then `Wait timeout` on every node: each waits for the others in a file of its own. If a node's folder is
+missing or not writable, its ranks fail with `No such file or directory` or wait as well.
 
 Why it happens
 --------------
-The path lies on a local disk (/tmp, /dev/shm, a container's own layers), or the shared file system is not mounted on
-one of the nodes. Or some of the nodes are given another file, or none, and look for the others at node 0's port.
+The path is on a local disk (/tmp, /dev/shm, a container's own layers), or the shared file system is not mounted on one
+node. Or some nodes have another file or none, and look for the others at node 0's port.
 
 Fix
 ---
-Use env:// or tcp://, which need no file; or a path on a file system that all nodes share.
+Use env:// or tcp://, which need no file, for example `init_method="tcp://host0:29500"`; or use a path on a file system
+that all nodes share.
+
+Confirm with
+------------
+`findmnt -T /mnt/share` prints the same source on every node.
 
 When it is harmless
 -------------------
-With all ranks on one host.
+All ranks run on one host.
 
 See also
 --------
@@ -62,10 +67,10 @@ def met_otherwise(cluster: Cluster, nodes: list[Node], others: list[Node]) -> Fi
     method = right[0].plan.init_method
     return Finding.about(
         wrong if len(right) > len(wrong) else [*nodes, *others],
-        f"{names_of(nodes)} would meet the others by {path(nodes[0])}, and {names_of(others)} would not.",
+        f"{names_of(nodes)} would join through {path(nodes[0])}, but {names_of(others)} would not.",
         unsure=len(right) == len(wrong),
         evidence=(f"{node.name}: init_method {node.plan.init_method or 'env://'}" for node in cluster.nodes),
-        fixes=(Fix.on(wrong, f"Meet by {method or 'env://'} on every node.", flags={"--init-method": method}),),
+        fixes=(Fix.on(wrong, f"Use init_method {method or 'env://'} on every node.", flags={"--init-method": method}),),
     )
 
 
@@ -102,7 +107,7 @@ def finding(cluster: Cluster, bad: list[Node], summary: str) -> Finding:
         bad,
         summary,
         evidence=(line(node) for node in cluster.nodes if file_of(node) is not None),
-        fixes=files.instead_of_init_file(cluster, "Or use a path on a file system that all nodes share and may write."),
+        fixes=files.instead_of_init_file(cluster, "Or use a path on a file system that all nodes share and can write."),
     )
 
 
@@ -112,6 +117,6 @@ def line(node: Node) -> str:
     if not file.folder_exists:
         return f"{node.name}: the folder of {file.path} does not exist"
     if not file.writable:
-        return f"{node.name}: {file.path} may not be written by {node.identity.user or 'this user'}"
+        return f"{node.name}: {node.identity.user or 'this user'} may not write {file.path}"
     number = f", device {file.device}" if file.device is not None else ""
     return f"{node.name}: {file.path} is on {file.filesystem or 'a file system of unknown type'}{number}"

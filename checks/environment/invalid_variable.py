@@ -1,45 +1,52 @@
-"""A launch variable has a value that makes no sense.
+"""A launch variable has an invalid value.
 
 What you see
 ------------
-Depends on the value. `ValueError: invalid literal for int() with base 10` without the variable's name,
-`port number missing`, `Port could not be cast to integer`; for an address with a scheme, a port or a space in it
+It depends on the value. `ValueError: invalid literal for int() with base 10` without the variable's name, `port number
+missing`, `Port could not be cast to integer`. For an address with a scheme, a port or a space in it
 
     The IPv6 network addresses of (tcp://host0:29500, 29500) cannot be retrieved (gai error: -2 ...)
 
 torchrun ends at once with `Unknown level: 'debug'`, `argument --max-restarts: invalid int value: ''` or `The rendezvous
-configuration option 'timeout' must have a value specified`; with an empty --rdzv-id each node makes one up and waits.
+configuration option 'timeout' must have a value specified`. With an empty --rdzv-id each node generates an id of its
+own and waits.
 
-torch itself ends with `Invalid value for environment variable: TORCH_GLOO_LAZY_INIT`, or by signal 6 and with no Python
-error where it is TORCH_FR_BUFFER_SIZE;
+torch ends with `Invalid value for environment variable: TORCH_GLOO_LAZY_INIT`, or by signal 6 without a Python error
+for TORCH_FR_BUFFER_SIZE.
 
-NCCL ends with `ncclInvalidUsage` and `Unrecognized element token "rings" when parsing "rings"`, or, where NCCL_ALGO
-names none that can do what is called, `no algorithm/protocol available for function Broadcast ... NCCL_ALGO was set to
-Tree`;
+NCCL ends with `ncclInvalidUsage` and `Unrecognized element token "rings" when parsing "rings"`. For an NCCL_ALGO that
+does not support the call: `no algorithm/protocol available for function Broadcast ... NCCL_ALGO was set to Tree`.
 
-where a GPU is first used torch ends with `Unrecognized key '...' in CUDA allocator config`, `Unrecognized
-CachingAllocator option`, `Expected ... in ConfigTokenizer`, or `stoull` alone;
+At the first use of a GPU torch ends with `Unrecognized key '...' in CUDA allocator config`, `Unrecognized
+CachingAllocator option`, `Expected ... in ConfigTokenizer`, or `stoull` alone.
 
-and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
+For a RANK that is negative or not below WORLD_SIZE the job hangs in silence.
 
 Why it happens
 --------------
-A value copied from a URL, a placeholder that was never filled in, brackets round an IPv6 address, a stray space from a
-script, a rank counted from 1, a port above 65535. torchrun reads each of its flags from a variable, too (PET_ and the
-name of the flag), and a template that leaves one empty does not leave it out; LOGLEVEL is meant for another program.
-From 2.24 on NCCL takes only names that it knows in NCCL_ALGO and NCCL_PROTO, without blanks; of a word in the place of
-a number (NCCL_IB_DISABLE=true, NCCL_BUFFSIZE=4M) it reads 0, or what stands before the letter, and says nothing.
+Common sources are a value copied from a URL, an unfilled placeholder, brackets around an IPv6 address or a stray space.
+Others are a rank counted from 1 and a port above 65535. torchrun also reads each flag from a variable (PET_ and the
+name of the flag), and a template may leave one empty. LOGLEVEL is often meant for another program.
+
+From 2.24 on NCCL accepts only known names in NCCL_ALGO and NCCL_PROTO, without blanks. Where NCCL expects a number
+(NCCL_IB_DISABLE=true, NCCL_BUFFSIZE=4M) it reads 0, or the digits before the letter, in silence.
 
 Fix
 ---
-Correct the value: MASTER_ADDR is a bare host name or address, MASTER_PORT a number from 1 to 65535, RANK a number from
-0 to WORLD_SIZE - 1.
+Correct the value, for example `export MASTER_ADDR=host0 MASTER_PORT=29500`: MASTER_ADDR is a bare host name or address,
+MASTER_PORT 1 to 65535, RANK 0 to WORLD_SIZE - 1.
+
+Confirm with
+------------
+`env | grep -E 'MASTER_|RANK|WORLD_SIZE|PET_|NCCL_'` shows the values that the job reads.
 
 When it is harmless
 -------------------
-Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not. Where
-the process groups are made LOCAL_RANK and LOCAL_WORLD_SIZE are not read, only where a script picks its GPU by them:
-without one, or with a GPU of that number, they are a warning; so is what NCCL makes of a value if its group is made.
+Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not read
+them.
+
+torch does not read LOCAL_RANK and LOCAL_WORLD_SIZE: only scripts that choose a GPU by them do. Without a GPU, or with a
+GPU of that number, the finding is a WARN. So are values that NCCL misreads if its group is created.
 
 See also
 --------
@@ -66,15 +73,15 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "the process groups are made all the same: a script or a call that goes by it may end, or do otherwise"
+MATTERS = "the process groups are still created, but code that reads the value may fail or act differently"
 MEETS = (
     r"/(?:torch/distributed|accelerate|deepspeed|\w*lightning\w*|megatron|colossalai|vllm|sglang)/"
     r"|init_process_group|rendezvous|dist_init|init_method|MASTER_|[Ll]aunch"
 )
 """What the frames of an error hold that is about the port where the job meets: other programs
 say the same of their own addresses."""
-TOLD_ALLOCATOR = "torch does not know what PYTORCH_CUDA_ALLOC_CONF asks for"
-FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or take options that this version of torch has."
+TOLD_ALLOCATOR = "torch does not know an option in PYTORCH_CUDA_ALLOC_CONF"
+FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or use options that this version of torch has."
 LOG = (
     Line("Port could not be cast to integer value", stack=MEETS, unframed=True),
     Line("port number missing"),
@@ -85,14 +92,14 @@ LOG = (
         ("Unrecognized ", "entries except the first must have"),
         r"NCCL WARN (?:Unrecognized (?:element|prefix) token .{1,80} when parsing"
         r"|All entries except the first must have a prefix)",
-        told="NCCL does not know what NCCL_ALGO or NCCL_PROTO names",
-        fix="Unset NCCL_ALGO and NCCL_PROTO, or take names that this NCCL knows (Ring, Tree; LL, LL128, Simple).",
+        told="NCCL does not know a name in NCCL_ALGO or NCCL_PROTO",
+        fix="Unset NCCL_ALGO and NCCL_PROTO, or use names that this NCCL knows (Ring, Tree; LL, LL128, Simple).",
     ),
     Line(
         "o algorithm/protocol available for function",
         r"available for function \w+.{0,60} NCCL_ALGO was set to ",
-        told="NCCL_ALGO names no algorithm that can do what is called",
-        fix="Unset NCCL_ALGO, or set it for one function alone (NCCL_ALGO=allreduce:tree).",
+        told="NCCL_ALGO names no algorithm that supports the called function",
+        fix="Unset NCCL_ALGO, or set it for one function only (NCCL_ALGO=allreduce:tree).",
     ),
     Line(
         (
@@ -117,13 +124,13 @@ LOG = (
     ),
     Line(
         "Invalid value for environment variable: ",  # c10d's Utils.hpp
-        told="A variable of torch's has a value that it cannot read",
-        fix="Unset the variable that is named, or give it a number, or a switch: 1 or 0.",
+        told="A variable of torch has a value that torch cannot read",
+        fix="Unset the variable that the message names, or set it to a number (a switch: 1 or 0).",
     ),
     Line(
         "Invalid NCCL_COMM_ID",
-        told="NCCL_COMM_ID is no address and port",
-        fix="Unset NCCL_COMM_ID: torch tells NCCL where to meet.",
+        told="NCCL_COMM_ID is not an address with a port",
+        fix="Unset NCCL_COMM_ID: torch gives NCCL the address of the rendezvous.",
     ),
     Line("port must be 0-65535", stack=MEETS, unframed=True),
     Line("port must have value from 0 to 65535"),
@@ -202,7 +209,7 @@ def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> t
         names = {node: wrong[node].variable if node in wrong else node.plan.sources.get(kind, "") for node in found}
         if any(name not in NUMBERS[kind] for name in names.values()):
             continue
-        text = "Count from 0: here the numbers go from 1, and nobody is 0."
+        text = "Count from 0: these numbers start at 1, and no process has 0."
         return tuple(Fix.on(n, text, env={names[n]: str((number or 0) - 1)}) for n, number in found.items())
     return ()
 
@@ -219,10 +226,10 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     variable, meant = value(cluster, node, problem)
     address = elsewhere(cluster, problem)
     if address is not None:
-        text = f"Set {variable} to {address}: {meant} is no address of {cluster.reference.name}, which is node 0."
+        text = f"Set {variable} to {address}: {meant} is not an address of {cluster.reference.name}, which is node 0."
         return Fix.on(node, text, env={variable: address})
     if meant is None and (problem.unset or variable == "PET_RDZV_BACKEND"):
-        return Fix.on(node, f"Unset it: {variable}={problem.value} {problem.why}.", env={variable: None})
+        return Fix.on(node, f"Unset {variable}: {variable}={problem.value} {problem.why}.", env={variable: None})
     if meant is None:
         return Fix.on(node, f"Correct {problem.variable}: it {problem.why}.")
     return Fix.on(node, f"Set {variable} to {meant}.", env={variable: meant})

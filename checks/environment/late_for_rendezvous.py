@@ -1,24 +1,27 @@
-"""Nodes came later than torchrun's agents wait for each other.
+"""Nodes joined later than torchrun's agents wait for each other.
 
 What you see
 ------------
-`RendezvousTimeoutError` on those that were first; on those that came later silence, then `The connection to the C10d
-store has failed`, for who hosted it is gone.
+`RendezvousTimeoutError` on the nodes that started first. The later nodes wait in silence, then `The connection to the
+C10d store has failed`, because its host has ended.
 
 Why it happens
 --------------
-With the c10d rendezvous each torchrun waits for the others for `join_timeout` seconds (`--rdzv-conf`; 600 where nothing
-is said) from its own start on, and then ends. The launch was started later on some nodes: a queue, an image that had to
-be pulled, a shell on each of them.
+With the c10d rendezvous each torchrun waits `join_timeout` seconds for the others from its own start on, and then ends.
+The default is 600 s (`--rdzv-conf`). Some nodes started later: a queue, an image pull, a shell on each of them.
 
 Fix
 ---
-Start all nodes within that time, or leave `join_timeout` out of `--rdzv-conf`, or make it longer, on every node.
+Start all nodes within that time, or raise it on every node: `torchrun --rdzv-conf join_timeout=1800 ...`.
+
+Confirm with
+------------
+`distdoctor check` on all nodes at once joins them within that time.
 
 When it is harmless
 -------------------
-Where only the check was started so late, and the job will be started on all nodes at once. An elastic job (`--nnodes
-MIN:MAX`) needs MIN of them within that time.
+Only the check started so late, and the job will start on all nodes at once. An elastic job (`--nnodes MIN:MAX`) needs
+MIN nodes within that time.
 
 See also
 --------
@@ -30,7 +33,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "started like this, torchrun on those that were first has given up before the others come"
+MATTERS = "with these start times, torchrun on the first nodes ends before the others join"
 LOOKS_AT = ("mesh.clock_offset", "everyone")
 JOIN_TIMEOUT = 600
 """torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, RendezvousTimeout."""
@@ -51,10 +54,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     late = [node for node in cluster.nodes if after[node] > patience]
     yield Finding.about(
         late,
-        f"{names_of(late)} came {min(after[node] for node in late):.0f} s and more after {first.name}, whose torchrun "
-        f"waits for {patience} s (join_timeout).",
+        f"{names_of(late)} joined {min(after[node] for node in late):.0f} s or more after {first.name}; torchrun there "
+        f"waits only {patience} s (join_timeout).",
         evidence=(f"{node.name}: started {after[node]:.1f} s after {first.name}" for node in cluster.nodes),
-        fixes=(Fix(f"Start all nodes within {patience} s of each other, or give --rdzv-conf a longer join_timeout."),),
+        fixes=(Fix(f"Start all nodes within {patience} s of each other, or raise join_timeout in --rdzv-conf."),),
     )
 
 

@@ -1,20 +1,24 @@
-"""Some nodes are started by torchrun, others rank by rank.
+"""torchrun starts some nodes, and another launcher starts single ranks on others.
 
 What you see
 ------------
-Nothing for minutes on any node. Then `Timed out waiting for clients. 1/2 clients joined` where the ranks have their own
-variables, and `wait timeout ... keys: /none/torchelastic/role_info/0` where torchrun is.
+Nothing for minutes on any node. Nodes with single ranks then print `Timed out waiting for clients. 1/2 clients joined`.
+Nodes with torchrun print `wait timeout ... keys: /none/torchelastic/role_info/0`.
 
 Why it happens
 --------------
-torchrun's agents meet first, one of each node, and start the ranks when all agents are there. A rank that a person or
-mpirun starts by RANK and WORLD_SIZE knows nothing of agents: it connects to the same port and waits for ranks. Each
-side waits for what the other never does. The launch line was changed on some of the nodes only, or one node still has
-the variables of an earlier way.
+torchrun's agents join first, one per node, and start the ranks when all agents have joined. A rank that a person or
+mpirun starts by RANK and WORLD_SIZE connects to the same port and waits for ranks. Neither side sees the other. Usually
+the launch line changed on some nodes only, or one node still has the variables of an earlier launcher.
 
 Fix
 ---
-Start all nodes in the same way.
+Start all nodes with the same launcher, for example `torchrun --nnodes 2 --node-rank 1 --master-addr host0
+--nproc-per-node 8 train.py`.
+
+Confirm with
+------------
+`env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='` prints the same kind of variables on every node.
 
 When it is harmless
 -------------------
@@ -45,7 +49,7 @@ PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/missing-variable", "environment/invalid-variable")
 OF_A_RANK = (*LAUNCH_VARIABLES, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-WAYS = {"node": "once per node, as torchrun is", "rank": "rank by rank"}
+WAYS = {"node": "once per node (torchrun)", "rank": "once per rank"}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -55,7 +59,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     parts = [f"{WAYS[way]} on {names_of(started(cluster, way))}" for way in dict.fromkeys(found.values.values())]
     yield Finding.about(
         [node for node in cluster.nodes if node.name in found.blamed],
-        f"The nodes are started in different ways: {'; '.join(parts)}.",
+        f"Different launchers start the nodes: {'; '.join(parts)}.",
         unsure=not found.majority,
         evidence=map(line, cluster.nodes),
         fixes=fixes(cluster, found),
@@ -85,15 +89,15 @@ def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
         right = started(cluster, wanted)
         others = [node for node in cluster.nodes if node not in right]
         if wanted == "rank":
-            text = f"{'Or start' if option > 1 else 'Start'} each rank of {names_of(others)} by itself, with RANK and "
-            yield Fix.on(others, f"{text}WORLD_SIZE of its own, as on {names_of(right)}; without torchrun.", option)
+            text = f"{'Or start' if option > 1 else 'Start'} each rank of {names_of(others)} without torchrun, with "
+            yield Fix.on(others, f"{text}its own RANK and WORLD_SIZE, as on {names_of(right)}.", option)
             continue
         free = settings.free_node_ranks(right, len(cluster.nodes))
         yield from (as_torchrun(node, right[0], free, option) for node in others)
 
 
 def as_torchrun(node: Node, right: Node, free: list[int], option: int) -> Fix:
-    text = f"Start torchrun on {node.name} as on {right.name}, once, without the variables of a rank."
+    text = f"Start torchrun once on {node.name}, as on {right.name}, without the variables of a rank."
     counts = {"--nnodes": str(right.plan.nnodes), "--nproc-per-node": str(rank_count(node))}
     unset: dict[str, str | None] = {name: None for name in OF_A_RANK if name in node.variables}
     return Fix.on(node, text, option, env=unset, flags={**counts, **settings.flags_like(right, node, free)})

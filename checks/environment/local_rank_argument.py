@@ -7,12 +7,16 @@ What you see
 Why it happens
 --------------
 torch.distributed.launch passes --local-rank (before torch 2.0 --local_rank) to the script, which defines another
-spelling or none; DeepSpeed passes --local_rank.
+spelling or none. DeepSpeed passes --local_rank.
 
 Fix
 ---
-Start with torchrun and read os.environ['LOCAL_RANK'], or let the script accept both:
-parser.add_argument('--local-rank', '--local_rank', type=int).
+Start with torchrun and read os.environ['LOCAL_RANK'], or accept both spellings in the script:
+`parser.add_argument('--local-rank', '--local_rank', type=int)`.
+
+Confirm with
+------------
+`python train.py --local-rank=0 --local_rank=0 --help` prints the usage without an error.
 
 When it is harmless
 -------------------

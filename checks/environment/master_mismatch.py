@@ -1,23 +1,27 @@
-"""Nodes look for the store in different places.
+"""The nodes look for the store in different places.
 
 What you see
 ------------
-Node 0 waits in silence; the others print, after one to thirty minutes,
+Node 0 waits in silence. The others print, after one to thirty minutes,
 
     The client socket has timed out after 60000ms while trying to connect to (10.77.0.99, 29500)
 
 Why it happens
 --------------
-MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) was changed on one node only, each node
-names itself, or each rank takes a port of its own, as a free or a random one.
+MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) changed on one node only. Or each node names
+itself, or each rank chooses a free or random port of its own.
 
 Fix
 ---
-Name the same address and port on every node: node 0's, as the others reach it.
+Give every node the same address and port, those of node 0: `--master-addr host0 --master-port 29500`.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h 'echo $MASTER_ADDR $MASTER_PORT'; done` prints the same line for every node.
 
 When it is harmless
 -------------------
-Different spellings that lead to the same host are fine and are not reported; so are localhost on node 0 itself and
+Different spellings that lead to the same host are fine and are not reported. So are localhost on node 0 itself and
 different interfaces of node 0.
 
 See also
@@ -97,7 +101,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     said = [f"MASTER_PORT={port} in {live.called(those).lower()}" for port, those in told.items()]
     nodes = list(dict.fromkeys(rank.node for rank in odd))
     whose = "most have" if len(told[usual]) > 1 else f"{told[usual][0].called} has"
-    text = f"Give all ranks the same MASTER_PORT, chosen once and not by each of them: {usual} is what {whose}."
+    text = f"Choose MASTER_PORT once for all ranks: {whose} {usual}."
     yield live.rank_finding(
         odd,
         f"The ranks look for the store on different ports: {together(said)}.",
@@ -143,9 +147,9 @@ def names_itself(job: live.LiveJob) -> Finding | None:
     said = together(f"MASTER_ADDR={masters[node.name]} on {node.name}" for node in [first.node, *nodes])
     return live.rank_finding(
         odd,
-        f"{live.called(odd)} {look} own host, and rank 0 serves it on {first.node.name}: {said}.",
+        f"{live.called(odd)} {look} own host, but rank 0 serves it on {first.node.name}: {said}.",
         evidence=live.where_ranks_are(job.ranks),
-        fixes=(Fix.on(nodes, "Name the host of rank 0 on every node.", env={"MASTER_ADDR": right}),),
+        fixes=(Fix.on(nodes, "Set MASTER_ADDR to the host of rank 0 on every node.", env={"MASTER_ADDR": right}),),
     )
 
 
@@ -212,13 +216,13 @@ def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
     assert there is not None
     plan, theirs = node.plan, there.plan
     source, their_source = (one.sources.get("master_port", "default") for one in (plan, theirs))
-    text = f"Name the same port on every node: {there.host} waits on {there.port}."
+    text = f"Use the same port on every node: {there.host} waits on {there.port}."
     said = f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}."
     address = None
     if there.port == plan.master_port:  # it is MASTER_ADDR that leads elsewhere
-        said = f"{node.name} looks for the store at {plan.master_addr}, and {there.host} has it."
+        said = f"{node.name} looks for the store at {plan.master_addr}, but {there.host} hosts it."
         address = theirs.master_addr
-        text = f"Name the same address on every node: {theirs.master_addr} is {there.host}'s."
+        text = f"Use the same address on every node: {theirs.master_addr} is {there.host}'s."
     other = there.host if there.host != node.name else node0_name(cluster, node)  # both may be on one host
     nodes = tuple(dict.fromkeys((node.name, other)))
     return Finding.about(
@@ -228,9 +232,9 @@ def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
         unsure=len(nodes) == 2,
         evidence=(
             line(node),
-            f"{there.host}: its check of {theirs.nnodes or theirs.world_size} waits for others on {there.address} port "
+            f"{there.host}: its check of {theirs.nnodes or theirs.world_size} waits for nodes on {there.address} port "
             f"{there.port} (from {their_source})",
-            f"{node.name}: nothing listens there on port {plan.master_port} (from {source})",
+            f"{node.name}: nothing listens on port {plan.master_port} there (from {source})",
         ),
         fixes=set_master_fixes([node], text, address, None if address else there.port),
     )
@@ -243,7 +247,7 @@ def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget
     parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]
     return Finding.about(
         blamed,
-        f"The nodes name different masters: {'; '.join(parts)}.",
+        f"The nodes have different masters: {'; '.join(parts)}.",
         unsure=not sure,
         evidence=map(line, nodes),
         fixes=(fix for n in wrong for fix in set_master_fixes([n], *correction(cluster, n, nodes, targets, right))),
@@ -261,7 +265,7 @@ def correction(
         owner = next((n for n in cluster.nodes if n.host_key == place), None)
         given = [n.plan.master_addr for n in nodes if targets[n.name][0] == place and n is not owner]
         address = given[0] if given else reachable_address(owner, cluster) if owner else None
-    return "Name the same address and port on every node.", address, port if port != mine_port else None
+    return "Use the same address and port on every node.", address, port if port != mine_port else None
 
 
 def line(node: Node) -> str:

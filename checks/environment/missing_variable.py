@@ -1,4 +1,4 @@
-"""A launch variable is missing.
+"""A launch variable is not set.
 
 What you see
 ------------
@@ -7,22 +7,28 @@ init_process_group() raises at once
     ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but
     not set
 
-on the processes that lack it; the others wait for them for up to 30 minutes without a word.
+in the processes without it. The others wait in silence for up to 30 minutes.
 
 Why it happens
 --------------
-env:// takes RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment. torchrun sets all four for each
-process. Started without a launcher, or through ssh, sudo or a container that drops the environment, some are not there.
+env:// reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment. torchrun sets all four for each
+process. Without a launcher, or through ssh, sudo or a container that drops the environment, some are missing.
 
 Fix
 ---
-Start the ranks with torchrun, which sets all four. Or set the missing one: RANK differs in every process, the other
-three are the same everywhere.
+Start the ranks with torchrun, which sets all four: `torchrun --nnodes 2 --node-rank 0 --master-addr host0
+--nproc-per-node 8 train.py`.
+
+Or set the missing variable. RANK differs in every process; the other three are the same everywhere.
+
+Confirm with
+------------
+`env | grep -E '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)='` prints all four in the shell of the process.
 
 When it is harmless
 -------------------
-When none of the four is set the process was not meant to be one of several; that is not reported. Scripts that pass
-init_method, rank and world_size themselves need none of them.
+If none of the four is set, the process is not one of several, and nothing is reported. Scripts that pass init_method,
+rank and world_size themselves need none of them.
 
 See also
 --------
@@ -64,9 +70,9 @@ LOG = (
         "KeyError: ",
         r"KeyError: ['\x22](?P<variable>NODE_RANK|SLURM_(?:NODEID|LOCALID|NTASKS|NPROCS|N?NODES|(?:JOB_)?NODELIST)"
         r"|(?:(?:OMPI|MV2)_COMM_WORLD|PMI)_(?:LOCAL_)?(?:RANK|SIZE))['\x22]",
-        told="A variable is missing that the program takes its place in the job from",
-        fix="Start it with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; SLURM_: srun; "
-        "torchrun sets none of them), or set it: NODE_RANK is the number of this node, from 0 on.",
+        told="The program's variable for its rank or node is not set",
+        fix="Start the program with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; SLURM_: "
+        "srun; torchrun sets none of them), or set it: NODE_RANK is the number of this node, from 0 on.",
     ),
     Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
@@ -110,7 +116,7 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
     known = {p.variable: value(cluster, node, p.variable) for p in problems}
     env = {name: text for name, text in known.items() if text is not None}
     if env:
-        yield Fix.on(node, f"Set {together(env)} as the other processes have it.", env=dict(env))
+        yield Fix.on(node, f"Set {together(env)} as in the other processes.", env=dict(env))
     unknown = [name for name, text in known.items() if text is None]
     if unknown:
         yield Fix.on(node, f"Set {together(f'{name} ({meaning(name)})' for name in unknown)}.")
@@ -121,7 +127,7 @@ def stray(cluster: Cluster) -> Iterator[Fix]:
     node = cluster.nodes[0]
     there = {name: None for name in LAUNCH_VARIABLES if name in node.variables}
     if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
-        text = f"Where this is no rank of a job, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
+        text = f"Or, if this is not a rank of a job, unset {together(there)}."
         yield Fix.on(node, text, 3, env=dict(there))
 
 
@@ -140,7 +146,7 @@ def value(cluster: Cluster, node: Node, variable: str) -> str | None:
 
 def meaning(variable: str) -> str:
     return {
-        "RANK": "this process's number, from 0 to WORLD_SIZE - 1, another one in each process",
+        "RANK": "this process's number, from 0 to WORLD_SIZE - 1, a different one in each process",
         "WORLD_SIZE": "the number of processes of the whole job",
         "MASTER_ADDR": "the address of the node of rank 0",
     }.get(variable, "a free port of the node of rank 0")

@@ -1,22 +1,26 @@
-"""A variable looks like one that torch, NCCL or gloo reads, misspelled.
+"""A variable looks like a misspelled variable of torch, NCCL or gloo.
 
 What you see
 ------------
-Nothing that names it: nobody reads such a variable, and what it was to set has its default. GLOO_SOCKET_IFNAM leaves
-gloo on the address of the host name; MASTER_ADR ends in `environment variable MASTER_ADDR expected, but not set`.
+Nothing names it: no program reads such a variable, and the setting keeps its default. With GLOO_SOCKET_IFNAM gloo uses
+the address of the host name. MASTER_ADR ends in `environment variable MASTER_ADDR expected, but not set`.
 
 Why it happens
 --------------
-A letter too few or too many in a launch script, a profile or a job description.
+A launch script, a profile or a job description has a letter too few or too many.
 
 Fix
 ---
-Give it the name that is meant.
+Correct the name: `export GLOO_SOCKET_IFNAME="$GLOO_SOCKET_IFNAM"; unset GLOO_SOCKET_IFNAM`.
+
+Confirm with
+------------
+`env | grep -E '^(GLOO|NCCL|TORCH|MASTER)_'` shows the correct name only.
 
 When it is harmless
 -------------------
-When it belongs to another program; when the variable that is meant is set as well, which is not reported; and when it
-would not be read for this job, which is reported for information only.
+The variable belongs to another program. If the correct variable is set as well, nothing is reported. If this job would
+not read it, the finding is only INFO.
 
 See also
 --------
@@ -38,7 +42,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "what it was to set has its default, for nothing reads this name"
+MATTERS = "no program reads this name, so the setting keeps its default"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -55,12 +59,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def finding(name: str, right: str, nodes: list[Node]) -> Finding:
     return Finding.about(
         nodes,
-        f"Nothing reads {name}, which is set on {names_of(nodes)} (did you mean {right}?).",
+        f"{name} is set on {names_of(nodes)}, but no program reads it (did you mean {right}?).",
         severity="warn" if any(read(node, right) for node in nodes) else "info",
-        evidence=(f"{node.name}: {name} is set, which nothing reads; {right} is not set" for node in nodes),
+        evidence=(f"{node.name}: {name} is set; {right} is not set" for node in nodes),
         fixes=(
             # Values are not looked at (they may be secrets): the shell carries the value over.
-            Fix.on(nodes, f"Call it {right}.", commands=(f'export {right}="${name}"; unset {name}',)),
+            Fix.on(nodes, f"Rename it to {right}.", commands=(f'export {right}="${name}"; unset {name}',)),
         ),
         because_of="environment/missing-variable" if missing(nodes, right) else because(right),
     )

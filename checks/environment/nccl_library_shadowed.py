@@ -1,4 +1,4 @@
-"""Another NCCL library than torch's is loaded.
+"""The loader takes another NCCL library than torch's own.
 
 What you see
 ------------
@@ -6,12 +6,18 @@ What you see
 
 Why it happens
 --------------
-LD_LIBRARY_PATH, LD_PRELOAD, conda or a second nvidia-nccl wheel (cu12 beside cu13) brings an older libnccl.so.2 that is
-found first.
+The loader finds an older libnccl.so.2 first: from LD_LIBRARY_PATH, LD_PRELOAD, conda or a second nvidia-nccl wheel
+(cu12 and cu13).
 
 Fix
 ---
-Take the other NCCL out of LD_LIBRARY_PATH and LD_PRELOAD, and keep one nvidia-nccl wheel: pip list | grep nccl.
+Remove the other NCCL from LD_LIBRARY_PATH and LD_PRELOAD, and keep one nvidia-nccl wheel: `env -u LD_LIBRARY_PATH -u
+LD_PRELOAD python train.py`.
+
+Confirm with
+------------
+`LD_DEBUG=libs python -c "import torch" 2>&1 | grep libnccl` shows torch's own library, and `pip list | grep nccl` shows
+one wheel.
 
 When it is harmless
 -------------------
@@ -44,7 +50,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
-NEXT = ("which library is loaded", "LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl")
+NEXT = ("the library that the loader takes", "LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl")
 LOG = (
     Line("undefined symbol: nccl", r"undefined symbol: (?P<symbol>nccl\w{1,60})"),
     Line(("NCCL library is too old", "NCCL library is not backwards compatible")),
@@ -56,7 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     first = dict.fromkeys(one.name for node in bad if (one := shadow(node)))
-    why = f"{together(first)} {'is' if len(first) == 1 else 'are'} taken for its NCCL" if first else "its NCCL is older"
+    why = f"the loader takes {together(first)} as its NCCL" if first else "its NCCL is older"
     yield Finding.about(
         bad,
         f"torch cannot be imported on {names_of(bad)}: {why}.",
@@ -80,26 +86,26 @@ def packages(node: Node) -> list[str]:
 
 
 def seen(library: gpus.NcclLibrary) -> str:
-    return f"{library.name} is there by {library.by}" if library.by else f"the package {library.name} is installed"
+    return f"{library.name} comes from {library.by}" if library.by else f"the package {library.name} is installed"
 
 
 def fixes(cluster: Cluster, bad: list[Node]) -> Iterator[Fix]:
     again = []
     for node in bad:
         if found := shadow(node):
-            yield Fix.on(node, f"Start the job without it in {found.by}.", env={found.by: found.without})
+            yield Fix.on(node, f"Remove {found.name} from {found.by}.", env={found.by: found.without})
         elif len(names := [name.partition(" ")[0] for name in packages(node)]) > 1:
-            text = "Keep one: they have the same files, and the one installed last has overwritten the other's."
+            text = "Keep one of the two wheels: they have the same files, and the later one overwrote the other."
             commands = (pip_command(node, "uninstall", "-y", *names), reinstall(cluster, node))
             yield Fix.on(node, text, commands=filter(None, commands))
         else:
             again.append(node)
-    text = "Install torch again, with the NCCL that it was built with."
+    text = "Reinstall torch, with the NCCL that it was built with."
     yield from fixes_by_command(again, text, {node.name: reinstall(cluster, node) for node in again})
     for python in dict.fromkeys(node.identity.executable or "python3" for node in bad):
         nodes = [node for node in bad if (node.identity.executable or "python3") == python]
         command = f"LD_DEBUG=libs {join([python, '-c', 'import torch'])} 2>&1 | grep libnccl"
-        yield Fix.on(nodes, "Or see which one the loader takes, and from where.", 2, commands=(command,))
+        yield Fix.on(nodes, "Confirm with: the loader's own list of libraries.", 2, commands=(command,))
 
 
 def reinstall(cluster: Cluster, node: Node) -> str:

@@ -1,24 +1,29 @@
-"""RANK and WORLD_SIZE of a pod count pods, and the job takes them otherwise.
+"""RANK and WORLD_SIZE count pods, but the launcher does not read them.
 
 What you see
 ------------
-Every pod trains alone, all of them as rank 0, or the job has as many ranks as pods, and of the 8 GPUs of a pod one
-works.
+Every pod trains alone as rank 0. Or the job has as many ranks as pods, and one of a pod's 8 GPUs works.
 
 Why it happens
 --------------
-Operators of Kubernetes (PyTorchJob, Volcano) set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in each pod, and mean
-pods by them. torchrun does not read RANK and WORLD_SIZE: without --nnodes it starts a job of one node. A script that
-reads them itself is one rank.
+Kubernetes operators (PyTorchJob, Volcano) set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in each pod, and count
+pods. torchrun does not read RANK and WORLD_SIZE: without --nnodes it starts a job of one node. A script that reads them
+itself is one rank.
 
 Fix
 ---
-`torchrun --nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT
---nproc-per-node 8 ...`, or nprocPerNode in the PyTorchJob: the pods then have PET_* variables, which torchrun reads.
+Pass the operator's variables to torchrun: `torchrun --nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR
+--master-port $MASTER_PORT --nproc-per-node 8 train.py`.
+
+Or set nprocPerNode in the PyTorchJob: the pods then have PET_* variables, which torchrun reads.
+
+Confirm with
+------------
+`kubectl exec POD -- env | grep -E '^(RANK|WORLD_SIZE|PET_)'` prints the PET_ variables or the values that you pass on.
 
 When it is harmless
 -------------------
-Where pods are to train alone, or one rank of a pod uses all of its GPUs.
+The pods are meant to train alone, or one rank of a pod uses all of its GPUs.
 
 See also
 --------
@@ -42,21 +47,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if apart:
         yield Finding.about(
             apart,
-            f"{names_of(apart)} {'is a pod' if len(apart) == 1 else 'are pods'} of several, and would start a job of "
-            "its own.",
+            f"{names_of(apart)} would start a job of one node each, but the pods belong to one job."
+            if len(apart) > 1
+            else f"{names_of(apart)} would start a job of one node, but the pod belongs to a job of several.",
             evidence=map(seen, apart),
-            fixes=(Fix.on(node, "Start it as a node of the whole job.", flags=flags(node)) for node in apart),
+            fixes=(Fix.on(node, "Start torchrun as a node of the whole job.", flags=flags(node)) for node in apart),
         )
     idle = {node: count for node in cluster.nodes if counts_pods(node) and (count := left_idle(node))}
     if idle:
         most = max(idle.values())
         yield Finding.about(
             idle,
-            f"One rank was checked in each pod, as RANK and WORLD_SIZE say, and the pods have {most} GPUs.",
+            f"Each pod has one rank, by RANK and WORLD_SIZE, but {most} GPUs.",
             severity="info",
             evidence=(f"{seen(node)}; it sees {count} GPUs" for node, count in idle.items()),
             fixes=(
-                Fix.on(node, "Where one rank for each GPU is meant:", flags={**flags(node), "--nproc-per-node": str(n)})
+                Fix.on(node, "For one rank per GPU, use torchrun.", flags={**flags(node), "--nproc-per-node": str(n)})
                 for node, n in idle.items()
             ),
         )

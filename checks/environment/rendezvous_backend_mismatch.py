@@ -1,23 +1,28 @@
-"""Nodes use different rendezvous backends.
+"""The nodes use different rendezvous backends.
 
 What you see
 ------------
-Nothing on any node until the rendezvous gives up: `RendezvousTimeoutError` after ten minutes where --rdzv-backend is
-c10d, a timeout of the store after fifteen where it is static. Same address and same port do not help.
+Nothing on any node until the rendezvous times out. With --rdzv-backend c10d that is `RendezvousTimeoutError` after ten
+minutes. With the static rendezvous the store times out after fifteen. The same address and port do not help.
 
 Why it happens
 --------------
 torchrun's static rendezvous (the default, with --master-addr and --node-rank) and the c10d one (--rdzv-backend c10d
---rdzv-endpoint) write different keys into the store that they meet in: each waits for what the other never writes. The
-launch line was changed on some of the nodes only, or PET_RDZV_BACKEND is set on one of them.
+--rdzv-endpoint) write different keys into the store. Each waits for keys that the other never writes. The launch line
+changed on some nodes only, or PET_RDZV_BACKEND is set on one of them.
 
---master-addr and --node-rank count for the static rendezvous only. With c10d it is --rdzv-endpoint, which is localhost
-where it is not given: each node then forms a world of its own. torchrun says so (`master_addr is only used for static
-rdzv_backend`), but before 2.2 it always did.
+--master-addr and --node-rank apply to the static rendezvous only. c10d uses --rdzv-endpoint, which defaults to
+localhost: each node then forms a world of its own. torchrun prints `master_addr is only used for static rdzv_backend`,
+but before 2.2 it always did.
 
 Fix
 ---
-Start all nodes with the same rendezvous: --rdzv-endpoint=HOST:PORT with c10d, or --master-addr without --rdzv-backend.
+Start all nodes with the same rendezvous: `torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint host0:29500 ...`, or
+--master-addr without --rdzv-backend.
+
+Confirm with
+------------
+`pgrep -af torchrun; env | grep PET_` shows the same rendezvous on every node.
 
 When it is harmless
 -------------------
@@ -60,11 +65,11 @@ def found_elsewhere(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
         there = node.network.elsewhere
         if there is None or node.meeting.joined or there.plan.rdzv_backend == node.plan.rdzv_backend:
             continue
-        text = f"Start both with the same rendezvous: {there.host} has {there.plan.rdzv_backend}, on port {there.port}."
+        text = f"Start both with the same rendezvous: {there.host} uses {there.plan.rdzv_backend} on port {there.port}."
         yield Finding.about(
             (node.name, there.host),
-            f"{node.name} has the rendezvous backend {node.plan.rdzv_backend}, and {there.host}, which waits for it on "
-            f"port {there.port}, {there.plan.rdzv_backend}.",
+            f"{node.name} uses the rendezvous backend {node.plan.rdzv_backend}, but {there.host}, which waits on port "
+            f"{there.port}, uses {there.plan.rdzv_backend}.",
             links=((node.name, there.host),),
             unsure=True,
             evidence=(
@@ -88,7 +93,7 @@ def fixes(nodes: list[Node], found: Disagreement[str]) -> Iterator[Fix]:
     for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
         rightly = [node for node in nodes if node.plan.rdzv_backend == wanted]
         right, free = rightly[0], settings.free_node_ranks(rightly, len(nodes))
-        text = f"Start it with the {wanted} rendezvous, as {right.name} is."
+        text = f"Use the {wanted} rendezvous, as on {right.name}."
         for node in nodes:
             if node not in rightly:
                 yield changed(node, settings.flags_like(right, node, free), text, option)

@@ -1,23 +1,26 @@
-"""Nodes use different rendezvous ids.
+"""The nodes use different rendezvous ids.
 
 What you see
 ------------
-Nothing until the rendezvous times out: `RendezvousTimeoutError` after ten minutes with c10d, `wait timeout ... keys:
-/none/torchelastic/role_info/1` with a static rendezvous.
+Nothing until the rendezvous times out. With c10d that is `RendezvousTimeoutError` after ten minutes. With a static
+rendezvous it is `wait timeout ... keys: /none/torchelastic/role_info/1`.
 
 Why it happens
 --------------
---rdzv-id names the job. torchrun keeps what belongs to one id apart from every other, so that nodes with different ids
-never meet although they talk to the same store. A date, a process id or a random number in the launch script gives
-each node an id of its own.
+--rdzv-id names the job. torchrun separates the keys of each id, so that nodes with different ids never join although
+they use the same store. A date, a process id or a random number in the launch script gives each node its own id.
 
 Fix
 ---
-Give all nodes the same --rdzv-id, a fresh one for every job: the scheduler's job number, for example.
+Give all nodes the same --rdzv-id, a new one for every job: `torchrun --rdzv-id $SLURM_JOB_ID ...`.
+
+Confirm with
+------------
+`pgrep -af torchrun` shows the same --rdzv-id on every node.
 
 When it is harmless
 -------------------
-When two jobs really share the endpoint, each with its own id and its own nodes.
+Two jobs really share the endpoint, each with its own id and its own nodes.
 
 See also
 --------
@@ -30,9 +33,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement
 
 SEVERITY = "fail"
 MATTERS = live.STARTED_NOW
-LOG = (
-    Line("generated a random run_id", shows="hint", why="on several nodes each makes up its own, and they never meet"),
-)
+LOG = (Line("generated a random run_id", shows="hint", why="several nodes generate different ids and never join"),)
 PREVENTS = "all met"
 LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/rendezvous-backend-mismatch", "environment/missing-variable", "environment/invalid-variable")
@@ -69,10 +70,10 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     said = "; ".join(f"{together(hosts[one.run_id]) or 'a node'} with {one.run_id}" for one in found)
     yield Finding.about(
         tuple(dict.fromkeys(host for one in wrong for host in hosts[one])),
-        f"The nodes came to torchrun's rendezvous with different ids, and never meet: {said}.",
+        f"The nodes have different rendezvous ids and never join: {said}.",
         unsure=len(usual) > 1,
-        evidence=(f"they are {job.first.nnodes} in all, as many as --nnodes of {usual[0]} says",),
-        fixes=(Fix(f"Start torchrun with the same id on all nodes, such as --rdzv-id {usual[0]}."),),
+        evidence=(f"they are {job.first.nnodes} nodes together, as many as --nnodes of {usual[0]}",),
+        fixes=(Fix(f"Start torchrun with the same id on all nodes, for example --rdzv-id {usual[0]}."),),
         severity="warn" if job.young else None,
     )
 

@@ -1,4 +1,4 @@
-"""The rendezvous was closed before.
+"""The rendezvous with this id is closed already.
 
 What you see
 ------------
@@ -6,15 +6,19 @@ What you see
 
 Why it happens
 --------------
-A run with that id has ended, and its rendezvous stays closed for those who come with the same id.
+An earlier run with that id has ended. Its rendezvous stays closed for later nodes with the same id.
 
 Fix
 ---
-Start all nodes with a fresh --rdzv-id.
+Start all nodes with a new --rdzv-id: `torchrun --rdzv-id $SLURM_JOB_ID ...`.
+
+Confirm with
+------------
+`pgrep -af torchrun` shows a new --rdzv-id on every node.
 
 When it is harmless
 -------------------
-On a node that came after the job had ended.
+On a node that joined after the job had ended.
 
 See also
 --------
@@ -27,9 +31,5 @@ SEVERITY = "fail"
 PREVENTS = "plan agreed"
 NEXT = ("the logs of all agents", "")
 LOG = (
-    Line(
-        "RendezvousClosedError",
-        shows="symptom",
-        why="a node that comes when the others have already failed sees the same",
-    ),
+    Line("RendezvousClosedError", shows="symptom", why="a node that joins after the others have failed shows the same"),
 )

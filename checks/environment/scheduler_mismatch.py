@@ -7,14 +7,19 @@ only some of the members.
 
 Why it happens
 --------------
-Lightning, accelerate and others read the number of tasks from SLURM; they expect one task per device, and torchrun one
-per node. In an interactive shell (srun --pty) they take the shell for a task, write `GLOBAL_RANK: 0, MEMBER: 1/4`, and
-wait for tasks that nobody started.
+Lightning, accelerate and others read the number of tasks from SLURM. They expect one task per device; torchrun expects
+one per node. In an interactive shell (srun --pty) they treat the shell as a task, print `GLOBAL_RANK: 0, MEMBER: 1/4`,
+and wait for tasks that do not exist.
 
 Fix
 ---
-One task per device with srun (--ntasks-per-node = devices), or one per node with torchrun. In an interactive shell:
-SLURM_JOB_NAME=interactive (Lightning), unset SLURM_NTASKS, or start with srun.
+Start one task per device, `srun --ntasks-per-node=8 python train.py`, or one task per node with torchrun.
+
+In an interactive shell, set SLURM_JOB_NAME=interactive (Lightning), unset SLURM_NTASKS, or start with srun.
+
+Confirm with
+------------
+`env | grep SLURM_NTASKS` shows the number of processes that the job should have.
 
 When it is harmless
 -------------------
@@ -29,12 +34,12 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = ("what the scheduler gave", "env | grep SLURM_")
+NEXT = ("the scheduler's variables", "env | grep SLURM_")
 LOG = (
     Line(
         "srun` command is available on your system but is not used",  # Lightning's
         shows="hint",
-        why="without SLURM's tasks it is only advice",
+        why="for a job without SLURM tasks the line is only advice",
     ),
     Line(
         "does not match",
@@ -45,8 +50,8 @@ LOG = (
     Line(
         ("There are not enough slots available", "but not enough node entries"),  # Open MPI's
         shows="end",
-        told="mpirun was to start more processes than it was given slots for",
-        fix="Give each host as many slots as it is to have processes (-H HOST:SLOTS, slots=SLOTS in a hostfile), or "
-        "ask the scheduler for as many tasks; of srun, one task starts it.",
+        told="mpirun has fewer slots than processes to start",
+        fix="Give each host one slot per process (-H HOST:SLOTS, slots=SLOTS in a hostfile), or request as many tasks "
+        "from the scheduler; start mpirun from one task of srun.",
     ),
 )

@@ -2,29 +2,38 @@
 
 What you see
 ------------
-Depends on the setting. With TORCH_DISTRIBUTED_DEBUG=DETAIL, or two names in GLOO_SOCKET_IFNAME, on one node only:
-`wait timeout after ... keys: .../pg_wrapper:0/0/1` (or `.../1/0`) there and silence on the others; with
-TORCH_GLOO_LAZY_INIT a crash or a hang in the first collective; with NCCL `collective mismatch error, local size ...
-remote ...`, one node on InfiniBand while the others wait on sockets, or only lower throughput. With
-TORCH_ELASTIC_WORKER_IDENTICAL=1 on some nodes only, the ranks of one start, and the other torchruns wait.
+It depends on the setting.
+
+With TORCH_DISTRIBUTED_DEBUG=DETAIL, or two names in GLOO_SOCKET_IFNAME, on one node only: `wait timeout after ... keys:
+.../pg_wrapper:0/0/1` (or `.../1/0`) there, and silence on the others. With TORCH_GLOO_LAZY_INIT: a crash or a hang in
+the first collective.
+
+With NCCL: `collective mismatch error, local size ... remote ...`, or one node on InfiniBand while the others wait on
+sockets, or only lower throughput. With TORCH_ELASTIC_WORKER_IDENTICAL=1 on some nodes only, the ranks of one node
+start, and the other torchrun agents wait.
 
 Why it happens
 --------------
-The variable is set in one node's profile, container or launch script only. Both ends of a connection must agree on its
-transport, protocol and buffer sizes, and all ranks on how many process groups and devices they make: DETAIL makes a
-second group beside each, and gloo one device per name in GLOO_SOCKET_IFNAME. torchrun's agents tell each other how many
-ranks they have, but for those that TORCH_ELASTIC_WORKER_IDENTICAL tells not to. Each side takes its own environment for
-granted.
+The variable is set in one node's profile, container or launch script only. Both ends of a connection must agree on
+transport, protocol and buffer sizes. All ranks must agree on the number of process groups and devices. DETAIL adds a
+second group to each, and gloo creates one device per name in GLOO_SOCKET_IFNAME.
+
+torchrun's agents exchange their numbers of ranks, except agents with TORCH_ELASTIC_WORKER_IDENTICAL. Each node uses
+only its own environment.
 
 Fix
 ---
-Set it to one value on all nodes, or on none.
+Set the variable to one value on all nodes, or unset it on all: `unset NCCL_IB_DISABLE`.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h 'env | grep -E "NCCL_|GLOO_|TORCH_" | sort | md5sum'; done` prints the same sum for
+every node.
 
 When it is harmless
 -------------------
-Only settings that must be alike are compared, by what they amount to: INFO instead of DETAIL, the names of interfaces,
-adapters, files, host ids and levels of logging may differ from node to node, and so may settings of a backend that the
-job does not use.
+Only settings that must be equal are compared, by their effect. INFO instead of DETAIL, names of interfaces, adapters
+and files, host ids and log levels may differ. So may settings of a backend that the job does not use.
 
 See also
 --------
@@ -68,13 +77,13 @@ LOG = (
     Line(
         "collective mismatch error local size",  # NCCL before 2.11
         shows="symptom",
-        why="ranks that do different things, and adapters with PCI_WR_ORDERING=force_relax, show the same",
+        why="ranks in different collectives, and adapters with PCI_WR_ORDERING=force_relax, show the same",
     ),
     Line(  # c10d's ProcessGroupWrapper, which makes a group of its own
         "pg_wrapper",
         r"wait timeout after \d{1,9} ?ms, keys: \S{0,200}pg_wrapper",
         shows="symptom",
-        why="where TORCH_DISTRIBUTED_DEBUG=DETAIL is set on all, a rank that does not come shows the same",
+        why="with TORCH_DISTRIBUTED_DEBUG=DETAIL on all nodes, a rank that does not join shows the same",
     ),
     Line(  # distdoctor's own, of what each rank's NCCL said
         "settings: the ranks' NCCL is set differently", shows="hint", why="not every setting that differs does harm"
@@ -237,5 +246,5 @@ def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:
     for node in cluster.nodes:
         if int(apart.values.get(node.name) or 1) > count:
             kept = ",".join(gloo_device_names(value(node, GLOO_INTERFACES) or "")[:count])
-            text = f"Name as many interfaces on {node.name} as on the other nodes: gloo makes a device for each."
+            text = f"Name as many interfaces on {node.name} as on the other nodes: gloo creates a device for each."
             yield Fix.on(node, text, env={GLOO_INTERFACES: kept})

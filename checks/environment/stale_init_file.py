@@ -1,22 +1,28 @@
-"""The file of --init-method file:// is there already, with an earlier run in it.
+"""The file of --init-method file:// holds an earlier run.
 
 What you see
 ------------
-Ranks connect to addresses of the earlier run: `Connection refused` on one of them, silence on the others; or
-`File already exists`. The second try often works, because the failed one has removed the file.
+Ranks connect to addresses of the earlier run: `Connection refused` on one of them, silence on the others, or `File
+already exists`. The second try often works, because the failed run removed the file.
 
 Why it happens
 --------------
-A file store is never emptied at its start: ranks only add to the file, and read what is there as if the others of this
-run had written it. A run that was killed leaves its file behind.
+A file store does not empty its file at the start: ranks append to it, and treat its content as written by this run. A
+run that was killed leaves its file behind.
 
 Fix
 ---
-Remove the file before each start, or let every run have a path of its own. env:// and tcp:// need no file.
+Remove the file before each start, `rm -f /mnt/share/init`, or give every run a path of its own.
+
+env:// and tcp:// need no file.
+
+Confirm with
+------------
+`ls -l /mnt/share/init` prints "No such file" before the start.
 
 When it is harmless
 -------------------
-When the job runs right now, and the file is its own. An empty file is not reported.
+The job runs right now, and the file is its own. An empty file is not reported.
 
 See also
 --------
@@ -50,10 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     paths = list(dict.fromkeys(path(node) for node in bad))
     yield Finding.about(
-        bad,
-        f"{together(paths)} is there already on {names_of(bad)}, with an earlier run in it.",
-        evidence=map(line, bad),
-        fixes=fixes(bad),
+        bad, f"{together(paths)} on {names_of(bad)} holds an earlier run.", evidence=map(line, bad), fixes=fixes(bad)
     )
 
 
@@ -75,7 +78,7 @@ def line(node: Node) -> str:
 
 def fixes(bad: list[Node]) -> tuple[Fix, ...]:
     # -f: on a shared file system the first node's command removes it for all.
-    text = "Remove the file before the start, if no job that uses it is running."
+    text = "Remove the file before the start, unless a running job uses it."
     same: dict[str, list[str]] = {}
     for node in bad:
         same.setdefault(path(node), []).append(node.name)

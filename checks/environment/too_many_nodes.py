@@ -1,22 +1,27 @@
-"""More nodes came than the job has.
+"""More nodes joined than the job has.
 
 What you see
 ------------
-The job runs without the one that came too many, which waits in silence until the others are done and then fails, with
-`Failed to recv, got 0 bytes. Connection was likely closed` or, with the c10d rendezvous, an AttributeError.
+The job runs without the surplus node. That node waits in silence until the job ends. Then it fails with `Failed to
+recv, got 0 bytes. Connection was likely closed`, or with an AttributeError (c10d rendezvous).
 
 Why it happens
 --------------
---nnodes is older than the list of hosts it is started on, the scheduler gave more nodes than the script says, or the
-launch was started twice on one host.
+--nnodes is older than the list of hosts, or the scheduler gave more nodes than the script expects.
+Or the launch line was
+started twice on one host.
 
 Fix
 ---
-Start it on as many nodes as --nnodes says, or give all nodes the number that is meant.
+Start the job on as many nodes as --nnodes says, or give all nodes the right number: `torchrun --nnodes 3 ...`.
+
+Confirm with
+------------
+`scontrol show hostnames $SLURM_JOB_NODELIST | wc -l` prints the number in --nnodes.
 
 When it is harmless
 -------------------
-With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous), where nodes beyond MAX are spares on purpose.
+With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous), nodes beyond MAX are spares on purpose.
 
 See also
 --------
@@ -33,13 +38,13 @@ LOG = (
         # launch_agent() on a node of the redundancy list, where the rendezvous is closed: agent.run() returns nothing
         # then (torch/distributed/elastic/agent/server/api.py, pytorch/pytorch#194710).
         "object has no attribute 'is_failed'",
-        told="This node waited for a place among the job's --nnodes, and the others are done.",
+        told="This node waited for a free place among the job's --nnodes until the job ended",
     ),
     Line(
         "RendezvousConnectionError",
         stack=r" in next_rendezvous\b",
         shows="symptom",
-        why="a node 0 that died while this node waited for the others shows the same",
+        why="a node 0 that died while this node waited shows the same",
     ),
 )
 PREVENTS = "plan agreed"
@@ -69,21 +74,24 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     spare = spares(zero or late[0])
     yield Finding.about(
         blamed,
-        f"{planned} node{'s' if planned != 1 else ''} were planned, and {names_of(blamed)} "
-        f"{'came beside them' if sure else f'are {len(blamed)} for {len(blamed) - surplus} of these places'}.",
-        title="More nodes came than the job may have: the others are spares" if spare else "",
+        f"The job has {planned} node{'s' if planned != 1 else ''}; {names_of(blamed)} "
+        f"{'joined in addition' if sure else f'are {len(blamed)} nodes for {len(blamed) - surplus} of the places'}.",
+        title="More nodes joined than the job uses: the surplus nodes are spares" if spare else "",
         severity="info" if spare else "fail",
         ranks=(),
         unsure=not sure,
         evidence=(
-            *([f"{zero.name}: --nnodes {planned}; {names_of(came)} came"] if zero else []),
-            *(f"{node.name}: {node.meeting.late} had met when it came" for node in late),
+            *([f"{zero.name}: --nnodes {planned}; {names_of(came)} joined"] if zero else []),
+            *(f"{node.name}: {node.meeting.late} nodes had joined before it" for node in late),
         ),
         fixes=(
-            Fix.on(blamed, f"Start it on {planned} nodes: not on {names_of(blamed) if sure else 'one of these'}."),
+            Fix.on(
+                blamed,
+                f"Start the job on {planned} nodes only, without {names_of(blamed) if sure else 'one of these'}.",
+            ),
             Fix.on(
                 dict.fromkeys((*came, *late)),
-                f"Or make it {wanted} nodes, on every node.",
+                f"Or set --nnodes to {wanted} on every node.",
                 option=2,
                 flags={"--nnodes": str(wanted)},
             ),

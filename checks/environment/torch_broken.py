@@ -1,8 +1,8 @@
-"""torch is installed, and cannot be imported.
+"""torch is installed but cannot be imported.
 
 What you see
 ------------
-The job ends at its first line, or just vanishes:
+The job ends at its first line, or disappears:
 
     ImportError: libcudart.so.12: cannot open shared object file: No such file or directory
     ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found
@@ -11,19 +11,22 @@ The job ends at its first line, or just vanishes:
 
 Why it happens
 --------------
-torch's own libraries take some hundred MB of memory, and more of address space; they were built for one version of
-Python and need libraries of about the age they were built with. Where one of these is not so, where an installation
-was not finished, or where the working folder has been deleted, the import fails. From a slow network file system it may
-take minutes.
+torch's libraries need some hundred MB of memory, and more address space. They fit one version of Python and system
+libraries of about their own age. An unfinished installation or a deleted working folder also breaks the import. From a
+slow network file system the import may take minutes.
 
 Fix
 ---
-Try `env -u LD_LIBRARY_PATH python -c "import torch"` with the same Python in the same place, which shows the whole
-error: where that works, LD_LIBRARY_PATH leads to another CUDA or torch; else install torch anew, with what it needs.
+Import torch without LD_LIBRARY_PATH, `env -u LD_LIBRARY_PATH python -c "import torch"`: if that works, LD_LIBRARY_PATH
+leads to another CUDA or torch; else reinstall torch with its dependencies, `pip install --force-reinstall torch`.
+
+Confirm with
+------------
+`python -c "import torch; print(torch.__version__)"` prints the version, with the job's Python in the job's folder.
 
 When it is harmless
 -------------------
-With --until network, which needs no torch. A missing numpy does torch itself no harm, and is not reported.
+With --until network, which needs no torch. torch does not need numpy: a missing numpy is not reported.
 
 See also
 --------
@@ -84,51 +87,51 @@ LOG = (
     Line(
         ("Could not load library libcudnn", "Unable to load any of {libcudnn"),  # cuDNN's, which then ends it
         told="cuDNN cannot load one of its own libraries",
-        fix="Unset LD_LIBRARY_PATH, or install torch anew with the nvidia-cudnn package that it asks for.",
+        fix="Unset LD_LIBRARY_PATH, or reinstall torch with the nvidia-cudnn package that it requires.",
     ),
     Line(
         "OMP: Error #15",  # two OpenMP in one process, of which the second ends it
-        fix="Keep one OpenMP in the process: take torch, numpy and the like all from pip, or all from conda.",
+        fix="Keep one OpenMP in the process: install torch, numpy and similar packages from pip alone or conda alone.",
     ),
     Line(
         "or one of its dependencies",  # torch/__init__.py on Windows
         r"\[WinError (?!1455\])\d{1,5}\] .{0,300}Error loading .{1,300}\.dll. or one of its dependencies",
-        fix="Install Microsoft's Visual C++ Redistributable, and where it is there, torch anew.",
+        fix="Install Microsoft's Visual C++ Redistributable; if it is installed, reinstall torch.",
     ),
 )
-MATTERS = "the job starts so much later"
+MATTERS = "the job starts later by that time"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
 WHAT: dict[TorchImportCause, str] = {
     "folder": "the working folder has been deleted",
-    "memory": "there is not enough memory for it",
-    "killed": "the process was killed (signal 9), as the kernel does where memory runs out",
+    "memory": "not enough memory",
+    "killed": "the process was killed (signal 9), often out of memory",
     "signal": "the process crashes",
-    "library": "a library that it needs is not found",
-    "symbol": "a library that it needs is another version, or damaged",
+    "library": "a required library is missing",
+    "symbol": "a required library has another version, or is damaged",
     "other-python": "it was built for another Python",
-    "incomplete": "its installation is not complete",
-    "dependency": "a package that it needs is missing",
-    "setting": "a variable has a value that it does not take",
-    "warning": "a warning is made an error",
+    "incomplete": "its installation is incomplete",
+    "dependency": "a required package is missing",
+    "setting": "a variable has a value that torch rejects",
+    "warning": "a warning is treated as an error",
     "plugin": "an extension for another kind of device fails",
-    "tls": "a library that it needs finds no room beside those that are loaded",
-    "noexec": "a library that it needs lies where nothing can be loaded from (noexec)",
+    "tls": "a required library finds no room for its thread-local data",
+    "noexec": "a required library is on a file system mounted with noexec",
     "closed": "this user may not read it",
-    "bytecode": "a file that Python compiled was cut short",
-    "package": "another package that it imports fails",
-    "openmp": "another OpenMP is loaded beside the one that it brings",
-    "stack": "a library that it needs asks for an executable stack, and this system does not give one",
+    "bytecode": "a compiled Python file is truncated",
+    "package": "another imported package fails",
+    "openmp": "another OpenMP library is loaded next to torch's own",
+    "stack": "a required library needs an executable stack, which this system forbids",
     "not-distributed": "it was built without torch.distributed",
-    "other": "it fails",
+    "other": "the import fails",
 }
 SIGNALS = {
-    4: "an instruction that this processor does not have: install a build of torch for this processor",
-    6: "it gave up by itself: its last words are above",
-    7: "a library's file is shorter than it should be, on a disk that is full or a network file system that went away",
-    11: "a library that does not fit the others: look at LD_PRELOAD and LD_LIBRARY_PATH first",
+    4: "this CPU lacks an instruction: install a build of torch for this CPU",
+    6: "the process aborted itself: fix the last error above",
+    7: "a library's file is truncated (full disk, or lost network file system): free space or remount, then reinstall",
+    11: "a library does not fit the others: unset LD_PRELOAD and LD_LIBRARY_PATH",
 }
 
 
@@ -147,14 +150,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def unfinished(slow: list[Node]) -> Finding:
     """It may come to an end yet: a warning."""
-    text = (
-        "Look at the disk or network file system that torch lies on; where many nodes import it at once from the same "
-        "one, copy the environment to a local disk before the job."
-    )
+    text = "Copy the Python environment to a local disk of each node before the job."
     return Finding.about(
         slow,
-        f"torch was still being imported on {names_of(slow)} when the check ended.",
-        title="torch takes very long to be imported",
+        f"{names_of(slow)} still imported torch when the check ended.",
+        title="The import of torch takes very long",
         severity="warn",
         evidence=(
             f"{node.name}: not done after {node.identity.torch_seconds:.0f} s ({node.identity.executable})"
@@ -173,21 +173,19 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
     its = failure(node)
     if kind in ("memory", "killed"):
         if its.oom_kills:
-            yield f"{node.name}: the kernel killed {its.oom_kills} of this container's processes for want of memory"
+            yield f"{node.name}: the kernel killed {its.oom_kills} of this container's processes: out of memory"
         if its.address_space is not None:
             yield f"{node.name}: the limit on address space (ulimit -v) is {its.address_space >> 10} kB"
         if its.data_segment is not None:
             yield f"{node.name}: the limit on data (ulimit -d) is {its.data_segment >> 10} kB"
         if its.memory_limit is not None:
             yield f"{node.name}: the container may use {its.memory_limit >> 20} MiB (cgroup memory limit)"
-    yield from (
-        f"{node.name}: {file} is there, and closed to {node.identity.user or 'this user'}" for file in its.closed
-    )
+    yield from (f"{node.name}: {node.identity.user or 'this user'} may not read {file}" for file in its.closed)
     yield from (f"{node.name}: {file} is on a file system mounted with noexec" for file in its.noexec)
     if its.cause:
-        yield f"{node.name}: because of {its.cause}"
+        yield f"{node.name}: cause: {its.cause}"
     if kind == "package":
-        yield f"{node.name}: it failed for {its.package}, which is {its.package_file}"
+        yield f"{node.name}: the import fails in {its.package}, from {its.package_file}"
     if kind in ("setting", "warning") and its.settings:
         yield f"{node.name}: {together(its.settings)} {'are' if len(its.settings) > 1 else 'is'} set"
     if kind in ("library", "symbol", "signal", "tls", "openmp") and its.loader:
@@ -195,19 +193,19 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
     if kind == "other-python":
         yield f"{node.name}: {its.found} was built for {together(its.built_for)}"
     elif its.found:
-        yield f"{node.name}: it was found in {its.found}"
+        yield f"{node.name}: torch is in {its.found}"
 
 
 def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator[Fix]:
     if kind == "folder":
-        yield Fix.on(bad, "Start the job from a folder that is there: cd out of it, and into the new one of that name.")
+        yield Fix.on(bad, "Start the job from a folder that exists: cd out of this one, then into its replacement.")
     elif kind in ("memory", "killed"):
         yield from memory(bad)
     elif kind == "signal":
         number = failure(bad[0]).signal or 0
-        why = SIGNALS.get(number, "look at the kernel log (dmesg) for who sent it")
+        why = SIGNALS.get(number, "find its sender in the kernel log (dmesg)")
         if number == SIGSEGV and not any(failure(node).loader for node in bad):
-            why = "a library that is damaged, or does not fit the others: install torch again"
+            why = "a library is damaged, or does not fit the others: reinstall torch"
         yield Fix.on(bad, f"Signal {number}: {why}.")
         yield look(bad, 2)
     elif kind == "library":
@@ -216,23 +214,23 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         mixed = [node for node in bad if failure(node).loader]
         if mixed:
             set_ = dict.fromkeys(name for node in mixed for name in failure(node).loader)
-            text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
+            text = "Start the job without these variables: with them the loader takes other libraries than torch's."
             yield Fix.on(mixed, text, env=dict.fromkeys(set_))
-        text = "Install torch again, in a build for this system."
+        text = "Reinstall torch, in a build for this system."
         commands = {node.name: install_torch_command(cluster, node, "--force-reinstall") for node in bad}
         yield from fixes_by_command(bad, text, commands, 2 if mixed else 1)
     elif kind == "other-python":
         tag = together(dict.fromkeys(version(tag) for node in bad for tag in failure(node).built_for))
-        yield Fix.on(bad, f"Run the job, and this, with the Python that this torch was built for: {tag}.")
+        yield Fix.on(bad, f"Run the job and distdoctor with the Python that this torch was built for: {tag}.")
     elif kind == "incomplete":
         commands = {node.name: install_torch_command(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
-        yield from fixes_by_command(bad, "Install it again: parts of torch itself are not there.", commands)
+        yield from fixes_by_command(bad, "Reinstall torch: files of it are missing.", commands)
     elif kind == "dependency":
         commands = {
             node.name: pip_command(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad
         }
         yield from fixes_by_command(
-            bad, "Install the package that torch needs (pip check lists all that miss).", commands
+            bad, "Install the package that torch needs (`pip check` lists all missing ones).", commands
         )
     elif kind == "not-distributed":
         yield Fix.on(bad, "Install a build of torch that has torch.distributed (pytorch.org's for Linux have it).")
@@ -246,8 +244,8 @@ def memory(bad: list[Node]) -> Iterator[Fix]:
     limits = {node: ulimits(node) for node in bad if ulimits(node)}
     for found in dict.fromkeys(limits.values()):
         text = (
-            f"Take the limit on {together(what for what, _ in found)} off, in the shell that starts the job; where "
-            "that is refused, it is the scheduler's to give more (SGE: h_vmem; PBS: pvmem)."
+            f"Remove the limit on {together(what for what, _ in found)} in the shell that starts the job; if that is "
+            "refused, request more from the scheduler (SGE: h_vmem; PBS: pvmem)."
         )
         nodes = tuple(node.name for node in limits if limits[node] == found)
         yield Fix(text, nodes, commands=tuple(f"ulimit -{letter} unlimited" for _, letter in found))
@@ -255,8 +253,8 @@ def memory(bad: list[Node]) -> Iterator[Fix]:
     rest = tuple(node.name for node in bad if node.name not in limited)
     if rest:
         text = (
-            "Look in the kernel log whether memory ran out. If so, give the job more (the scheduler's --mem, the "
-            "container's memory limit), or end what else uses it."
+            "Give the job more memory (the scheduler's --mem, the container's memory limit), or end other processes "
+            "that use it. Confirm with:"
         )
         yield Fix(text, rest, commands=("dmesg | grep -i -e 'out of memory' -e oom-kill",))
 
@@ -270,7 +268,7 @@ def ulimits(node: Node) -> tuple[tuple[str, str], ...]:
 
 def look(bad: list[Node], option: int) -> Fix:
     python = bad[0].identity.executable or "python3"
-    text = "See the whole error, with the same Python in the same folder."
+    text = "Confirm with: the whole error, from the same Python in the same folder."
     return Fix.on(bad, text, option, commands=(shlex.join([python, "-c", "import torch"]),))
 
 

@@ -2,16 +2,21 @@
 
 What you see
 ------------
-`ModuleNotFoundError: No module named 'torch'` on the nodes concerned; the others wait for them.
+`ModuleNotFoundError: No module named 'torch'` on the affected nodes. The other nodes wait for them.
 
 Why it happens
 --------------
-distdoctor runs in another Python environment than the job (installed by pipx or uv tool, it has one of its own), the
-environment of the job was not activated, or it is not the same on all nodes.
+distdoctor runs in another Python environment than the job: pipx and uv tool give it one of its own. Or the job's
+environment was not activated, or differs between nodes.
 
 Fix
 ---
-Run distdoctor with the Python of the job (`python -m distdoctor check`), or install torch into this environment.
+Run distdoctor with the job's Python, `python -m distdoctor check`, or install torch into this environment, `pip install
+torch`.
+
+Confirm with
+------------
+`python -c "import torch; print(torch.__version__)"` prints the same version on every node.
 
 When it is harmless
 -------------------
@@ -39,8 +44,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 THERE = (
-    "Start the job with the Python that torch is installed for, on every node (`which python torchrun` in the job "
-    "itself shows which it is), or install torch for that one."
+    "Start the job on every node with the Python that has torch (`which python torchrun` in the job shows the one in "
+    "use), or install torch for the one in use."
 )
 LOG = (
     Line(
@@ -65,7 +70,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"torch is not installed{where} on {names_of(bad)}.",
         evidence=map(torch_error_evidence, bad),
         fixes=(
-            Fix.on(bad, "Run it with the Python that the job runs with: python -m distdoctor check ..."),
+            Fix.on(bad, "Run distdoctor with the job's Python: python -m distdoctor check ..."),
             *fixes_by_command(
                 bad,
                 "Install torch into this environment.",

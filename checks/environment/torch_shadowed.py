@@ -1,4 +1,4 @@
-"""A file is imported in place of a module that torch needs.
+"""Python imports a file in place of a module that torch needs.
 
 What you see
 ------------
@@ -7,23 +7,27 @@ The job's very first `import torch` fails on a module that has nothing to do wit
     ImportError: cannot import name 'Random' from 'random' (/home/me/job/random.py)
     AttributeError: module 'numpy' has no attribute 'ndarray'
 
-or, with a folder or file called torch: `No module named 'torch.distributed'`, `Failed to load PyTorch C extensions`.
+With a folder or file called torch: `No module named 'torch.distributed'`, `Failed to load PyTorch C extensions`.
 
 Why it happens
 --------------
-Python looks in the script's own folder first, then in PYTHONPATH, and only then among its own modules and the installed
-ones. A random.py, queue.py or numpy.py beside the script is imported by everything that means the real one. So is a
-torch.py, or the folder torch of PyTorch's source where the job is started from there.
+Python searches the script's own folder first, then PYTHONPATH, and only then its own modules and the installed ones.
+Every import of random, queue or numpy then gets the random.py, queue.py or numpy.py next to the script. A torch.py does
+the same, and so does the folder torch of PyTorch's source if the job starts there.
 
 Fix
 ---
-Rename the file (and where the job's own code imports it), start the job from another folder, or take the folder out of
-PYTHONPATH.
+Rename the file and the job's imports of it, `mv random.py my_random.py`; or start the job from another folder, or
+remove the folder from PYTHONPATH.
+
+Confirm with
+------------
+`python -c "import random; print(random.__file__)"`, in the job's folder, prints a path of the Python installation.
 
 When it is harmless
 -------------------
-The working folder is taken for the script's: where the script lies in another, or the job is started by an installed
-command, the file hides nothing from the job. Run distdoctor from the script's folder then.
+distdoctor assumes that the script is in the working folder. If it is in another folder, or an installed command starts the job,
+the file hides nothing from the job. Run distdoctor from the script's folder then.
 
 See also
 --------
@@ -83,13 +87,13 @@ def not_built(node: Node) -> bool:
 
 
 def meant(module: str) -> str:
-    return "installed torch" if module == "torch" else f"module {module} that torch means"
+    return "installed torch" if module == "torch" else f"module {module} that torch needs"
 
 
 def seen(node: Node, shadow: Shadow) -> str:
     place = "the working folder" if shadow.by == "folder" else "a folder of PYTHONPATH"
     instead = f" in place of {shadow.hides}" if shadow.hides else ""
-    return f"{node.name}: {shadow.module} is imported from {shadow.file}, in {place}{instead}"
+    return f"{node.name}: Python imports {shadow.module} from {shadow.file}, in {place}{instead}"
 
 
 def fixes(bad: list[Node]) -> Iterator[Fix]:
@@ -115,15 +119,15 @@ def fixes(bad: list[Node]) -> Iterator[Fix]:
 def renamed(shadow: Shadow, names: list[str]) -> Fix:
     folder, _, name = shadow.file.rpartition("/")
     other = f"{folder}/my_{name}"
-    text = f"Rename {shadow.file} and change what imports it: Python takes it for the {meant(shadow.module)}."
+    text = f"Rename {shadow.file} and the job's imports of it: Python takes it for the {meant(shadow.module)}."
     return Fix(text, tuple(names), commands=(shlex.join(["mv", shadow.file, other]),))
 
 
 def elsewhere(shadow: Shadow, names: list[str]) -> Fix:
-    text = f"Start the job from another folder than {shadow.entry}, which has the source of PyTorch, not built."
+    text = f"Start the job from another folder: {shadow.entry} holds the unbuilt source of PyTorch."
     return Fix(text, tuple(names))
 
 
 def taken_out(shadow: Shadow, names: list[str]) -> Fix:
-    text = f"Take {shadow.entry} out of PYTHONPATH."
+    text = f"Remove {shadow.entry} from PYTHONPATH."
     return Fix(text, tuple(names), env={"PYTHONPATH": shadow.pythonpath or None})

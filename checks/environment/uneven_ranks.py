@@ -1,25 +1,29 @@
-"""Nodes have different numbers of ranks, and must have the same.
+"""The nodes have different numbers of ranks.
 
 What you see
 ------------
 Often nothing. Some NCCL versions deadlock in the first collective of such a job, at full GPU load and without a
-message; others run, but wait in every step for the node with the most ranks per network card. With
-TORCH_ELASTIC_WORKER_IDENTICAL=1 the ranks of one node have another WORLD_SIZE than those of the other: all hang.
+message. Others run, but each step waits for the node with the most ranks per network card. With
+TORCH_ELASTIC_WORKER_IDENTICAL=1 the nodes' ranks get different WORLD_SIZE values: all hang.
 
 Why it happens
 --------------
---nproc-per-node was changed on one node, the scheduler gave out fewer devices there, or the driver of one node lost a
-GPU and `--nproc-per-node gpu` counted the rest. TORCH_ELASTIC_WORKER_IDENTICAL=1 makes each torchrun multiply its own
-number by that of the nodes (torch 2.6 and later).
+--nproc-per-node changed on one node, or the scheduler gave it fewer devices. Or the driver lost a GPU, and
+`--nproc-per-node gpu` counted the rest. With TORCH_ELASTIC_WORKER_IDENTICAL=1 each torchrun multiplies its own number
+of ranks by the number of nodes (torch 2.6 and later).
 
 Fix
 ---
-Start the same number of ranks on each node; or unset TORCH_ELASTIC_WORKER_IDENTICAL, if it is that.
+Start the same number of ranks on each node, `--nproc-per-node 8`; or `unset TORCH_ELASTIC_WORKER_IDENTICAL`, if it is
+set.
+
+Confirm with
+------------
+`nvidia-smi -L | wc -l` prints the same number of GPUs on every node.
 
 When it is harmless
 -------------------
-With gloo and without that variable; with NCCL versions that are known to work so: the job then is only as fast as its
-fullest node.
+With gloo and without that variable. With NCCL versions that support it, the job is only as fast as its fullest node.
 
 See also
 --------
@@ -57,7 +61,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if found is None:
         return
     least, variable = min(found.values.values()), settings.IDENTICAL
-    also = f", and {variable}=1 says that they have not" if multiplied else ""
+    also = f", but {variable}=1 declares them equal" if multiplied else ""
     yield Finding.about(
         [node for node in nodes if node.name in found.blamed],
         f"The nodes have different numbers of ranks: {found.said()}{also}.",
@@ -69,7 +73,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ),
         fixes=(
             *(
-                [Fix.on(nodes, "Let torchrun count the ranks of each node.", env={variable: None})]
+                [Fix.on(nodes, f"Unset {variable}: torchrun then counts the ranks of each node.", env={variable: None})]
                 if multiplied
                 else ()
             ),

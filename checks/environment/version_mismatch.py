@@ -1,26 +1,29 @@
-"""Nodes run different versions of torch, NCCL, CUDA or distdoctor.
+"""The nodes run different versions of torch, NCCL, CUDA or distdoctor.
 
 What you see
 ------------
-Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`), or stop in the first
-collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly start, and
-then fail where a store's or a collective's protocol has changed between them, or give results that differ from node to
-node.
+Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`). Or they stop in the
+first collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly
+start. They fail where the protocol of a store or a collective changed between them, or give different results.
 
 Why it happens
 --------------
-The environments of the nodes were installed at different times, one node uses another environment, or its image is an
-older one. Or another nvidia-nccl wheel was installed there beside torch: the version that is compared is that of the
-library that is loaded, which torch.cuda.nccl.version() does not tell.
+The nodes' environments were installed at different times, one node uses another environment, or its image is older. Or
+another nvidia-nccl wheel was installed there next to torch. The compared version is that of the loaded library, which
+torch.cuda.nccl.version() does not report.
 
 Fix
 ---
-Install the same versions everywhere.
+Install the same versions on every node: `pip install torch==2.13.0`.
+
+Confirm with
+------------
+`python -m torch.utils.collect_env | grep -E 'PyTorch|nccl'` prints the same versions on every node.
 
 When it is harmless
 -------------------
-Between two patch releases of torch, with gloo. Different versions of distdoctor alone do a job no harm; but where they
-differ, its own packages often do, too.
+Two patch releases of torch, with gloo. Different versions of distdoctor alone do not harm a job. But they often mean
+that other packages differ, too.
 
 See also
 --------
@@ -46,14 +49,10 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 PREVENTS = "nccl group formed"
-UNLIKE = "ranks whose NCCL has other settings or plugins send each other what is not expected, too"
+UNLIKE = "ranks with different NCCL settings or plugins show the same"
 """Seen on an H100 with one version and NCCL_MAX_NCHANNELS=1 on one of two ranks, NCCL_MIN_NCHANNELS=8 on the other."""
 LOG = (
-    Line(
-        "settings: the ranks have different versions of NCCL",
-        shows="hint",
-        why="versions that are close may work together",
-    ),
+    Line("settings: the ranks have different versions of NCCL", shows="hint", why="close versions may work together"),
     Line(
         "Message truncated : received",
         r"Message truncated : received (?P<got>\d+)(?:,\d+)? bytes instead of (?P<wanted>\d+)",
@@ -66,7 +65,7 @@ LOG = (
     Line("Mismatched NCCL version"),
     Line("NCCL version mismatch with remote peer"),
 )
-MATTERS = "versions that differ may fail where what they say to each other has changed between them"
+MATTERS = "different versions fail where the protocol between them has changed"
 LOOKS_AT = ("identity.torch", "everyone")
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
 REFUSES = [2, 23]
@@ -132,5 +131,5 @@ def fixes(cluster: Cluster, found: dict[str, Disagreement[str]]) -> Iterator[Fix
     elif "nccl" in found or "cuda" in found:
         others = dict.fromkeys(n for what in ("nccl", "cuda") if what in found for n in found[what].others)
         usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])
-        text = f"Install the build of torch, and the NCCL, that {usual.name} has."
+        text = f"Install the same build of torch and the same NCCL as on {usual.name}."
         yield Fix(text, tuple(others))

@@ -1,23 +1,29 @@
-"""Nodes disagree on how large the job is.
+"""The nodes disagree on the size of the job.
 
 What you see
 ------------
-Those that expect more wait for 30 minutes for somebody who never comes (`1/3 clients joined`); those that expect fewer
-start, then hang or stop with `Invalid rank requested` in the first collective. The store may have counted more workers
-than the world has (`world_size=2, worker_count=8`).
+Nodes that expect more wait for 30 minutes (`1/3 clients joined`). Nodes that expect fewer start, then hang or stop with
+`Invalid rank requested` in the first collective. The store may count more workers than the world has (`world_size=2,
+worker_count=8`).
 
 Why it happens
 --------------
-The number of nodes was changed in one script only, or WORLD_SIZE was set by hand on one of the hosts.
+The number of nodes changed in one script only, or WORLD_SIZE was set by hand on one of the hosts.
 
 Fix
 ---
-Give all nodes the same --nnodes (or WORLD_SIZE): the number that really take part. Different --nproc-per-node are
-legal; the world size is then the sum.
+Give all nodes the same --nnodes (or WORLD_SIZE), the real number: `torchrun --nnodes 2 ...`.
+
+Different --nproc-per-node are legal; the world size is then the sum.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h 'pgrep -af torchrun; env | grep WORLD_SIZE'; done` prints the same size for every node.
 
 When it is harmless
 -------------------
-With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous) whose limits both allow the number that came.
+With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous) whose limits both allow the number of nodes that
+joined.
 
 See also
 --------
@@ -30,7 +36,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, set_launch_fix, together
 
 SEVERITY = "fail"
-MATTERS = "as many as came may start; of more, who joins last decides how many there are"
+MATTERS = "the nodes that joined may start; with more nodes, the last one to join decides the size"
 LOG = (
     Line(
         ("global rank", "Global rank"),
@@ -45,7 +51,7 @@ LOG = (
         r"world_size=(?P<expected>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})",
         above=("here", "expected"),
         shows="symptom",
-        why="those of an earlier start, counted again after a restart or in a file that is left over, show the same",
+        why="workers of an earlier start, counted again after a restart or in a leftover file, show the same",
     ),
 )
 PREVENTS = "plan agreed"
@@ -81,12 +87,12 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
     parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(said)]
     return Finding.about(
         blamed,
-        f"The nodes disagree on {word}: {'; '.join(parts)}. {here} came.",
+        f"The nodes disagree on {word}: {'; '.join(parts)}. {here} joined.",
         severity="warn" if what == "nnodes" and all_may_start(cluster, nodes) else "fail",
         unsure=not majority,
         evidence=(f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes),
         fixes=(
-            set_launch_fix(node, f"Make it {value} on {node.name} too.", what, value, number)
+            set_launch_fix(node, f"Set {word} to {value} on {node.name}.", what, value, number)
             for number, value in enumerate(options[:2], start=1)
             for node in nodes
             if values[node.name] != value
@@ -116,7 +122,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     parts = [f"{size} by rank{'s' if len(r) > 1 else ''} {together(map(str, r[:8]))}" for size, r in told.items()]
     yield Finding.about(
         nodes,
-        f"The ranks do not agree how many they are: {'; '.join(parts)}. They wait for ranks that nobody starts.",
+        f"The ranks disagree on WORLD_SIZE: {'; '.join(parts)}. They wait for ranks that do not exist.",
         ranks=blamed,
         unsure=not alone,
         evidence=(

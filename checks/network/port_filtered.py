@@ -60,7 +60,7 @@ FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from master_port_findings(cluster, ("no-answer",), "gives no answer", host_is_up, "drop")
+    yield from master_port_findings(cluster, ("no-answer",), "no answer", host_is_up, "drop")
 
 
 def host_is_up(shut: FailedContact) -> bool:

@@ -64,7 +64,7 @@ FOLLOWS = ("network/connection-limit",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from master_port_findings(cluster, ("refused", "reset"), "refuses connections", never, "reset")
+    yield from master_port_findings(cluster, ("refused", "reset"), "connection refused", never, "reset")
 
 
 def never(shut: FailedContact) -> bool:

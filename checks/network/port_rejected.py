@@ -39,7 +39,7 @@ FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from master_port_findings(cluster, ("rejected",), "is rejected by a firewall", answered, "reject")
+    yield from master_port_findings(cluster, ("rejected",), "a firewall rejects the packets", answered, "reject")
 
 
 def answered(shut: FailedContact) -> bool:

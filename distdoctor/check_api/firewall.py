@@ -60,8 +60,8 @@ def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
         return ()
     picked = source.limits.port_range or (32768, 60999)
     return tuple(
-        f"{source.name}: {_chain_text(replace(chain, blocking_rules=(rule,)))}: what answers its own connections from "
-        "those ports is shut out, too"
+        f"{source.name}: {_chain_text(replace(chain, blocking_rules=(rule,)))}: it also drops replies "
+        "to its own connections from those ports"
         for chain, rule in shuts_answers(source.network.firewall, picked)
     )
 
@@ -145,11 +145,11 @@ def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Nod
     """
     rules = node.network.firewall
     if rules is None or not rules.readable:
-        return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
+        return (f"{node.name}: its firewall's rules are unknown ({(rules and rules.why_not) or 'not looked at'})",)
     translated = hook == "output" and rewrites_source(node, port)
     if peers and not translated and all(lets_between(node, hook, peer, port) for peer in peers):
-        where = f"in to port {port}" if hook == "input" else f"out to port {port} of them"
-        return (f"{node.name}: the rules of its packet filter let connections with {names_of(peers)} {where}",)
+        where = f"to port {port}" if hook == "input" else f"to port {port} of them"
+        return (f"{node.name}: the rules of its packet filter accept connections with {names_of(peers)} {where}",)
     lines = []
     for chain in rules.chains:
         if concerns(chain, port, "dport" if chain.hook == hook else "sport"):

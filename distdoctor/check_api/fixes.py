@@ -116,7 +116,7 @@ def two_jobs_fixes(node: Node) -> tuple[Fix, ...]:
     """Return fixes for two processes with one rank on one host, which may be of two jobs: another port for one of
     them."""
     port = node.plan.master_port % 65535 + 1
-    text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
+    text = f"Or, if they are two jobs, give one of them another port, for example {port}, on all of its nodes."
     return set_master_fixes([node], text, port=port, option=2)
 
 
@@ -124,7 +124,7 @@ def end_leftover_fix(holders: Sequence[PortHolder], node: Node) -> Fix:
     """Return the last resort for a held port: end its holder, if that is the user's own left-over."""
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
     return Fix(
-        f"Only if it is a left-over of your own earlier run: end {who or 'the process that holds the port'} yourself.",
+        f"Or, if it is a leftover of your own earlier run, end {who or 'the process that holds the port'}.",
         (node.name,),
         2,
     )
@@ -148,9 +148,9 @@ def open_firewall_fix(
         return Fix(f"On {name}, accept {what} {ends}.", (name,), option, commands=commands)
     if rules is not None and rules.readable:
         between = ", ".join((*(f"router {at}" for at in _routers(node, peers)), "security group", "switch"))
-        text = f"No rule of {name} blocks {what} {ends}: let it through between the hosts ({between})."
+        text = f"Allow {what} {ends} between the hosts ({between}); {name}'s own firewall does not block it."
         return Fix(text, (name,), option)
-    return Fix(f"On {name}, accept {what} {ends} (its firewall's rules were not seen).", (name,), option)
+    return Fix(f"On {name}, accept {what} {ends} (its firewall's rules are unknown).", (name,), option)
 
 
 def _routers(node: Node | None, peers: Sequence[str]) -> tuple[str, ...]:

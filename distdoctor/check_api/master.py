@@ -449,8 +449,8 @@ def too_few_nodes_fix(zero: Node | None) -> tuple[Fix, ...]:
         return ()
     nodes = f"{len(given)} node{'s' if len(given) > 1 else ''}"
     text = (
-        f"SLURM gave this job {nodes} ({JOB_LIST}={listed}), and --nnodes is {wanted}: ask it for {wanted} (#SBATCH "
-        f"--nodes={wanted}), or start it with --nnodes {len(given)}."
+        f"Request {wanted} nodes (#SBATCH --nodes={wanted}), or start with --nnodes {len(given)}: SLURM gave this job "
+        f"{nodes} ({JOB_LIST}={listed})."
     )
     return (Fix.on((zero,), text),)
 
@@ -471,7 +471,7 @@ def line_for_them(zero: Node) -> tuple[str, str]:
         line += f" --rdzv-backend c10d --rdzv-endpoint {endpoint(str(plan.master_addr), plan.master_port)}"
     else:
         line += f" --master-addr {plan.master_addr} --master-port {plan.master_port}"
-        how.append("add --node-rank where you give it")
+        how.append("add --node-rank if you use it")
     if plan.run_id != "none":
         line += f" --rdzv-id {quote(plan.run_id)}"
     return line, f" ({', '.join(how)})" if how else ""
@@ -484,11 +484,11 @@ def other_hosts_evidence(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
     """
     if node.plan.nnodes is not None or cluster.multi_host or not master_means_itself(node):
         return ()
-    text = f"Where ranks belong on other hosts, MASTER_ADDR {node.plan.master_addr} means each host itself: "
+    text = f"for ranks on other hosts: MASTER_ADDR {node.plan.master_addr} means each host itself."
     known = reachable_address(node, cluster) if node is cluster.node0 else None
     if known is None:
-        return (Fix.on((node,), f"{text}name node 0 by an address that all of them reach.", 2),)
-    return set_master_fixes((node,), f"{text}name {known}, on all of them.", known, option=2)
+        return (Fix.on((node,), f"Set MASTER_ADDR to an address of node 0 that all hosts reach, {text}", 2),)
+    return set_master_fixes((node,), f"Set MASTER_ADDR to {known} on all hosts, {text}", known, option=2)
 
 
 def plans_other_hosts(node: Node) -> bool:
@@ -514,18 +514,18 @@ def last_contact_text(node: Node) -> str:
     """Return the last contact with node 0 of a node that never joined, in words."""
     meeting, network, plan = node.meeting, node.network, node.plan
     if plan.master_addr is None:
-        return "nothing says here where node 0 is"
+        return "no setting here names node 0"
     waited = f"waited {meeting.waited:.0f} s for {plan.master_addr}:{plan.master_port}" if node.saw("meeting") else ""
     if meeting.late is not None:
-        return f"came when the check was over, with {meeting.late} of {plan.nnodes} there"
+        return f"joined after the check had ended with {meeting.late} of {plan.nnodes} nodes"
     if network.contact is None:
         return waited
     if meeting.host_lost:
         return f"{waited}; the check there ended before this node was counted"
     answer = network.answer.kind if network.answer is not None else ""
     if network.contact.outcome == "open" and answer == "distdoctor":
-        return f"{waited}; the store there is that of a check in which this node takes no part"
+        return f"{waited}; the store there belongs to a check without this node"
     if network.contact.outcome == "open":
-        return f"{waited}; the port is open, but nothing there answers as a store does"
-    taken = "the port was open, but what listens there said nothing, and takes no more connections now"
-    return f"{waited}; {taken if answer == 'silent' else f'at last {contact_text(network.contact)}'}"
+        return f"{waited}; the port is open, but no store answers there"
+    taken = "the port was open, but its listener sent nothing and accepts no more connections"
+    return f"{waited}; {taken if answer == 'silent' else f'finally {contact_text(network.contact)}'}"

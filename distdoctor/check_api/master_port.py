@@ -39,15 +39,15 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import ShutPort
 from distdoctor.model.findings import Finding, Fix
 
-FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port, as that of a container that is gone"
+FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port"
 WITHOUT_PROXY = (
-    "Start the job once the proxy runs (istio: holdApplicationUntilProxyStarts), or without it (the annotation "
-    'sidecar.istio.io/inject: "false"; without a mesh: take the rule away).'
+    "Start the job after the proxy (istio: holdApplicationUntilProxyStarts), or without it (the annotation "
+    'sidecar.istio.io/inject: "false"; without a mesh: delete the rule).'
 )
-PUBLISHED = "a container has published the port (docker ps --filter publish={}), or had before it was killed"
-SENT_ELSEWHERE = "A rule of a node sends what it means for MASTER_PORT to another host or port"
+PUBLISHED = "a container publishes the port (docker ps --filter publish={}), or did before it was killed"
+SENT_ELSEWHERE = "A rule of a node redirects its packets for MASTER_PORT to another host or port"
 NODE_0_AND_CHECK = (
-    "the log of node 0, which may have ended first, and what check sees of the nodes, run in each one's shell",
+    "the log of node 0, which may have ended first, and the result of distdoctor check, run on each node",
     "distdoctor check --nnodes NNODES --master-addr HOST --master-port PORT --save FACTS",
 )
 """Next evidence for an unreached store, whether nobody listens there or no packet arrives."""
@@ -117,7 +117,7 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
     at, why = shut[0].contact.address, route_obstacle_evidence(its[0])
     return Finding.about(
         dict.fromkeys(one.node for one in its),
-        f"Packets between {names_of(clients)} and {name} ({at}) go astray: {why}.",
+        f"Packets between {names_of(clients)} and {name} ({at}) take no route or a wrong one: {why}.",
         title=TITLE,
         ranks=(),
         links=links_to(clients, name),
@@ -149,7 +149,9 @@ def _misaimed(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Find
         clients,
         _summary(shut, tried_host(cluster, shut), meaning),
         evidence=(*map(_line, shut), f"{zero.name} hosts the store, at {zero.plan.master_addr}"),
-        fixes=set_master_fixes(clients, f"Name {zero.name}, which hosts the store.", address=zero.plan.master_addr),
+        fixes=set_master_fixes(
+            clients, f"Set the master to {zero.name}, which hosts the store.", address=zero.plan.master_addr
+        ),
         because_of="plan agreed",
     )
 
@@ -161,17 +163,17 @@ def _itself(shut: list[FailedContact]) -> str:
 def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
     """Return what to start: node 0, or the time or place to start it, if its facts show that it was started."""
     if contacted_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
-        return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
+        return f"Set MASTER_ADDR on every node to an address of node 0 that {shut[0].node.name} does not have."
     zero = master_address_owner(cluster, shut)
     port = shut[0].contact.port
     if zero is None:
-        return f"Start node 0 ({name}), with the same MASTER_PORT as the others."
+        return f"Start node 0 ({name}) with the same MASTER_PORT as the others."
     if store_host(cluster) is zero and zero.plan.master_port != port:
         port_of_zero = zero.plan.master_port
-        return f"Name the same MASTER_PORT on all nodes: {name} hosts its store on {port_of_zero}, not {port}."
+        return f"Use the same MASTER_PORT on all nodes: {name} hosts its store on {port_of_zero}, not {port}."
     if store_host(cluster) is zero:
-        return f"Start all nodes within --wait of each other: {name} was there, and not while the others looked for it."
-    return f"Cure what kept {name} from hosting the store, then start all nodes within --wait of each other."
+        return f"Start all nodes within --wait of each other: {name} ran, but not while the others looked for it."
+    return f"Fix the failure that kept {name} from hosting the store, then start all nodes within --wait of each other."
 
 
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, meaning: str) -> Finding:
@@ -203,7 +205,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
         if zero is not None:
             evidence += filter_evidence(zero, "input", port, [one.node for one in shut])
         else:
-            evidence.append(f"{name}: its firewall's rules are not known here")
+            evidence.append(f"{name}: its firewall's rules are unknown")
     if side != "to":
         for one in shut:
             option = 1 if side == "from" else 2
@@ -212,7 +214,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
             evidence += filter_evidence(one.node, "output", port, [zero] if zero and not service else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
     if service and zero is not None and side != "to" and (real := reachable_address(zero, cluster)):
-        text = f"Name {name} by its own address: {at} is no host's, and what leads from there to {name} fails here."
+        text = f"Set the master to {name}'s own address: {at} is a service address whose forwarding to {name} fails."
         fixes = [*set_master_fixes(cluster.nodes, text, address=real)]
     words = _translated(cluster, shut, zero, side)
     return Finding.about(
@@ -241,17 +243,15 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
     port, clients = shut[0].contact.port, [one.node for one in shut]
     if zero is not None and side == "to" and forwarding_rules(zero, port):
         others = other_master_port_fixes(cluster, zero.network.bind.free_port if zero.network.bind else None)
-        away = Fix.on(zero, f"Or take the rule away: {PUBLISHED.format(port)}.", 2)
-        return _Words(FORWARDED, "is forwarded to another place by a rule of its own", fixes=(*others, away))
+        away = Fix.on(zero, f"Or delete the rule: {PUBLISHED.format(port)}.", 2)
+        return _Words(FORWARDED, f"a rule of {zero.name} forwards the port to another place", fixes=(*others, away))
     if side != "from":
         return None
-    if all(_is_redirected(one, zero) for one in shut):
-        return _Words(SENT_ELSEWHERE, f"is never asked: a rule of {names_of(clients)} sends that to another place")
+    if all(_sent_elsewhere(one, zero) for one in shut):
+        return _Words(SENT_ELSEWHERE, f"a rule of {names_of(clients)} redirects the packets to another place")
     if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
-        explanation = (
-            f"is never asked: all that {names_of(clients)} sends is for a proxy of its own, which is not there"
-        )
-        return _Words(SENT_ELSEWHERE, explanation, proxied, (Fix.on(clients, WITHOUT_PROXY),))
+        told = f"a rule of {names_of(clients)} sends all packets to its own proxy, which is not running"
+        return _Words(SENT_ELSEWHERE, told, proxied, (Fix.on(clients, WITHOUT_PROXY),))
     return None
 
 
@@ -263,7 +263,7 @@ def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fi
         return ()
     to = together(dict.fromkeys(one.contact.address for one in shut))
     return (
-        Fix(f"On {together(sorted(senders))}, a router or firewall between them, let TCP port {port} of {to} through."),
+        Fix(f"On {together(sorted(senders))}, a router or firewall between the nodes, allow TCP port {port} of {to}."),
     )
 
 
@@ -285,7 +285,8 @@ def _side(one: FailedContact, zero: Node | None) -> Suspect:
 
 def _summary(shut: list[FailedContact], name: str, meaning: str) -> str:
     at = together(dict.fromkeys(one.contact.address for one in shut))
-    return f"From {names_of(one.node for one in shut)}, port {shut[0].contact.port} of {name} ({at}) {meaning}."
+    port = shut[0].contact.port
+    return f"{names_of(one.node for one in shut)} cannot connect to port {port} of {name} ({at}): {told}."
 
 
 def _own_obstacles(one: FailedContact) -> Iterator[str]:
@@ -293,13 +294,13 @@ def _own_obstacles(one: FailedContact) -> Iterator[str]:
     who, at = one.node.name, one.contact.address
     near, entry = nearer(one.node, at), lookup(one.node, at)
     for rule in _proxied(one):
-        yield f"{who}: {rule}: a proxy of its own gets what it sends, and it refused"
+        yield f"{who}: {rule}: its own proxy gets the packets, and refused the connection"
     if contacted_itself(one):
-        yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
+        yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it connected to itself"
     elif near is not None and entry is not None:
         yield (
-            f"{who}: packets to {at} leave by {entry.interface} ({entry.network}), though {near.address}/{near.length} "
-            f"on {near.interface} has that in its own network"
+            f"{who}: packets to {at} leave by {entry.interface} ({entry.network}), but {near.address}/{near.length} on "
+            f"{near.interface} is in the same network"
         )
 
 
@@ -308,10 +309,10 @@ def _line(one: FailedContact) -> str:
     if one.control is not None:
         line += f"; on another port the same host {contact_text(one.control).partition(' ')[2]}"
     if one.contact.icmp_from and one.contact.outcome == "rejected":
-        line += f"; {one.contact.icmp_from} said so"
+        line += f"; {one.contact.icmp_from} sent the rejection"
     near = one.node.network.neighbour
     if near is not None and near.state == "answers" and near.address == one.contact.address:
-        line += f"; it is up: it answers {one.asked_neighbour}"
+        line += f"; the host is up: it answers {one.asked_neighbour}"
     return line
 
 

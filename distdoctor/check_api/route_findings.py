@@ -43,12 +43,12 @@ def odd_source(node: Node, address: str) -> str:
         return ""
     if by_rule(node, address):
         return (
-            f"{node.name}: what it sends to {address} comes from {source} ({node.interface_of(source)}), though its "
-            f"routing table sends it by {own.interface}"
+            f"{node.name}: its packets to {address} have the source {source} ({node.interface_of(source)}), but its "
+            f"routing table sends them by {own.interface}"
         )
     return (
-        f"{node.name}: what it sends to {address} by {own.interface} comes from {source} "
-        f"({node.interface_of(source) or 'no interface of it'}), not from {own.address}"
+        f"{node.name}: its packets to {address} by {own.interface} have the source {source} "
+        f"({node.interface_of(source) or 'no interface of it'}), not {own.address}"
     )
 
 
@@ -68,25 +68,25 @@ def bridge_of(one: RouteObstacle) -> str:
 
 def _local_evidence(one: RouteObstacle) -> str:
     who = one.node.name
-    return f"{who}: its kernel keeps what is for {one.there} and sends it to itself, though that is no address of {who}"
+    return f"{who}: its kernel delivers packets for {one.there} to itself, but that is no address of {who}"
 
 
 def _none(one: RouteObstacle) -> str:
     mask = netmask(one.node, one.other, one.address)
     if mask is None:
-        return f"{one.node.name}: its routing table has no way to {one.there}"
+        return f"{one.node.name}: its routing table has no route to {one.there}"
     return f"{_leaves_out(one, mask)}; there is no other route"
 
 
 def _narrow(one: RouteObstacle) -> str:
-    assert one.mask is not None  # it has one of this kind
-    return f"{_leaves_out(one, one.mask)}; it sends there by the gateway {one.route.gateway}"
+    assert one.mask is not None  # of this kind it has one
+    return f"{_leaves_out(one, one.mask)}; it sends there through the gateway {one.route.gateway}"
 
 
 def _leaves_out(one: RouteObstacle, mask: Mask) -> str:
     return (
-        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} leaves out {one.there}, which has it in "
-        f"its own /{mask.right}"
+        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} excludes {one.there}, whose own network is "
+        f"a /{mask.right}"
     )
 
 
@@ -94,8 +94,8 @@ def _wide(one: RouteObstacle) -> str:
     mask = one.mask
     assert mask is not None and one.other is not None
     return (
-        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} takes {one.there} for a neighbour, and "
-        f"nobody there answers for that address; {one.other.name} has /{mask.right} and sends back by a gateway"
+        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} includes {one.there}, but no host of that "
+        f"network answers for it; {one.other.name} has /{mask.right} and sends back through a gateway"
     )
 
 
@@ -103,7 +103,7 @@ def _down(one: RouteObstacle) -> str:
     asleep = sleeping(one.node, one.address)
     assert asleep is not None
     its = f"{asleep.address}/{asleep.length}"
-    return f"{one.node.name}: {asleep.interface} is down, whose network {its} has {one.there} in it"
+    return f"{one.node.name}: {asleep.interface} is down; its network {its} includes {one.there}"
 
 
 def _cable_evidence(one: RouteObstacle) -> str:
@@ -117,15 +117,15 @@ def _ipsec_evidence(one: RouteObstacle) -> str:
 
 def _port_evidence(one: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: it sends to {one.there} by {one.route.interface}, which is a port of {bridge_of(one)}: what "
-        f"answers is the bridge's, and not {one.route.interface}'s"
+        f"{one.node.name}: it sends to {one.there} by {one.route.interface}, a port of {bridge_of(one)}: replies "
+        f"arrive on the bridge, not on {one.route.interface}"
     )
 
 
 def _ttl_evidence(one: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: its packets may not pass a router ({TTL} is 1), and what it sends to {one.there} goes by "
-        f"the gateway {one.route.gateway}"
+        f"{one.node.name}: its packets may not pass a router ({TTL} is 1), but packets to {one.there} go through the "
+        f"gateway {one.route.gateway}"
     )
 
 
@@ -133,30 +133,30 @@ def _detour_evidence(one: RouteObstacle) -> str:
     near = nearer(one.node, one.address)
     assert near is not None
     return (
-        f"{one.node.name}: it sends to {one.there} by {one.route.interface} ({one.route.network}), though "
-        f"{near.address}/{near.length} on {near.interface} has that in its own network"
+        f"{one.node.name}: it sends to {one.there} by {one.route.interface} ({one.route.network}), but "
+        f"{near.address}/{near.length} on {near.interface} is in the same network"
     )
 
 
 def _source_evidence(one: RouteObstacle) -> str:
-    owner = one.other.name if one.other is not None else one.address
-    return f"{odd_source(one.node, one.address)}; {owner} has no way back to that"
+    whose = one.other.name if one.other is not None else one.address
+    return f"{odd_source(one.node, one.address)}; {whose} has no route back to it"
 
 
 def _ruled_evidence(one: RouteObstacle) -> str:
     owner = one.other.name if one.other is not None else one.address
     return (
-        f"{one.node.name}: a rule of policy routing (ip rule: {one.route.rule}) sends what goes to {one.there} by "
-        f"{one.route.interface}, where its main table has a way by {one.interface}; {owner} has no way back to "
-        f"{source_address(one.node, one.address)}, from which that comes"
+        f"{one.node.name}: a policy routing rule (ip rule: {one.route.rule}) sends packets to {one.there} by "
+        f"{one.route.interface}, but its main table has a route by {one.interface}; {whose} has no route back to their "
+        f"source {source_address(one.node, one.address)}"
     )
 
 
 def _next_hop_evidence(one: RouteObstacle) -> str:
     dead = hops_text(dead_hops(one.node, one.route))
     return (
-        f"{one.node.name}: it sends to {one.there} by one of several next hops ({one.route.network}), and nobody "
-        f"answers ARP for {dead}; what the kernel sends by that one is lost"
+        f"{one.node.name}: it sends to {one.there} by one of several next hops ({one.route.network}), and no host "
+        f"answers ARP for {dead}; packets by that hop are lost"
     )
 
 
@@ -170,20 +170,22 @@ def _gateway_evidence(one: RouteObstacle) -> str:
     if one.route.rule:
         return _by_policy(one)
     return (
-        f"{one.node.name}: it sends to {one.there} by the gateway {one.route.gateway} ({one.route.network}), though "
+        f"{one.node.name}: it sends to {one.there} through the gateway {one.route.gateway} ({one.route.network}), but "
         "both are in one network"
     )
 
 
 def _by_policy(one: RouteObstacle) -> str:
-    route = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
     mark = f" (marked by {one.route.marked})" if one.route.marked else ""
-    return f"{one.node.name}: policy routing (ip rule: {one.route.rule}) sends what goes to {one.there}{mark} {route}"
+    rule = f"{one.node.name}: policy routing (ip rule: {one.route.rule})"
+    if not one.route.gateway:
+        return f"{rule} rejects packets to {one.there}{mark}"
+    return f"{rule} sends packets to {one.there}{mark} through the gateway {one.route.gateway}"
 
 
 def _reverse_path_evidence(one: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: what comes from {one.there} on {one.interface} is dropped: the answer would leave by "
+        f"{one.node.name}: its kernel drops packets from {one.there} on {one.interface}: the reply would leave by "
         f"{one.route.interface}, and rp_filter of {one.interface} is 1 (strict)"
     )
 
@@ -211,7 +213,7 @@ _EVIDENCE: dict[Kind, Callable[[RouteObstacle], str]] = {
 # Fixes for a route, a netmask or a reverse path filter that keeps two nodes apart, per kind.
 
 
-TITLE = "Packets between two nodes have no way, or the wrong one"
+TITLE = "Packets between two nodes have no route, or a wrong one"
 
 
 def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
@@ -233,20 +235,20 @@ def _ip(one: RouteObstacle, words: str) -> str:
 def _reverse_path_fixes(one: RouteObstacle, option: int) -> Fix:
     # With slashes: a dot in the name (eth0.100) would separate keys.
     setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
-    text = f"let {one.interface} take in what is answered by another interface (rp_filter: loose)."
+    text = f"set rp_filter of {one.interface} to 2 (loose)."
     return _fix(one, option, text, f"sysctl -w {setting}")
 
 
 def _local_fixes(one: RouteObstacle, option: int) -> Fix:
-    text = f"take the route of type local away that has {one.address} in it."
+    text = f"delete the route of type local that includes {one.address}. Find it with:"
     return _fix(one, option, text, _ip(one, "route show table local"))
 
 
 def _cable_fixes(one: RouteObstacle, option: int) -> Fix:
     card = one.route.interface or ""
     text = (
-        f"see to the link of {card} (ip link show {shlex.quote(card)}): its cable, the port of the switch, what is at "
-        "the other end of a tunnel or of a virtual card."
+        f"reconnect the link of {card}: its cable, its switch port, or the other end of a tunnel or virtual card. "
+        f"Confirm with: ip link show {shlex.quote(card)}."
     )
     return _fix(one, option, text)
 
@@ -257,7 +259,7 @@ def _ipsec_fixes(one: RouteObstacle, option: int) -> Fix:
 
 
 def _ttl_fixes(one: RouteObstacle, option: int) -> Fix:
-    return _fix(one, option, "let packets pass routers.", f"sysctl -w {TTL}=64")
+    return _fix(one, option, "raise the time to live of packets to 64.", f"sysctl -w {TTL}=64")
 
 
 def _port_fixes(one: RouteObstacle, option: int) -> Fix:
@@ -269,8 +271,8 @@ def _port_fixes(one: RouteObstacle, option: int) -> Fix:
             its = f"{address}/{length} dev"
             commands.append(f"ip address del {its} {card} && ip address add {its} {bridge}")
     text = (
-        f"give {bridge_of(one)} the addresses of {one.route.interface}, its port, here and in their configuration; and "
-        "set the routes by it again that go with them (a default route)."
+        f"move the addresses of {one.route.interface} to {bridge_of(one)}, its bridge, also in their configuration; "
+        "then recreate their routes (a default route)."
     )
     return _fix(one, option, text, *commands)
 
@@ -281,8 +283,8 @@ def _source_fixes(one: RouteObstacle, option: int) -> Fix:
     text = f"send by {own.interface} from its own address, {own.address}."
     if by_rule(one.node, one.address):
         text = (
-            f"{text} Ask its kernel for the way ({_ip(one, f'route get {one.address}')}): a rule of policy routing, as "
-            f"a VPN client sets, may lead past the routing table ({_ip(one, 'rule')})."
+            f"{text} A policy routing rule, as VPN clients add it, may override the routing table. Confirm with: "
+            f"{_ip(one, f'route get {one.address}')}; {_ip(one, 'rule')}."
         )
         return _fix(one, option, text)
     via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
@@ -292,8 +294,8 @@ def _source_fixes(one: RouteObstacle, option: int) -> Fix:
 
 def _ruled_fixes(one: RouteObstacle, option: int) -> Fix:
     text = (
-        f"leave what goes to {one.address} to the main table (what a VPN client routes is in its own configuration: "
-        "AllowedIPs of WireGuard)."
+        f"route {one.address} by the main table; a VPN client's own configuration has its routes (WireGuard: "
+        "AllowedIPs)."
     )
     return _fix(one, option, text, _ip(one, f"rule add to {one.address} lookup main"))
 
@@ -305,30 +307,30 @@ def _mask(one: RouteObstacle, option: int) -> Fix:
 
 def _next_hop_fixes(one: RouteObstacle, option: int) -> Fix:
     left, dead = without_dead_hops(one.node, one.route), hops_text(dead_hops(one.node, one.route))
-    text = f"take {dead} out of the route to {one.route.network}, until somebody answers there."
+    text = f"remove {dead} from the route to {one.route.network} until a host answers there."
     return _fix(one, option, text, *((_ip(one, f"route replace {left}"),) if left and not one.route.rule else ()))
 
 
 def _reject_fixes(one: RouteObstacle, option: int) -> Fix:
-    return _take_away(one, option, "the route away that rejects it", "")
+    return _take_away(one, option, f"the route that rejects {one.address}", "")
 
 
 def _gateway_fixes(one: RouteObstacle, option: int) -> Fix:
     via = f" via {shlex.quote(one.route.gateway or '')}"
-    return _take_away(one, option, "the route away that leads to a neighbour by a gateway", via)
+    return _take_away(one, option, "the route that leads to a neighbour through a gateway", via)
 
 
 def _detour_fixes(one: RouteObstacle, option: int) -> Fix:
-    what = f"the route away that leads to a neighbour by {one.route.interface} (a VPN client's?)"
+    what = f"the route that leads to a neighbour by {one.route.interface} (a VPN client's?)"
     return _take_away(one, option, what, f" dev {shlex.quote(one.route.interface or '')}")
 
 
 def _take_away(one: RouteObstacle, option: int, what: str, hop: str) -> Fix:
     """Return a fix that removes the entry, or the rule that leads to its table."""
     if one.route.rule:
-        text = "take the rule of policy routing away, or mend the table that it leads to."
+        text = "delete the policy routing rule, or correct the table that it leads to."
         return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
-    return _fix(one, option, f"take {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{hop}"))
+    return _fix(one, option, f"delete {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{way}"))
 
 
 _FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {
@@ -362,16 +364,16 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
         return _mask_fix(node, mask, option)
     if node.interfaces and all(interface.loopback for interface in node.interfaces):
         text = (
-            f"{node.name} has no address but loopback's: start it with the network of its machine (docker, podman: "
-            "--network=host), not in one of its own."
+            f"Start {node.name} with the network of its machine (docker, podman: --network=host): it has only loopback "
+            "addresses."
         )
         return Fix(text, names, option)
     mine, known = lookup(node, address), _known_route(cluster, node, other, address)
     its = f"{mine.network} dev {shlex.quote(mine.interface or '')}" if mine is not None else ""
     if known is not None and known[0] == its:
         text = (
-            f"{node.name} has a route to {address} ({known[0]}), and its kernel refuses to send there: look at its "
-            f"rules (ip {family}rule), and at its policies of IPsec (ip xfrm policy)."
+            f"Delete the rule or IPsec policy by which {node.name} refuses to send to {address} (route: {known[0]}). "
+            f"Find it with: ip {family}rule; ip xfrm policy."
         )
         return Fix(text, names, option)
     if known is not None:
@@ -385,7 +387,7 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
 def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
     device, family = shlex.quote(mask.interface), "-6 " if ":" in mask.address else ""
     text = (
-        f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
+        f"Give {mask.address} on {node.name} the netmask of the other nodes, /{mask.right}, also in the interface's "
         "configuration."
     )
     add = f"ip {family}address add {mask.address}/{mask.right} dev {device}"
@@ -407,7 +409,7 @@ def _known_route(cluster: Cluster, node: Node, other: Node | None, address: str)
         if entry is None or entry.gateway is None or entry.reject:
             continue
         if any(in_network(own, length, entry.gateway) for _, own, length in mine):
-            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}", f"{peer.name} has this one"
+            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}", f"{peer.name} has the same route"
     if other is None:
         return None
     length = next((n for _, a, n in networks(other) if a == address), None)

@@ -490,20 +490,20 @@ def policy_text(policy: IpsecPolicy) -> str:
 
 
 def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
-    """Return the evidence for a policy."""
-    what = f"{node.name}: a policy of IPsec ({policy_text(policy)})"
+    """The evidence."""
+    what = f"{node.name}: an IPsec policy ({policy_text(policy)})"
     if policy.block:
         return f"{what} drops these packets"
-    does = "what it is to send" if policy.way == "out" else "what comes"
-    return f"{what} asks for an association, and there is none: the kernel drops {does}"
+    packets = "packets to send" if policy.way == "out" else "received packets"
+    return f"{what} needs a security association, and none exists: the kernel drops {packets}"
 
 
 def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
     """Return the fix for a policy."""
     text = (
-        f"On {node.name}, start what is to set up the association (strongSwan, libreswan, a CNI's encryption), on both "
-        "ends; or take the policy away, where it is left from one that is gone."
+        f"On {node.name}, start the IPsec service (strongSwan, libreswan, a CNI's encryption) on both ends; or delete "
+        "the policy, if it is a leftover."
     )
     if policy.block:
-        text = f"On {node.name}, take the policy away, or have it let the nodes' packets through."
+        text = f"On {node.name}, delete the policy, or let it accept the nodes' packets."
     return Fix(text, (node.name,), option, commands=(f"ip xfrm policy delete {policy_text(policy)}",))

@@ -85,15 +85,15 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     if refusal := gpus.allocator_refused(node):
         for name in ALLOCATOR:
             if name in node.variables:
-                why = f"is refused by torch where it begins to use a GPU: {refusal}"
+                why = f"makes torch fail at its first use of a GPU: {said}"
                 yield PlanProblem(name, node.variables[name], why, unset=True)
     for name, kind in read.items():
         value = node.variables.get(name)
         if value is not None and not (_is_number(value) if kind == _NUMBER else value.lower() in _SWITCHES):
-            yield PlanProblem(name, value, f"{kind}: torch ends on it", unset=True)
+            yield PlanProblem(name, value, f"{kind}: torch fails on it", unset=True)
     value = node.variables.get(_BARRIER)
     if value is not None and version >= _SEEN and not re.fullmatch(r"\s*[+-]?\d+(_\d+)*\s*", value):
-        yield PlanProblem(_BARRIER, value, f"{_NUMBER}: torch ends on it", unset=True)
+        yield PlanProblem(_BARRIER, value, f"{_NUMBER}: torch fails on it", unset=True)
 
 
 def _of_nccl(node: Node) -> Iterator[PlanProblem]:
@@ -104,12 +104,12 @@ def _of_nccl(node: Node) -> Iterator[PlanProblem]:
     version = nccl_version(node.identity.nccl)
     for name, value in node.variables.items():
         if why := nccl.refused_value(name, value, version):
-            yield PlanProblem(name, value, f"{why}: {own} ends on it", nccl.corrected_value(name, value), unset=True)
+            yield PlanProblem(name, value, f"{why}: {own} fails on it", nccl.corrected_value(name, value), unset=True)
         elif taken := nccl.misread_value(name, value):
-            why = f"is no number: NCCL takes it for {taken[0]}"
+            why = f"is not a number: NCCL reads {taken[0]}"
             yield PlanProblem(name, value, why, taken[1], unset=True, starts=True)
         elif several and name == "NCCL_ALGO" and (without := nccl.without_value(value, version)):
-            why = f"leaves no algorithm for {together(without)}: {own} ends where one of these is called"
+            why = f"leaves no algorithm for {together(without)}: {own} fails when one of them is called"
             yield PlanProblem(name, value, why, unset=True, starts=True)
 
 

@@ -58,7 +58,7 @@ def port_holder_evidence(holder: PortHolder, port: int) -> str:
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
     if holder.pid is None:
         return f"{held}held by another user's process: not visible without root"
-    job = f"; what that job waits for, if it hangs, says `distdoctor hang --pid {holder.pid}`"
+    job = f"; `distdoctor hang --pid {holder.pid}` shows what that job waits for"
     who = f"{held}held by {holder.name or 'a process'}, pid {holder.pid}, user {holder.user or '?'}"
     return f"{who}{job if holder.hosts_store else ''}"
 

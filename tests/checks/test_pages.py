@@ -12,6 +12,7 @@ from distdoctor.judge.catalog import SECTIONS, Check
 from distdoctor.judge.causes import is_symptom, matches_cause
 from distdoctor.model.stages import MILESTONES
 from tests.facts_builder import CHECKS
+from tests.project.test_vocabulary import CLEAN
 
 IDS = {check.id for check in CHECKS}
 PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
@@ -37,11 +38,26 @@ def sections(page: str) -> dict[str, str]:
     return {heading: text.strip() for heading, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+CONFIRM = "Confirm with"
+confirmed = pytest.mark.parametrize(
+    "check", [check for check in CHECKS if check.stage in CLEAN], ids=lambda check: check.id
+)
+
+
 @each
 def test_page_has_all_sections_in_order_and_text_in_each(check: Check) -> None:
     found = sections(check.page)
-    assert tuple(found) == SECTIONS
+    assert tuple(name for name in found if name != CONFIRM) == SECTIONS
     assert all(found.values())
+
+
+@confirmed
+def test_fix_has_a_command_and_is_followed_by_what_confirms_it(check: Check) -> None:
+    found = sections(check.page)
+    assert [*found].index(CONFIRM) == [*found].index("Fix") + 1
+    assert all(re.search(r"`[^`]{4,}`", found[name]) for name in ("Fix", CONFIRM))
+    # A report on a log has the first paragraph: it is to be an instruction by itself.
+    assert "`" in re.split(r"\n\s*\n", found["Fix"])[0]
 
 
 @each

@@ -55,7 +55,7 @@ test_cured = cured(CHECK, CURES)
 
 def test_what_is_said_of_deepspeed_is_its_own() -> None:
     finding = root(apart(launcher="DeepSpeed"))
-    assert finding.summary == "deepspeed on host1 takes itself for the whole job, and there are more nodes."
+    assert finding.summary == "deepspeed on host1 starts a job of one node, and the job has more nodes."
     assert "WORLD_SIZE" not in str(finding.evidence) and "--hostfile" in finding.fixes[0].text
 
 

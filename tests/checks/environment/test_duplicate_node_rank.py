@@ -72,7 +72,7 @@ def test_a_node_that_was_started_twice_is_to_be_started_once() -> None:
     (root,) = roots
     assert [(fix.option, fix.flags) for fix in root.fixes] == [(1, {}), (2, {"--master-port": "29501"})]
     assert "two jobs" in root.fixes[1].text
-    assert "started twice" in root.fixes[0].text and "own node rank" not in root.fixes[0].text
+    assert "two launchers" in root.fixes[0].text and "own node rank" not in root.fixes[0].text
     assert "pid 1001" in " ".join(root.evidence) and "pid 1501" in " ".join(root.evidence)
 
 

@@ -49,5 +49,5 @@ def test_a_rank_that_was_started_twice_is_to_be_started_once() -> None:
     twin = replace(b, identity=replace(b.identity, pid=b.identity.pid + 500))
     (root,) = (f for f in judged(*met(a, b, twin)).roots if f.check == CHECK)
     fix, other = root.fixes
-    assert "started 2 times on host1 (pids 2001 and 2501)" in fix.text and not fix.env
+    assert "2 processes of this rank on host1 (pids 2001 and 2501)" in fix.text and not fix.env
     assert "two jobs" in other.text and (other.option, other.env) == (2, {"MASTER_PORT": "29501"})

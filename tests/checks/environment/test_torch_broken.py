@@ -22,61 +22,61 @@ def failure_of(text: str, kind: str = "ImportError", **more: Any) -> TorchFailur
 
 
 TABLE = [
-    (NO_CUDA, "a library that it needs is not found", "libcudart.so.12 is of CUDA", ""),
+    (NO_CUDA, "a required library is missing", "libcudart.so.12 is of CUDA", ""),
     (
         failure_of("The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL.", "ValueError"),
-        "a value that it does not take",
+        "a value that torch rejects",
         "one of OFF, INFO, or DETAIL",
         "",
     ),
     (
         TorchFailure(signal=6, said="OMP: Error #15: Initializing libiomp5.so, but found libomp.so"),
         "another OpenMP",
-        "one OpenMP alone",
+        "only one OpenMP",
         "find /opt/py -name 'lib*omp*.so*'",
     ),
     (
         TorchFailure(signal=6, said="set KMP_DUPLICATE_LIB_OK=TRUE to allow", loader=("LD_PRELOAD",)),
         "another OpenMP",
-        "without them",
+        "without these variables",
         "",
     ),
-    (TorchFailure(signal=11), "crashes", "install torch again", ""),
-    (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "look at LD_PRELOAD", ""),
+    (TorchFailure(signal=11), "crashes", "reinstall torch", ""),
+    (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "unset LD_PRELOAD", ""),
     (
         failure_of("libgomp.so.1: cannot open shared object file: No such file or directory"),
-        "not found",
+        "library is missing",
         "libgomp.so.1",
         "apt-get install libgomp1",
     ),
     (
         failure_of("libcuda.so.1: cannot open shared object file: No such file or directory"),
-        "not found",
+        "library is missing",
         "comes with the driver",
         "",
     ),
     (
         failure_of("/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found", version="2.7.0a0+ecf3bae40a.nv25.2"),
         "another version",
-        "take the image",
+        "use the image",
         "",
     ),
     (
         failure_of("libfoo.so.3: cannot open shared object file: No such file or directory"),
-        "not found",
+        "library is missing",
         "LD_LIBRARY_PATH",
         "",
     ),
     (
         failure_of("/x/libc10.so: undefined symbol: _ZN3c10", loader=("LD_LIBRARY_PATH",)),
-        "another version, or damaged",
-        "without them",
+        "another version, or is damaged",
+        "without these variables",
         "",
     ),
     (
         failure_of("/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found"),
         "another version",
-        "Install torch again",
+        "Reinstall torch",
         "/opt/py/bin/python3 -m pip install --force-reinstall torch==2.9.0",
     ),
     (
@@ -92,19 +92,19 @@ TABLE = [
     ),
     (
         failure_of("No module named 'torch._C'", "ModuleNotFoundError", module="torch._C"),
-        "not complete",
-        "Install it again",
+        "incomplete",
+        "Reinstall torch",
         "/opt/py/bin/python3 -m pip install --force-reinstall --no-deps torch==2.9.0",
     ),
     (
         failure_of("No module named 'torch.version'", "ModuleNotFoundError", module="torch.version"),
-        "not complete",
-        "Install it again",
+        "incomplete",
+        "Reinstall torch",
         "",
     ),
     (
         failure_of("No module named 'sympy'", "ModuleNotFoundError", module="sympy"),
-        "a package that it needs",
+        "a required package",
         "pip check",
         "/opt/py/bin/python3 -m pip install sympy",
     ),
@@ -121,16 +121,16 @@ TABLE = [
         "ulimit -d unlimited",
     ),
     (TorchFailure(status=1, said="in find_spec", data_segment=50 << 20), "not enough", "limit on data", "ulimit -d"),
-    (failure_of("[Errno 12] Cannot allocate memory", "OSError", errno=12), "not enough memory", "kernel log", "dmesg"),
-    (TorchFailure(signal=9, memory_limit=1 << 29), "killed (signal 9)", "kernel log", "dmesg"),
+    (failure_of("[Errno 12] Cannot allocate memory", "OSError", errno=12), "not enough memory", "more memory", "dmesg"),
+    (TorchFailure(signal=9, memory_limit=1 << 29), "killed (signal 9)", "more memory", "dmesg"),
     (
         TorchFailure(status=1, said="in find_spec", address_space=500_000 << 10),
         "not enough memory",
         "limit on address space",
         "ulimit -v unlimited",
     ),
-    (TorchFailure(signal=9, oom_kills=1, memory_limit=1 << 29), "not enough memory", "kernel log", "dmesg"),
-    (TorchFailure(signal=4), "crashes", "processor", "-c 'import torch'"),
+    (TorchFailure(signal=9, oom_kills=1, memory_limit=1 << 29), "not enough memory", "more memory", "dmesg"),
+    (TorchFailure(signal=4), "crashes", "CPU", "-c 'import torch'"),
     (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "LD_PRELOAD", "-c 'import torch'"),
     (
         TorchFailure(status=2, said="Cannot load libtorch_cpu.so", folder_gone=True),
@@ -147,8 +147,8 @@ TABLE = [
     (failure_of("torch 2.9.0 was built without torch.distributed"), "without torch.distributed", "Install a build", ""),
     (
         failure_of("libtorch_cpu.so: cannot enable executable stack as shared object requires: Invalid argument"),
-        "asks for an executable stack",
-        "Take the mark off",
+        "needs an executable stack",
+        "Clear the library's request",
         "patchelf --clear-execstack /site/torch/lib/libtorch_cpu.so",
     ),
     (
@@ -169,14 +169,14 @@ TABLE = [
         failure_of(
             "libgomp.so.1: failed to map segment from shared object", "OSError", noexec=("/tmp/t/lib/libgomp.so.1",)
         ),
-        "(noexec)",
-        "not mounted with noexec",
+        "mounted with noexec",
+        "mounted with exec",
         "",
     ),
     (
         failure_of("libgomp.so.1: failed to map segment from shared object", "OSError"),
         "not enough memory",
-        "kernel log",
+        "more memory",
         "dmesg",
     ),
     (
@@ -192,28 +192,28 @@ TABLE = [
     ),
     (
         failure_of("Invalid log settings: dynamo,foo, must be", "ValueError", settings=("TORCH_LOGS",)),
-        "a value that it does not take",
+        "a value that torch rejects",
         "TORCH_LOGS",
         "",
     ),
     (
         failure_of("Failed to initialize NumPy", "UserWarning", settings=("PYTHONWARNINGS",)),
-        "a warning is made an error",
-        "Unset it",
+        "a warning is treated as an error",
+        "Unset PYTHONWARNINGS",
         "",
     ),
     (
         failure_of("cannot import name 'Tensor' from 'torch._tensor' (/site/torch/_tensor.py)", module="torch._tensor"),
-        "not complete",
-        "Install it again",
+        "incomplete",
+        "Reinstall torch",
         "--force-reinstall",
     ),
     (
         failure_of(
             "numpy.core.multiarray failed to import", package="numpy", package_file="/site-packages/numpy/__init__.py"
         ),
-        "another package",
-        "Install numpy again",
+        "another imported package",
+        "Reinstall numpy",
         "--force-reinstall numpy",
     ),
     (
@@ -222,20 +222,20 @@ TABLE = [
             package="typing_extensions",
             package_file="/home/me/.local/lib/python3.11/site-packages/typing_extensions.py",
         ),
-        "another package",
+        "another imported package",
         "user's own folder",
         "uninstall -y typing_extensions",
     ),
     (
         failure_of("broken", package="numpy", package_file="/home/me/lib/numpy/__init__.py"),
-        "another package",
-        "out of the way",
+        "another imported package",
+        "Rename or move",
         "",
     ),
     (
         failure_of("libc10.so: cannot open shared object file: No such file or directory"),
-        "not complete",
-        "Install it again",
+        "incomplete",
+        "Reinstall torch",
         "--force-reinstall",
     ),
     (
@@ -253,8 +253,8 @@ TABLE = [
         "Let the user",
         "chmod -R a+rX /site/torch",
     ),
-    (failure_of("marshal data too short", "EOFError"), "cut short", "Delete what is compiled", "find /site/torch"),
-    (failure_of("invalid syntax", "SyntaxError"), "it fails", "whole error", "-c 'import torch'"),
+    (failure_of("marshal data too short", "EOFError"), "truncated", "Delete the compiled", "find /site/torch"),
+    (failure_of("invalid syntax", "SyntaxError"), "the import fails", "whole error", "-c 'import torch'"),
     (HIDDEN, "/job/random.py hides", "Rename /job/random.py", "mv /job/random.py /job/my_random.py"),
 ]
 

@@ -44,4 +44,4 @@ def test_a_job_is_not_started_from_the_source_of_torch() -> None:
         (1, ()),
         (2, ("mv /src/pytorch/torch /src/pytorch/my_torch",)),
     ]
-    assert "another folder than /src/pytorch" in found.fixes[0].text
+    assert "from another folder: /src/pytorch" in found.fixes[0].text
