@@ -26,8 +26,8 @@ Confirm with
 
 When it is harmless
 -------------------
-distdoctor assumes that the script is in the working folder. If it is in another folder, or an installed command starts the job,
-the file hides nothing from the job. Run distdoctor from the script's folder then.
+distdoctor assumes that the script is in the working folder. If it is in another folder, or an installed command starts
+the job, the file hides nothing from the job. Run distdoctor from the script's folder then.
 
 See also
 --------

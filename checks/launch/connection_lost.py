@@ -1,24 +1,29 @@
-"""The connection to a host ended in the middle of a run from one place.
+"""The connection to a host ended during a remote run.
 
 What you see
 ------------
-`distdoctor check --hosts ...` had started the check on a host, and its facts did not come back: ssh ended, or nothing
-was heard of the host any more. The other hosts are judged by what they saw.
+`distdoctor check --hosts ...` started the check on a host, but its facts did not return. ssh ended, or the host stopped
+responding. The other hosts are judged by their own facts.
 
 Why it happens
 --------------
-sshd or the host went down, a scheduler ended the session, memory ran out there, or the network over which one logs in
-was cut. Where the check itself ended with an error, its last line says why. A host also ends its part where nothing has
-come for 10 s from the place that the check was started from: that one, or its line, was held up; the host says so. A
-login that may run no commands (its shell is nologin, or sshd forces another command) begins no check.
+sshd or the host went down, a scheduler ended the session, the host ran out of memory, or the login network failed. If
+the check itself failed, its last line has the reason.
+
+A host also ends its part if it receives nothing for 10 s from where the run was started. A login that may run no
+commands (nologin shell, forced command in sshd) starts no check.
 
 Fix
 ---
-Look at that host first, then check again.
+Find the end of the session in that host's logs, then check again: `ssh host1 journalctl -u ssh --since -10min`.
+
+Confirm with
+------------
+`ssh -o BatchMode=yes host1 true` exits with status 0.
 
 When it is harmless
 -------------------
-When somebody stopped it on purpose.
+You stopped the run on purpose.
 
 See also
 --------
@@ -34,7 +39,7 @@ PREVENTS = "plan agreed"
 INCOMPLETE = True
 FOLLOWS = ("barrier/rank-stopped",)
 HELD_UP = "from where the run was started"
-"""In what a host says that has heard nothing for too long."""
+"""Part of the last line of a host that received nothing for too long."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -43,22 +48,28 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in lost)
         yield Finding.about(
             names,
-            f"The connection to {some_of(names)} ended before its facts came.",
-            evidence=(seen(call) for call in lost),
-            fixes=(Fix(f"see what ended it on {some_of(names)} (its log of sshd, dmesg), then check again.", names),),
+            f"The connection to {some_of(names)} ended before the facts arrived.",
+            evidence=(call_evidence(call) for call in lost),
+            fixes=(
+                Fix(
+                    f"Find the end of the session on {some_of(names)} (`journalctl -u ssh`, `dmesg -T`), then check "
+                    "again.",
+                    names,
+                ),
+            ),
         )
     failed = [call for call in cluster.calls if call.outcome == "failed"]
     if unbegun := [call for call in failed if not call.distdoctor]:
         names = tuple(call.host for call in unbegun)
         yield Finding.about(
             names,
-            f"The check did not begin on {some_of(names)}: what was started there ended, and told nothing.",
-            title="The check did not begin on a host",
-            evidence=(seen(call) for call in unbegun),
+            f"The check did not start on {some_of(names)}: the remote command ended without output.",
+            title="The check did not start on a host",
+            evidence=(call_evidence(call) for call in unbegun),
             fixes=(
                 Fix(
-                    "see whether a login there may run commands at all (`ssh HOST true`), and what `distdoctor check` "
-                    "says there, after --setup's line.",
+                    "Let a login there run commands (confirm with `ssh HOST true`), then run `distdoctor check` there "
+                    "after --setup's line and fix its error.",
                     names,
                 ),
             ),
@@ -67,14 +78,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in failed)
         yield Finding.about(
             names,
-            f"The check ended on {some_of(names)} by itself, and told no facts.",
-            title="The check ended on a host without telling anything",
-            evidence=(seen(call) for call in failed),
-            fixes=(Fix("see what it says on that host itself: `distdoctor check`, after --setup's line.", names),),
+            f"The check on {some_of(names)} ended without facts.",
+            title="The check on a host ended without facts",
+            evidence=(call_evidence(call) for call in failed),
+            fixes=(
+                Fix(
+                    "Run `distdoctor check` on that host, after --setup's line, and fix the error that it prints.",
+                    names,
+                ),
+            ),
         )
 
 
-def seen(call: HostCall) -> str:
-    said = next((f": {line}" for line in call.said if HELD_UP in line), f": {call.said[-1]}" if call.said else "")
-    ended = f"{call.way} ended with status {call.status}" if call.status is not None else "silent, and given up here"
-    return f"{call.host}: {ended} after {call.seconds:.1f} s{said}"
+def call_evidence(call: HostCall) -> str:
+    output = next((f": {line}" for line in call.said if HELD_UP in line), f": {call.said[-1]}" if call.said else "")
+    ended = f"{call.way} ended with status {call.status}" if call.status is not None else "no output, given up"
+    return f"{call.host}: {ended} after {call.seconds:.1f} s{output}"

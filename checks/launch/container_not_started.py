@@ -2,21 +2,25 @@
 
 What you see
 ------------
-`pyxis: couldn't start container`, `docker: Error response from daemon: ...`, apptainer's `FATAL: ...`, a pod in
-`ErrImagePull` or `CreateContainerConfigError`; on the other nodes ranks that wait for those who never came.
+`pyxis: couldn't start container`, `docker: Error response from daemon: ...`, apptainer's `FATAL: ...`, or a pod in
+`ErrImagePull` or `CreateContainerConfigError`. Ranks on the other nodes wait for ranks that never start.
 
 Why it happens
 --------------
-The image is not there under that name, may not be pulled, or lies where this host does not see it; a folder that is to
-be mounted is not on the host; or the program is not in the image.
+The registry has no image of that name or refuses the pull, or the host does not see the image file. Or the host lacks a
+folder to mount, or the image lacks the program.
 
 Fix
 ---
-Start the image alone on that host, with `hostname` as its program, and mend what the runtime says until it runs.
+Start the image alone on that host and fix each error of the runtime until it runs: `docker run --rm IMAGE hostname`.
+
+Confirm with
+------------
+`docker run --rm IMAGE hostname` prints a host name on every node.
 
 When it is harmless
 -------------------
-Where it was tried again, and started.
+A later try started the container.
 
 See also
 --------
@@ -27,18 +31,15 @@ from distdoctor.check_api import Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = (
-    "what the runtime says where it starts the image on that host with nothing but hostname",
-    "docker run --rm IMAGE hostname",
-)
-NO_IMAGE = "The image is not there, or may not be pulled"
+NEXT = ("the runtime's output when it starts the image alone on that host", "docker run --rm IMAGE hostname")
+NO_IMAGE = "The image does not exist, or the registry refuses the pull"
 FIX_NO_IMAGE = (
-    "Name an image that the registry has, and log in on every node where it is private (docker login, enroot's "
+    "Name an image that the registry has; for a private one, log in on every node (docker login, enroot's "
     ".credentials, an imagePullSecret)."
 )
-FIX_NO_FILE = "Put it where every node sees it under the same path, or name the path that this host has."
-NO_PROGRAM = "The program is not in the image"
-FIX_NO_PROGRAM = "Name the program by a path that it has in the image, and executable there."
+FIX_NO_FILE = "Copy it to a path that every node sees, or name the path on this host."
+NO_PROGRAM = "The image lacks the program"
+FIX_NO_PROGRAM = "Name the program by its path in the image, and make it executable there."
 LOG = (
     Line(
         ("manifest unknown", "pull access denied for ", "unauthorized: authentication required"),
@@ -55,26 +56,26 @@ LOG = (
     Line(
         "returned error code: 429",
         r"\[ERROR\] URL \S{1,300} returned error code: 429\b",
-        told="The registry refuses so many pulls",
+        told="The registry refuses the pull: too many requests",
         fix="Import the image once (enroot import -o IMAGE.sqsh docker://...), and start that file on all nodes.",
     ),
     Line(
         "[ERROR] No such file or directory: ",  # enroot's, as pyxis hands it on
         r"error: pyxis: +\[ERROR\] No such file or directory: (?P<file>\S{1,300})",
-        told="The image is not on this host",
+        told="This host does not have the image",
         fix=FIX_NO_FILE,
     ),
     Line(
         "could not open image ",  # Apptainer's, and Singularity's
         r"\bFATAL: {1,4}could not open image (?P<file>\S{1,300}): .{0,300}no such file or directory",
-        told="The image is not on this host",
+        told="This host does not have the image",
         fix=FIX_NO_FILE,
     ),
     Line(
         ("enroot-mount: failed to mount: ", "bind source path does not exist: ", "mount source "),
         r"enroot-mount: failed to mount: .{1,400}: No such file or directory|bind source path does not exist: "
         r"|\bFATAL: .{1,300}: mount source \S{1,200} doesn't exist",
-        told="A folder that is to be mounted is not on this host",
+        told="This host does not have a folder that the container mounts",
         fix=FIX_NO_FILE,
     ),
     Line(
@@ -93,7 +94,7 @@ LOG = (
         r"|Unable to (?:pull|handle))",
         unless="mount source|no such file or directory",
         shows="symptom",
-        why="why stands behind the last colons",
+        why="the reason is after the last colon",
     ),
     Line(
         (
@@ -104,17 +105,17 @@ LOG = (
         ),
         "slurmstepd: error: ",
         shows="symptom",
-        why="why stands in the lines of enroot above it",
+        why="the reason is in enroot's lines above it",
     ),
     Line(
         ("OCI runtime create failed", "failed to create shim task", "rror: failed to start container"),
         shows="symptom",
-        why="the container was not started; why stands behind the last colons",
+        why="the container did not start; the reason is after the last colon",
     ),
     Line(
-        "docker: Error response from daemon: ",  # what docker run ends with
+        "docker: Error response from daemon: ",  # the last line of docker run
         shows="symptom",
-        why="why stands behind the last colons",
+        why="the reason is after the last colon",
     ),
     Line(
         (
@@ -126,7 +127,7 @@ LOG = (
             "ErrImageNeverPull",
         ),
         shows="symptom",
-        why="kubelet tries again, and it may have started: `kubectl describe pod` says what is missing",
+        why="kubelet retries, and the container may have started: `kubectl describe pod` shows the reason",
     ),
-    Line(" Started container ", shows="noise", why="it came"),
+    Line(" Started container ", shows="noise", why="the container started"),
 )

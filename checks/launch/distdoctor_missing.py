@@ -1,22 +1,26 @@
-"""A host of a run from one place has no distdoctor.
+"""A host of a remote run has no distdoctor.
 
 What you see
 ------------
-`distdoctor check --hosts ...` gets to a host, and finds no distdoctor there. The other hosts are checked all the same.
+`distdoctor check --hosts ...` reaches a host, but finds no distdoctor there. The other hosts are still checked.
 
 Why it happens
 --------------
-It is installed in an environment that a plain `ssh HOST command` does not activate, or only on some hosts. A host that
-sees the same files as this one uses the same environment; another one is searched for distdoctor on its PATH.
+distdoctor is installed in an environment that a plain `ssh HOST command` does not activate, or only on some hosts. A
+host with the same files as this one uses the same environment; other hosts need distdoctor on their PATH.
 
 Fix
 ---
-Install the same version there, or say with --setup what activates the job's environment, as `module load` or `source
-.../activate`.
+Activate the job's environment with --setup, `distdoctor check --hosts host0,host1 --setup 'source
+/opt/venv/bin/activate'`, or install the same version there.
+
+Confirm with
+------------
+`ssh host1 'source /opt/venv/bin/activate; distdoctor --version'` prints the same version as here.
 
 When it is harmless
 -------------------
-Never: nothing was seen of that host.
+Never: distdoctor has no facts of that host.
 
 See also
 --------
@@ -38,17 +42,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in absent)
         yield Finding.about(
             names,
-            f"There is no distdoctor on {some_of(names)}, neither where it is here nor on the PATH.",
-            evidence=(seen(call) for call in absent),
+            f"{some_of(names)} {'has' if len(names) == 1 else 'have'} no distdoctor, neither at this host's path nor "
+            "on "
+            "the PATH.",
+            evidence=(call_evidence(call) for call in absent),
             fixes=(
-                Fix(
-                    "say what activates the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.", names
-                ),
-                Fix("or install this version there, into the environment of the job.", names, option=2),
+                Fix("Activate the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.", names),
+                Fix("Or install this version there, into the environment of the job.", names, option=2),
             ),
         )
 
 
-def seen(call: HostCall) -> str:
-    nothing = "nothing of that name on its PATH, and its python3 has none"
+def call_evidence(call: HostCall) -> str:
+    nothing = "not on its PATH, and not in its python3"
     return f"{call.host}: {call.said[-1] if call.said else nothing}"

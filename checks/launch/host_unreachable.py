@@ -1,24 +1,28 @@
-"""A host of a run from one place could not be reached.
+"""A remote run cannot reach a host.
 
 What you see
 ------------
-`distdoctor check --hosts ...` says that nothing could be started on a host: ssh ended with status 255, srun or kubectl
-with an error, or nothing came from there in time. The other hosts are checked all the same.
+`distdoctor check --hosts ...` could start nothing on a host. ssh ended with status 255, srun or kubectl failed, or the
+host did not respond in time. The other hosts are still checked.
 
 Why it happens
 --------------
-The host is down or its name is mistyped; no sshd runs there, or a firewall is before it; its host key is unknown here
-or not the one that is known (it was installed anew, or it is another host); ssh would have to ask for a password, which
-nobody could answer. A step of SLURM does not start where the job is over or its node is down, nor where slurmd is dead
-or has another munge key than the others; a pod may be gone.
+ssh: the host is down, its name is misspelled, sshd does not run, or a firewall blocks it. Its host key is unknown or
+has changed. Or ssh would ask for a password.
+
+srun: the job has ended, the node or slurmd is down, or its munge key differs. kubectl: the pod no longer exists.
 
 Fix
 ---
-Make the command work by hand without any question: `ssh -o BatchMode=yes HOST true`.
+Make the login work without questions: `ssh -o BatchMode=yes host1 true`.
+
+Confirm with
+------------
+`ssh -o BatchMode=yes host1 true; echo $?` prints 0.
 
 When it is harmless
 -------------------
-For a job that is not started over ssh, as long as the check is started on that host itself.
+The job does not start over ssh, and you run the check on that host itself.
 
 See also
 --------
@@ -34,9 +38,9 @@ from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 INCOMPLETE = True
-CHANGED, UNKNOWN_KEY, REFUSED_LOGIN = "host key has changed", "host key is not known", "it lets no key of yours in"
+CHANGED, UNKNOWN_KEY, REFUSED_LOGIN = "host key has changed", "host key is unknown", "it accepts none of your keys"
 
-NO_MESSAGE, NO_SLURMD = "takes no message of SLURM's", "no slurmd answers"
+NO_MESSAGE, NO_SLURMD = "rejects SLURM's messages", "no slurmd answers"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -48,8 +52,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = [call.host for call in calls]
         yield Finding.about(
             names,
-            f"{some_of(names)} could not be reached by {way}: {why if len(names) == 1 else of_several(why)}.",
-            evidence=(seen(call) for call in calls),
+            f"{way} cannot reach {some_of(names)}: {why if len(names) == 1 else of_several(why)}.",
+            evidence=(call_evidence(call) for call in calls),
             fixes=(remedy(call, why) for call in calls),
         )
 
@@ -58,42 +62,43 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for \S+ has changed", f"its {CHANGED}"),
     (r"Host key verification failed", f"its {UNKNOWN_KEY} here"),
     (r"Permission denied|Too many authentication failures|No supported authentication", REFUSED_LOGIN),
-    (r"Could not resolve hostname", "its name is not known here"),
+    (r"Could not resolve hostname", "its name does not resolve"),
     (r"Zero Bytes were transmitted|[Aa]uthentication (?:error|credential)", f"slurmd there {NO_MESSAGE}"),
     (r"Communication connection failure|Unable to contact slurmd", f"{NO_SLURMD} there"),
-    (r"Connection refused", "nothing listens on ssh's port there"),
+    (r"Connection refused", "nothing listens on the ssh port there"),
     (r"Connection timed out|Operation timed out", "it does not answer"),
-    (r"No route to host|Network is unreachable", "there is no way to it"),
+    (r"No route to host|Network is unreachable", "no route to it"),
     (r"kex_exchange_identification|Connection (?:closed|reset) by", "sshd there ends the connection before the login"),
-    (r"Invalid job id|already completing or completed", "the job is over"),
-    (r"Requested nodes are busy|step creation temporarily disabled", "the step does not start beside the job's own"),
-    (r"NotFound|not found", "there is no such pod or container"),
+    (r"Invalid job id|already completing or completed", "the job has ended"),
+    (r"Requested nodes are busy|step creation temporarily disabled", "the job's own step blocks a further step"),
+    (r"NotFound|not found", "no such pod or container exists"),
 )
-"""What a last line says, and what that means (ssh's sshconnect.c and packet.c, srun, kubectl)."""
+"""Text of a last line, and its meaning (ssh's sshconnect.c and packet.c, srun, kubectl)."""
 
 
 def reason(call: HostCall) -> str:
-    said = "\n".join(call.said)
+    output = "\n".join(call.said)
     for pattern, why in REASONS:
-        if re.search(pattern, said):
+        if re.search(pattern, output):
             return why
     if call.outcome == "silent":
-        return "nothing was heard of it in time"
+        return "it did not respond in time"
     return call.said[-1].rstrip(".") if call.said else f"status {call.status}"
 
 
 def of_several(why: str) -> str:
-    """The reason, said of several hosts."""
-    for one, several in (("its ", "their "), ("it does", "they do"), ("way to it", "way to them")):
-        why = why.replace(one, several)
+    """Return the reason in the plural."""
+    singular = (("its ", "their "), ("it does", "they do"), ("it did", "they did"), ("it accepts", "they accept"))
+    for words, plural in (*singular, ("route to it", "route to them")):
+        why = why.replace(words, plural)
     return why
 
 
-def seen(call: HostCall) -> str:
+def call_evidence(call: HostCall) -> str:
     ended = f"ended with status {call.status}" if call.status is not None else f"given up after {call.seconds:.0f} s"
-    # The loud box around a changed key says least; what it is about stands in its last lines.
-    said = [line for line in call.said if re.search(r"[A-Za-z]", line)][-2:]
-    return f"{call.host}: {call.way} {ended}{': ' if said else ''}{' / '.join(said)}"
+    # The box around a changed key says least; its subject stands in the last lines.
+    output = [line for line in call.said if re.search(r"[A-Za-z]", line)][-2:]
+    return f"{call.host}: {call.way} {ended}{': ' if output else ''}{' / '.join(output)}"
 
 
 def remedy(call: HostCall, why: str) -> Fix:
@@ -102,18 +107,23 @@ def remedy(call: HostCall, why: str) -> Fix:
         for pattern, fix in BY_SSH:
             if pattern in why:
                 return fix(call, host)
-        return Fix(f"make `ssh -o BatchMode=yes {host} true` work from here: is the host up, and sshd?", (call.host,))
+        return Fix(f"Start the host and its sshd, until `ssh -o BatchMode=yes {host} true` works here.", (call.host,))
     if call.way == "srun" and NO_MESSAGE in why:
         return Fix(
-            f"give it the munge key, the clock and the version of the others: `munge -n | ssh {host} unmunge` says "
-            "whether key and clock agree.",
+            "Give it the munge key, the clock and the SLURM version of the other nodes. Confirm key and clock with: "
+            f"`munge -n | ssh {host} unmunge`.",
             (call.host,),
         )
     if call.way == "srun" and NO_SLURMD in why:
-        return Fix(f"start it again: `ssh {host} systemctl status slurmd` says why it ended.", (call.host,))
+        return Fix(
+            f"Restart slurmd: `ssh {host} systemctl restart slurmd`. Its reason: `systemctl status slurmd`.",
+            (call.host,),
+        )
     if call.way == "srun":
-        return Fix(f"see whether the job and the node are there: `squeue --me`, `sinfo -N -n {host}`.", (call.host,))
-    return Fix(f"see whether the pod runs: `kubectl get pod {host}`.", (call.host,))
+        return Fix(
+            f"Restart the job, or resume the node. Confirm with: `squeue --me`, `sinfo -N -n {host}`.", (call.host,)
+        )
+    return Fix(f"Restart the pod. Confirm with: `kubectl get pod {host}`.", (call.host,))
 
 
 def changed_key(call: HostCall, host: str) -> Fix:
@@ -121,23 +131,26 @@ def changed_key(call: HostCall, host: str) -> Fix:
     file = f"-f {shlex.quote(found[1])} " if found else ""
     name = host.rpartition("@")[2]
     return Fix(
-        f"only if you know why (it was installed anew): here, forget its old key, then log in once: "
+        "If you know why the key changed (the host was reinstalled), remove the old key here, then log in once: "
         f"`ssh-keygen {file}-R {name}` and `ssh {host} true`.",
         (call.host,),
     )
 
 
 def unknown_key(call: HostCall, host: str) -> Fix:
-    return Fix(f"log in once from here and say yes to its key: `ssh {host} true`.", (call.host,))
+    return Fix(f"Log in once from here and accept its key: `ssh {host} true`.", (call.host,))
 
 
 def key_for_login(call: HostCall, host: str) -> Fix:
-    return Fix(f"let your key in, from here (it asks for the password once): `ssh-copy-id {host}`.", (call.host,))
+    return Fix(
+        f"Install your key there, from here (it asks for the password once): `ssh-copy-id {host}`.", (call.host,)
+    )
 
 
 def known_name(call: HostCall, host: str) -> Fix:
     return Fix(
-        f"is {call.host} mistyped? `getent hosts {host}` and ~/.ssh/config say what it means here.", (call.host,)
+        f"Correct the name {call.host}, or add it to /etc/hosts or ~/.ssh/config. Confirm with: `getent hosts {host}`.",
+        (call.host,),
     )
 
 
@@ -145,5 +158,5 @@ BY_SSH: tuple[tuple[str, Callable[[HostCall, str], Fix]], ...] = (
     (CHANGED, changed_key),
     (UNKNOWN_KEY, unknown_key),
     (REFUSED_LOGIN, key_for_login),
-    ("name is not known", known_name),
+    ("name does not resolve", known_name),
 )

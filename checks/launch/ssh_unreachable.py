@@ -7,11 +7,17 @@ command not found`.
 
 Why it happens
 --------------
-The launchers of DeepSpeed, Horovod and mpirun start the other nodes by ssh, without a password, and the own node too.
+The launchers of DeepSpeed, Horovod and mpirun start the other nodes by ssh, without a password, and also their own
+node.
 
 Fix
 ---
-Set up ssh keys from the first node to all, itself among them; or start torchrun on every node (DeepSpeed: --no_ssh).
+Install ssh keys from the first node to all nodes, including itself, `ssh-copy-id host1`; or start torchrun on every
+node (DeepSpeed: --no_ssh).
+
+Confirm with
+------------
+`for h in host0 host1; do ssh -o BatchMode=yes $h hostname; done` prints every host name without a question.
 
 When it is harmless
 -------------------
@@ -26,8 +32,8 @@ from distdoctor.check_api import Ended, Line
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
-NEXT = ("whether ssh works without a password", "ssh -o BatchMode=yes HOST hostname")
-DAEMON = "a daemon of mpirun that cannot be started, or cannot reach back, looks the same"
+NEXT = ("a login by ssh without a password", "ssh -o BatchMode=yes HOST hostname")
+DAEMON = "a daemon of mpirun that cannot start, or cannot connect back, shows the same"
 LOG = (
     Line(
         "returned non-zero exit status 255",
@@ -43,44 +49,45 @@ LOG = (
         ("kex_exchange_identification: ", "ssh_exchange_identification: ", "during banner exchange"),
         r"(?:kex|ssh)_exchange_identification: \S|timed out during banner exchange",
         shows="symptom",
-        why="git and rsync speak ssh, too; a sshd to which too many log in at once (MaxStartups) ends connections so",
-        unless=r"\berror: (?:kex|ssh)_exchange",  # as sshd logs it, of whoever knocked there
+        why="git and rsync also use ssh; an sshd with too many logins at once (MaxStartups) shows the same",
+        unless=r"\berror: (?:kex|ssh)_exchange",  # as sshd logs it, of any client
     ),
     Line(
         ("UNPROTECTED PRIVATE KEY FILE", "Bad owner or permissions on"),
         r"UNPROTECTED PRIVATE KEY FILE|Bad owner or permissions on \S{0,200}ssh",
         shows="symptom",
-        why="ssh does without such a key, and may have another (chmod 600 makes it one that it takes)",
+        why="ssh skips such a key and may have another (chmod 600 makes it acceptable)",
     ),
     Line(
         "Host key verification failed",
         told="The launcher does not trust a host's key",
-        fix="Log in to that host by ssh once from the first node, or put its key there into known_hosts (ssh-keyscan "
-        "HOST shows it); a host that was set up anew has another key: ssh-keygen -R HOST forgets the old one.",
+        fix="Log in to that host by ssh once from the first node, or add its key to known_hosts there (ssh-keyscan "
+        "HOST "
+        "prints it); for a reinstalled host, remove the old key first: ssh-keygen -R HOST.",
     ),
     Line(
         "ssh: connect to host",
         r"ssh: connect to host (?P<host>\S{1,64}) port \d+: (?P<why>.{1,80})",
-        told="The launcher does not get through to the sshd of a host",
-        fix="See that the host is up and its sshd listens on that port (a container needs one of its own); or start "
-        "torchrun on every node, which needs no ssh (DeepSpeed: --no_ssh).",
+        told="The launcher cannot reach the sshd of a host",
+        fix="Start the host and its sshd on that port (a container needs its own sshd); or start torchrun on every "
+        "node, which needs no ssh (DeepSpeed: --no_ssh).",
     ),
     Line(
         "ssh: Could not resolve hostname",
         r"ssh: Could not resolve hostname (?P<host>[^\s:]{1,253})",
-        told="The launcher is given a host name that has no address here",
-        fix="Name the host as this one knows it, or by its address, in the host file; or add it to /etc/hosts.",
+        told="The launcher has a host name that does not resolve",
+        fix="Use a name that resolves here, or the address, in the host file; or add the name to /etc/hosts.",
     ),
     Line("Cannot find launcher", r"launcher backend ['\x22]?pdsh|pdsh"),
     Line(
         "pdsh is not installed",
-        told="pdsh, which the launcher starts the others with, is not installed",
-        fix="Install pdsh on the first node, or let DeepSpeed start the nodes otherwise (--launcher).",
+        told="The launcher needs pdsh, which is not installed",
+        fix="Install pdsh on the first node, or choose another --launcher of DeepSpeed.",
     ),
     Line(
         "pdsh: command not found",
-        told="pdsh, which the launcher starts the others with, is not installed",
-        fix="Install pdsh on the first node, or let DeepSpeed start the nodes otherwise (--launcher).",
+        told="The launcher needs pdsh, which is not installed",
+        fix="Install pdsh on the first node, or choose another --launcher of DeepSpeed.",
     ),
     Line("unable to reliably start one or more daemons", shows="symptom", why=DAEMON),
     Line.of_end(Ended(("daemon lost",)), shows="symptom", why=DAEMON),

@@ -18,7 +18,7 @@ def test_a_login_that_runs_no_command_is_no_check_that_ended() -> None:
     nologin = call(1, "failed", "This account is currently not available.", status=1)
     crashed = replace(call(2, "failed", "distdoctor: crashed: OSError: disk", status=3), distdoctor="0.1.0")
     first, second = judged_calls(call(0, "told"), nologin, crashed).findings
-    assert (first.nodes, first.title) == (("host1",), "The check did not begin on a host")
+    assert (first.nodes, first.title) == (("host1",), "The check did not start on a host")
     assert first.evidence[0].endswith("status 1 after 1.5 s: This account is currently not available.")
     assert (second.nodes, second.title) == (("host2",), "The check ended on a host without telling anything")
 

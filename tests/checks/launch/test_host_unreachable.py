@@ -13,10 +13,14 @@ CHANGED = (
 )
 SAID = [
     (CHANGED, "its host key has changed", "ssh-keygen -f /home/u/.ssh/known_hosts -R host1"),
-    (("Host key verification failed.",), "its host key is not known here", "`ssh host1 true`"),
-    (("u@host1: Permission denied (publickey,password).",), "it lets no key of yours in", "ssh-copy-id host1"),
-    (("ssh: Could not resolve hostname host1: Name or service not known",), "its name is not known", "mistyped"),
-    (("ssh: connect to host host1 port 22: Connection refused",), "nothing listens on ssh's port", "sshd?"),
+    (("Host key verification failed.",), "its host key is unknown here", "`ssh host1 true`"),
+    (("u@host1: Permission denied (publickey,password).",), "it accepts none of your keys", "ssh-copy-id host1"),
+    (
+        ("ssh: Could not resolve hostname host1: Name or service not known",),
+        "its name does not resolve",
+        "Correct the name",
+    ),
+    (("ssh: connect to host host1 port 22: Connection refused",), "nothing listens on the ssh port", "its sshd"),
     (("ssh: connect to host host1 port 22: Connection timed out",), "it does not answer", "BatchMode=yes host1 true"),
 ]
 """What ssh says, why that is, and what is to be done."""
@@ -43,14 +47,20 @@ def test_srun_and_kubectl_have_words_of_their_own() -> None:
     )
     gone = call(1, "unreached", 'Error from server (NotFound): pods "host1" not found', status=1, way="kubectl")
     first, second = judged_calls(over, gone).findings
-    assert "by srun: the job is over" in first.summary and "sinfo -N -n host0" in first.fixes[0].text
-    assert "by kubectl: there is no such pod" in second.summary and "kubectl get pod host1" in second.fixes[0].text
+    assert "srun cannot reach host0: the job has ended" in first.summary and "sinfo -N -n host0" in first.fixes[0].text
+    assert (
+        "kubectl cannot reach host1: no such pod" in second.summary and "kubectl get pod host1" in second.fixes[0].text
+    )
 
 
 @pytest.mark.parametrize(
     ("said", "why", "fix"),
     [
-        ("Zero Bytes were transmitted or received", "slurmd there takes no message", "`munge -n | ssh host1 unmunge`"),
+        (
+            "Zero Bytes were transmitted or received",
+            "slurmd there rejects SLURM's message",
+            "`munge -n | ssh host1 unmunge`",
+        ),
         ("Communication connection failure", "no slurmd answers there", "systemctl status slurmd"),
     ],
 )
@@ -69,11 +79,11 @@ def test_of_many_hosts_a_sentence_names_some() -> None:
     (finding,) = judged_calls(
         *(call(rank, "unreached", "ssh: connect: Connection refused") for rank in range(64))
     ).findings
-    assert finding.summary.startswith("host0, host1, host2, host3, host4, host5 and 58 more could not be reached")
+    assert finding.summary.startswith("ssh cannot reach host0, host1, host2, host3, host4, host5 and 58 more:")
     assert len(finding.nodes) == 64
 
 
 def test_what_is_said_of_several_hosts_is_said_of_all() -> None:
     calls = (call(rank, "unreached", "ssh: Could not resolve hostname gpu") for rank in range(2))
     (finding,) = judged_calls(*calls).findings
-    assert finding.summary == "host0 and host1 could not be reached by ssh: their name is not known here."
+    assert finding.summary == "ssh cannot reach host0 and host1: their name does not resolve."
