@@ -20,8 +20,7 @@ Confirm with
 
 When it is harmless
 -------------------
-Both spellings mean the same for the devices present.
-On nodes without GPUs these are `gloo`, `cpu:gloo` and no backend;
+Both spellings mean the same for the devices present. On nodes without GPUs these are `gloo`, `cpu:gloo` and no backend;
 on nodes with GPUs no backend and `cpu:gloo,cuda:nccl`.
 
 See also

@@ -7,9 +7,8 @@ recv, got 0 bytes. Connection was likely closed`, or with an AttributeError (c10
 
 Why it happens
 --------------
---nnodes is older than the list of hosts, or the scheduler gave more nodes than the script expects.
-Or the launch line was
-started twice on one host.
+--nnodes is older than the list of hosts, or the scheduler gave more nodes than the script expects. Or the launch line
+was started twice on one host.
 
 Fix
 ---

@@ -1,27 +1,31 @@
-"""A cache folder cannot be written.
+"""The job cannot write to a cache folder.
 
 What you see
 ------------
 `PermissionError: [Errno 13] Permission denied: '/root/.triton'`, `FileExistsError: [Errno 17] File exists:
-'/home/me/.cache'`, `NotADirectoryError`, at the first compiled kernel or download: on one rank, while the others wait
-for it.
+'/home/me/.cache'` or `NotADirectoryError`, at the first compiled kernel or download. One rank fails, and the others
+wait for it.
 
 Why it happens
 --------------
-TRITON_CACHE_DIR, HF_HOME and the like name a folder of another user, or one that is not there and that this user may
-not make; a container runs as another user than the one its image was made for; a file server does not take root for
-root (root_squash); somebody else compiled first by this user's name, as root by `sudo -E` (/tmp/torchinductor_NAME);
-or ~/.cache is a link to a scratch disk whose folder was cleared away. Or the folder lies on a mount
-whose server is gone (`Transport endpoint is not connected`, `Stale file handle`).
+TRITON_CACHE_DIR, HF_HOME or a similar variable names a folder of another user, or a missing folder that this user may
+not create. A container runs as another user than its image expects, or a file server maps root to nobody (root_squash).
+
+Another user compiled first under this user's name, as root by `sudo -E` (/tmp/torchinductor_NAME). Or ~/.cache is a
+link to a deleted folder, or the mount's server is gone (`Transport endpoint is not connected`, `Stale file handle`).
 
 Fix
 ---
-Name a folder that this user may write, or leave the variable out; make the folder that a link leads to.
+Set the variable to a folder that this user may write, `export TRITON_CACHE_DIR=/tmp/$USER/triton`, or unset it; create
+the missing folder of a link.
+
+Confirm with
+------------
+`touch "$TRITON_CACHE_DIR/x" && rm "$TRITON_CACHE_DIR/x"` exits without an error on every node.
 
 When it is harmless
 -------------------
-Where the job neither compiles nor downloads anything. Of HOME it is only said where it is the user's own by its entry
-in /etc/passwd.
+The job neither compiles nor downloads anything. HOME is reported only if it is the user's own home in /etc/passwd.
 
 See also
 --------
@@ -34,20 +38,20 @@ from shlex import quote
 from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "what keeps compiled code or downloads there fails, and its rank ends"
+MATTERS = "a rank that writes compiled code or downloads there fails"
 LOOKS_AT = ("host.folders", "host.account")
 WHY = {
     "EACCES": "this user may not write there",
     "EPERM": "this user may not write there",
-    "EEXIST": "it is no folder",
-    "ENOTDIR": "a part of its path is no folder",
+    "EEXIST": "it is not a folder",
+    "ENOTDIR": "a part of its path is not a folder",
 }
 BROKEN = {
-    "ENOTCONN": "what serves this mount has ended",
+    "ENOTCONN": "the server process of this mount has ended",
     "ESTALE": "its server no longer knows it (stale file handle)",
     "EHOSTDOWN": "its server is down",
     "EIO": "its disk fails",
-    "ELOOP": "it is a link that leads back to itself",
+    "ELOOP": "it is a link to itself",
 }
 """Nothing there can be used, whatever it is for."""
 TEMPORARY = ("TMPDIR", "/tmp", ".")
@@ -63,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     names = dict.fromkeys(name(folder) for folders in found.values() for folder in folders)
     yield Finding.about(
         found,
-        f"{' and '.join(names)} cannot be written on {names_of(list(found))}.",
+        f"The job's user cannot write to {' and '.join(names)} on {names_of(list(found))}.",
         evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
         fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
     )
@@ -88,27 +92,27 @@ def said(folder: Folder) -> str:
     told = folder.path if name(folder) == folder.path else f"{folder.use}={folder.path}"
     if folder.leads_to:
         link = "it" if folder.nearest == folder.path else folder.nearest
-        return f"{told}: {link} is a link to {folder.leads_to}, which is not there ({folder.error})"
+        return f"{told}: {link} is a link to {folder.leads_to}, which does not exist ({folder.error})"
     above = folder.nearest if folder.nearest != folder.path else ""
     if folder.error == "ENOTDIR" and above:
-        return f"{told}: {above} is no folder (ENOTDIR)"
-    missing = f" is not there, and {above}" if above else ""
+        return f"{told}: {above} is not a folder (ENOTDIR)"
+    missing = f" does not exist; {above}" if above else ""
     return f"{told}{missing}: {(WHY | BROKEN)[folder.error]} ({folder.error})"
 
 
 def fix(node: Node, folder: Folder) -> Fix:
     if folder.leads_to.startswith("/"):
-        return Fix.on(node, "Make the folder that the link leads to.", commands=(f"mkdir -p {quote(folder.leads_to)}",))
+        return Fix.on(node, "Create the folder of the link.", commands=(f"mkdir -p {quote(folder.leads_to)}",))
     if folder.error in BROKEN:
         again = (f"umount -l {quote(folder.nearest or folder.path)}",) if folder.error in ("ENOTCONN", "ESTALE") else ()
-        return Fix.on(node, "Mount it again, or name another folder.", commands=again)
+        return Fix.on(node, f"Remount {folder.nearest or folder.path}, or use another folder.", commands=again)
     if folder.use.startswith("TMPDIR/"):
-        text = "Have torch.compile keep its code elsewhere; or remove that folder, as its owner or root."
+        text = "Give torch.compile a folder of its own; or remove this one, as its owner or root."
         return Fix.on(node, text, env={"TORCHINDUCTOR_CACHE_DIR": f"{folder.path}_own"})
     if folder.use.startswith("HOME"):
         temporary = node.host.temporary.path if node.host.temporary else None
-        text = "Let this user write there, or have caches elsewhere."
+        text = "Let this user write there (chown), or move the caches to another folder."
         return Fix.on(
             node, text, env={"XDG_CACHE_HOME": f"{temporary or '/tmp'}/cache"} if ".cache" in folder.use else {}
         )
-    return Fix.on(node, "Leave it out, or name a folder that this user may write.", env={folder.use: None})
+    return Fix.on(node, f"Unset {folder.use}, or set it to a folder that this user may write.", env={folder.use: None})

@@ -2,25 +2,29 @@
 
 What you see
 ------------
-`OSError: [Errno 37] No locks available` from a line with `flock`, or `NotImplementedError: FileSystem does not appear
-to support flock`, on one rank, at load_dataset(), from_pretrained() or the first compiled function; or nothing, for
-ever, while the others wait for it.
+One rank fails at load_dataset(), from_pretrained() or the first compiled function: `OSError: [Errno 37] No locks
+available` with `flock`, or `NotImplementedError: FileSystem does not appear to support flock`. Or it hangs in silence,
+and the other ranks wait for it.
 
 Why it happens
 --------------
-Hugging Face's libraries and torch.compile lock files in their caches with flock(2), by the package filelock. Some NFS,
-FUSE and Lustre mounts do not offer that, or only with an option or a daemon (NFS: nolock, a lockd that does not run;
-Lustre: flock). filelock then raises the error; its older versions, and the copy in older versions of datasets, take the
-answer for a lock that somebody else has, and try again without end.
+Hugging Face's libraries and torch.compile lock files in their caches with flock(2), through the package filelock. Some
+NFS, FUSE and Lustre mounts do not support it without an option or a daemon (NFS: nolock, lockd; Lustre: flock).
+filelock then raises the error. Older versions, also in older datasets, treat the error as a held lock and retry without
+end.
 
 Fix
 ---
-Name a folder on a local disk, or have the file system mounted with locks.
+Put the cache on a local disk, `export HF_HOME=/tmp/$USER/huggingface`, or mount the file system with locks.
+
+Confirm with
+------------
+`flock "$HF_HOME/x" true` exits without an error on every node.
 
 When it is harmless
 -------------------
-Where the job neither downloads nor compiles anything. Where flock says that there is no such function (ENOSYS), newer
-versions of filelock use files alone, which a rank that is killed leaves behind.
+The job neither downloads nor compiles anything. If flock is not implemented (ENOSYS), newer versions of filelock use
+plain files, which a killed rank leaves behind.
 
 See also
 --------
@@ -32,7 +36,7 @@ from collections.abc import Iterable, Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "what downloads or compiles there ends, or waits for ever, and the other ranks with it"
+MATTERS = "a rank that downloads or compiles there fails or waits without end, and the other ranks wait for it"
 LOOKS_AT = ("host.folders",)
 FOLDER_OF = {
     "HF_HOME": "huggingface",
@@ -56,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def what_is_wrong(found: Iterable[tuple[Folder, ...]]) -> str:
     unanswered = all(folder.lock_error == "timeout" for folders in found for folder in folders)
-    return "Nobody answers who locks a file" if unanswered else "Files cannot be locked"
+    return "Locking a file gets no answer" if unanswered else "Files cannot be locked"
 
 
 def without_locks(node: Node) -> tuple[Folder, ...]:
@@ -65,7 +69,7 @@ def without_locks(node: Node) -> tuple[Folder, ...]:
 
 def said(folder: Folder) -> str:
     kind = folder.filesystem or "a file system of unknown type"
-    what = "was not answered" if folder.lock_error == "timeout" else f"ends with {folder.lock_error}"
+    what = "got no answer" if folder.lock_error == "timeout" else f"fails with {folder.lock_error}"
     return f"flock() of a new file in {folder.use}={folder.path} {what}; it is on {kind}"
 
 
@@ -73,4 +77,4 @@ def fix(node: Node, folder: Folder) -> Fix:
     variable = folder.use if folder.use in FOLDER_OF else "HF_HOME"
     local = node.host.temporary.path if node.host.temporary else None
     place = f"{local or '/tmp'}/{FOLDER_OF[variable]}"
-    return Fix.on(node, "Have it on a local disk, or the file system mounted with locks.", env={variable: place})
+    return Fix.on(node, "Put the cache on a local disk, or mount its file system with locks.", env={variable: place})

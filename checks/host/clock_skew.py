@@ -2,22 +2,26 @@
 
 What you see
 ------------
-With torchrun's c10d rendezvous nodes are dropped from it again and again (`The node ... has been removed`, or
-RendezvousTimeoutError), and the job never starts; or the node whose clock is ahead takes the others for dead just when
-all have come, and trains alone, with a world size of 1. Otherwise only logs whose lines cannot be put in order.
+With torchrun's c10d rendezvous the agents drop nodes again and again (`The node ... has been removed`, or
+RendezvousTimeoutError), and the job never starts. Or the node with the fast clock drops all others and trains alone,
+with a world size of 1. Otherwise only the order of log lines is wrong.
 
 Why it happens
 --------------
-No time service runs on one of the nodes, or it cannot reach its servers. In the c10d rendezvous every node writes its
-own clock as its sign of life, every 5 s, and takes another for dead whose last sign is 15 s old by its own clock.
+One node has no time service, or the service cannot reach its servers. In the c10d rendezvous every node writes its own
+time as a heartbeat every 5 s. A node drops another one whose last heartbeat is 15 s old by its own clock.
 
 Fix
 ---
-Let chrony, systemd-timesyncd or ntpd set the clocks.
+Let chrony, systemd-timesyncd or ntpd set the clocks: `timedatectl set-ntp true`.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h date +%s.%N; done` prints times less than a second apart.
 
 When it is harmless
 -------------------
-With a static rendezvous or without torchrun: the finding is then a warning.
+With a static rendezvous or without torchrun the finding is a WARN.
 
 See also
 --------
@@ -30,20 +34,20 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 
 SEVERITY = "warn"
-NEXT = ("what time it is on each host, at once, and whether a time service runs there", "timedatectl")
+NEXT = ("the time and the time service of each host, at the same moment", "timedatectl")
 LOG = (
     Line(
         ("Rewound credential", "Check for out of sync clocks"),  # slurm's auth_munge.c: made later than it was read
         shows="symptom",
-        why="the host that it came from is named below it, which may be none of the job's",
+        why="the line below names the sending host, which may not belong to the job",
     ),
     Line(
         "Job credential expired",  # older than slurm.conf's cred_expire, 120 s, by the node's own clock
         shows="symptom",
-        why="a node that came to it minutes late, by its prolog or its load, says the same",
+        why="a node that is minutes late, by its prolog or its load, shows the same",
     ),
 )
-MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"
+MATTERS = "log times are wrong, and a c10d rendezvous drops a node whose clock is 15 s off"
 LOOKS_AT = ("mesh", "mesh.clock_offset")
 NOTICED = 5.0
 DEAD = 15.0
@@ -76,9 +80,9 @@ def fixes(blamed: list[Node]) -> Iterator[Fix]:
     if others := [node for node in blamed if node not in without]:
         yield Fix.on(others, "Let the time service set the clock, as root.", commands=("timedatectl set-ntp true",))
     if without:
-        text = "Let a time service (chronyd, ntpd) set the clock: in a container on its machine, whose clock it has."
+        text = "Let a time service (chronyd, ntpd) set the clock; for a container, on its machine."
         yield Fix.on(without, text)
-    yield Fix.on(blamed, "Or, where chrony runs already, let it step at once.", 2, commands=("chronyc -a makestep",))
+    yield Fix.on(blamed, "Or, if chrony runs already, step the clock now.", 2, commands=("chronyc -a makestep",))
 
 
 def ahead(cluster: Cluster, node: Node) -> float | None:
@@ -95,5 +99,5 @@ def slack(cluster: Cluster) -> float:
 
 def line(name: str, clock: float) -> str:
     if clock == 0:
-        return f"{name}: the clock the others are compared with"
+        return f"{name}: the reference clock"
     return f"{name}: {abs(clock):.1f} s {'ahead of' if clock > 0 else 'behind'} node 0"

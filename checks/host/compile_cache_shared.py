@@ -2,22 +2,27 @@
 
 What you see
 ------------
-`.triton/cache/...: Stale file handle`, `FileNotFoundError: ... .tmp.pid_...` below a triton or inductor cache, on one
-rank; the others hang.
+One rank prints `.triton/cache/...: Stale file handle` or `FileNotFoundError: ... .tmp.pid_...` below a triton or
+inductor cache. The other ranks hang.
 
 Why it happens
 --------------
-Ranks replace each other's files in a cache on a network file system, where a file that is replaced or removed on one
-host is gone for those that have it open on another.
+Ranks replace each other's files in a cache on a network file system. A file that one host replaces or removes
+disappears for processes that have it open on another host.
 
 Fix
 ---
-TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a local disk, one folder per node.
+Give each node a cache on a local disk: `export TRITON_CACHE_DIR=/tmp/triton
+TORCHINDUCTOR_CACHE_DIR=/tmp/torchinductor`.
+
+Confirm with
+------------
+`findmnt -T "$TRITON_CACHE_DIR"` shows a local file system on every node.
 
 When it is harmless
 -------------------
-On a local disk, also where the containers of one host share it; and for a job that compiles nothing: before a job it
-is a warning, then.
+On a local disk, also shared by the containers of one host. For a job that compiles nothing: before a job it is
+therefore a WARN.
 
 See also
 --------
@@ -31,14 +36,14 @@ from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, file
 SEVERITY = "fail"
 PREVENTS = "store used"
 RESTART = "yes"
-MATTERS = "where the job compiles, ranks of one host take away files that those of another have open"
+MATTERS = "if the job compiles, ranks of one host remove files that ranks of another host have open"
 LOOKS_AT = ("host.folders", "everyone")
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 LOG = (
     Line(
         ("Stale file handle", "tale NFS file handle"),  # the latter glibc's of old, and Go's
         shows="symptom",
-        why="any file on a network filesystem may be meant",
+        why="it may be any file on a network file system",
         unless=r"triton|inductor|Stale file handle: ?\S",
     ),
     Line(
@@ -62,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def has_server(folder: Folder) -> bool:
-    """Of a sandbox (gVisor's 9p) the kernel does not say where its files are."""
+    """Return whether the folder's source is a file server; in a sandbox (gVisor's 9p) it is unknown."""
     return folder.source != "none" and files.is_network_filesystem(folder.filesystem)
 
 
@@ -82,4 +87,4 @@ def finding(variable: str, path: str, found: dict[Node, Folder]) -> Finding:
 def fix(node: Node, variable: str) -> Fix:
     local = node.host.temporary.path if node.host.temporary else None
     folder = f"{local or '/tmp'}/{variable.removesuffix('_CACHE_DIR').lower()}"
-    return Fix.on(node, "Give each host a cache of its own, on a local disk.", env={variable: folder})
+    return Fix.on(node, "Give each host its own cache on a local disk.", env={variable: folder})

@@ -1,16 +1,21 @@
-"""The table of connections is full.
+"""The kernel's connection tracking table is full.
 
 What you see
 ------------
-Kernel log: `nf_conntrack: table full, dropping packet`; connections time out under load.
+Kernel log: `nf_conntrack: table full, dropping packet`. Connections time out under load.
 
 Why it happens
 --------------
-The firewall follows every connection, and has no room for more.
+The firewall tracks every connection, and its table has no free entry.
 
 Fix
 ---
-sysctl net.netfilter.nf_conntrack_max, or no tracking between the nodes of the job.
+Enlarge the table, `sysctl -w net.netfilter.nf_conntrack_max=1048576`, or exempt the job's nodes from tracking (nft:
+notrack).
+
+Confirm with
+------------
+`sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max` shows a count well below the maximum.
 
 When it is harmless
 -------------------
@@ -26,7 +31,7 @@ from collections.abc import Iterable, Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 
 SEVERITY = "fail"
-MATTERS = "connections that begin while it is full get no answer"
+MATTERS = "new connections get no answer while the table is full"
 PREVENTS = "store used"
 LOOKS_AT = ("host.kernel_log",)
 RESTART = "yes"
@@ -46,14 +51,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if full:
         yield Finding.about(
             full,
-            f"The table of connections of {names_of(list(full))} was full a short time ago, and packets were dropped.",
+            f"The connection tracking table of {names_of(list(full))} was full recently, and the kernel dropped "
+            "packets.",
             severity="warn",
-            evidence=(f"{node.name}: the kernel's log: {lines[-1]}" for node, lines in full.items()),
+            evidence=(f"{node.name}: kernel log: {lines[-1]}" for node, lines in full.items()),
             fixes=(
                 Fix.on(
                     nodes,
-                    "Make it larger, as root, on the machine itself where these are containers; or end what has so "
-                    "many connections.",
+                    "Enlarge the table, as root (for containers, on their machine); or end the processes with so many "
+                    "connections.",
                     commands=(f"sysctl {COUNT} {MAX}", f"sysctl -w {MAX}={size}"),
                 )
                 for size, nodes in by_size(full).items()

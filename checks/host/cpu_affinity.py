@@ -1,28 +1,35 @@
-"""The ranks of a node may run on fewer CPUs than there are ranks.
+"""The ranks of a node may use fewer CPUs than there are ranks.
 
 What you see
 ------------
-A job that is many times slower than it was, one rank or data loader starved, and watchdog timeouts under load. All
-ranks show up on one CPU in `top` (press 1), while the others are idle.
+The job is many times slower than before, one rank or data loader starves, or watchdogs time out under load. In `top`
+(press 1) all ranks share one CPU, and the others are idle.
 
 Why it happens
 --------------
-A process's CPUs are inherited: `srun` gives a task one CPU unless told otherwise, and what torchrun starts in it shares
-that one; `taskset`, `numactl` and a container's cpuset do the same. A limit on the container's processor time
-(docker run --cpus, resources.limits.cpu) lets all wait in turn, on whichever CPU. Where OMP_PROC_BIND, OMP_PLACES or
-GOMP_CPU_AFFINITY is set, the OpenMP that torch loads binds the first thread of each process to the first place: that of
-every rank is the same CPU, which data loaders inherit.
+Processes inherit their CPUs. `srun` gives a task one CPU by default, and torchrun's ranks share it; `taskset`,
+`numactl` and a container's cpuset act alike. A limit on the container's CPU time (docker run --cpus,
+resources.limits.cpu) makes all ranks wait in turn.
+
+With OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY, torch's OpenMP binds the first thread of each process to the first
+place. That is the same CPU for every rank, and data loaders inherit it.
 
 Fix
 ---
-`srun --cpus-per-task=N` with as many as the node's ranks need, and SRUN_CPUS_PER_TASK=N where srun is called within
-sbatch (since SLURM 22.05 it takes the number from there); `--cpu-bind=none`; docker run --cpuset-cpus. Unset what binds
-OpenMP's threads; where they are to be bound, give each rank places of its own.
+Request one or more CPUs per rank: `export SRUN_CPUS_PER_TASK=16 SLURM_CPU_BIND=none`, or `srun --cpus-per-task=16
+--cpu-bind=none`; for a container `docker run --cpuset-cpus 0-15`.
+
+In sbatch, SRUN_CPUS_PER_TASK is needed since SLURM 22.05. Unset variables that bind OpenMP's threads, or give each rank
+its own places.
+
+Confirm with
+------------
+`srun bash -c 'taskset -cp $$'` prints at least one CPU per rank.
 
 When it is harmless
 -------------------
-On a machine that has no more CPUs, nothing is found. Where one process is started for each rank, each has CPUs of its
-own, and nothing is said either.
+On a machine with no more CPUs nothing is reported. With one task per rank each rank has its own CPUs, and nothing is
+reported either.
 
 See also
 --------
@@ -34,7 +41,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, launch_variables, names_of, rank_count, together
 
 SEVERITY = "warn"
-MATTERS = "ranks wait for each other's turn on a CPU, in every step"
+MATTERS = "ranks wait in turn for a CPU, in every step"
 LOOKS_AT = ("host.limits",)
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 """With the first three libgomp binds threads (its documentation, GOMP_CPU_AFFINITY), with the last Intel's."""
@@ -45,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"The ranks on {names_of(bad)} share fewer CPUs than they are.",
+            f"The ranks on {names_of(bad)} share fewer CPUs than there are ranks.",
             evidence=(f"{node.name}: {share(node)} for its {rank_count(node)} ranks together" for node in bad),
             fixes=(fix(node) for node in bad),
         )
@@ -85,11 +92,15 @@ def share(node: Node) -> str:
 
 def fix(node: Node) -> Fix:
     if throttled(node):
-        return Fix.on(node, "Give the container or unit more: docker run --cpus, resources.limits.cpu, CPUQuota=.")
+        return Fix.on(
+            node,
+            f"Raise the CPU limit to {rank_count(node)} or more (docker run --cpus, resources.limits.cpu, CPUQuota=).",
+        )
     if names := bound(node):
-        return Fix.on(node, "Start the job without it: each rank would have the same place.", env=dict.fromkeys(names))
+        text = f"Unset {together(names)}: {'it binds' if len(names) == 1 else 'they bind'} each rank to the same CPUs."
+        return Fix.on(node, text, env=dict.fromkeys(names))
     if launch_variables.SLURM_LISTS[0] in node.variables:
-        text = "Ask for a CPU for each rank, or more, and have them bound to none."
+        text = "Request a CPU for each rank, or more, without binding."
         return Fix.on(node, text, env={"SRUN_CPUS_PER_TASK": str(rank_count(node)), "SLURM_CPU_BIND": "none"})
     last = (node.limits.cpus_online or 1) - 1
     return Fix.on(node, "Let the shell that starts the job use all CPUs.", commands=(f"taskset -cp 0-{last} $$",))

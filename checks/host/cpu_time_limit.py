@@ -1,22 +1,26 @@
-"""Processes are ended after some processor time.
+"""The kernel ends processes after a limit of CPU time.
 
 What you see
 ------------
-A rank ends in mid-training with signal 24 (SIGXCPU, `CPU time limit exceeded`) or 9, at about the same step each time;
-the others then report a closed connection.
+A rank ends in mid-training with signal 24 (SIGXCPU, `CPU time limit exceeded`) or 9, at about the same step each time.
+The others then report a closed connection.
 
 Why it happens
 --------------
-A limit on the processor time of each process (`ulimit -t`, limits.conf, LimitCPU= of a unit), as login nodes have it.
-It counts the time of all threads of a process together.
+Each process has a limit of CPU time (`ulimit -t`, limits.conf, LimitCPU= of a unit), as on login nodes. The time of all
+threads of a process counts.
 
 Fix
 ---
-`ulimit -t unlimited`, or start the job where there is no such limit: in a job of the scheduler.
+Remove the limit, `ulimit -t unlimited`, or run the job where no limit applies: in a job of the scheduler.
+
+Confirm with
+------------
+`ulimit -t` prints unlimited in the shell that starts the job.
 
 When it is harmless
 -------------------
-For a job that is shorter.
+The job is shorter than the limit.
 
 See also
 --------
@@ -28,7 +32,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, names_of
 
 SEVERITY = "warn"
-MATTERS = "a rank that has used so much is ended"
+MATTERS = "the kernel ends a rank that has used so much CPU time"
 LOOKS_AT = ("host.limits",)
 LONG = 86_400
 """Seconds; a job that lasts as long has been told of its end."""
@@ -39,11 +43,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"Each process on {names_of(list(bad))} is ended after {min(bad.values()):,} s of processor time.",
-            evidence=(
-                f"{node.name}: the limit on processor time (ulimit -t) is {most:,} s" for node, most in bad.items()
-            ),
+            f"The kernel ends each process on {names_of(list(bad))} after {min(bad.values()):,} s of CPU time.",
+            evidence=(f"{node.name}: the limit on CPU time (ulimit -t) is {most:,} s" for node, most in bad.items()),
             fixes=(
-                Fix.on(bad, "Take the limit off, in the shell that starts the job.", commands=("ulimit -t unlimited",)),
+                Fix.on(bad, "Remove the limit in the shell that starts the job.", commands=("ulimit -t unlimited",)),
             ),
         )

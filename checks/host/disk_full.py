@@ -7,16 +7,22 @@ failed writing file`.
 
 Why it happens
 --------------
-The home, /tmp or checkpoint filesystem has no blocks, inodes or quota left, or was remounted read-only after errors.
+The home, /tmp or checkpoint file system has no blocks, inodes or quota left, or the kernel remounted it read-only after
+errors.
 
 Fix
 ---
-Free space (df -h, df -i, quota -s), and move caches and checkpoints: TMPDIR, HF_HOME, TORCH_HOME, the output folder.
+Free space (`df -h`, `df -i` and `quota -s` show what is full), or move caches and checkpoints to another disk: `export
+TMPDIR=/scratch/$USER HF_HOME=/scratch/$USER/hf`.
+
+Confirm with
+------------
+`df -h . /tmp "$HOME"; df -i . /tmp "$HOME"` shows free blocks and inodes.
 
 When it is harmless
 -------------------
-Where the job writes nothing there: the start itself needs little. Before a job it is a warning, then, about the folders
-that torch, Triton, Hugging Face's libraries and checkpoints use by default or by a variable.
+The job writes nothing there; the start itself needs little. Before a job it is therefore a WARN. It covers the folders
+that torch, Triton, Hugging Face's libraries and checkpoints use.
 
 See also
 --------
@@ -32,17 +38,17 @@ SEVERITY = "fail"
 MATTERS = "what the job writes there fails: checkpoints, compile caches, temporary files"
 LOOKS_AT = ("host.folders",)
 HELPED_BY = ("host.kernel_log",)
-FULL = {"ENOSPC": "no space is left, or no inode", "EDQUOT": "this user's quota is used up"}
+FULL = {"ENOSPC": "no space or no inode is left", "EDQUOT": "this user's quota is used up"}
 READ_ONLY = "EROFS"
 COMMONLY_READ_ONLY = ("HOME", "/tmp", ".")
 """Containers often have no other file system than a read-only one, and jobs in them name another folder."""
 MODELS = "HF_HUB_CACHE"
 """What is in it already can be read from a disk that is mounted read-only, as many mount it."""
 PREVENTS = "store used"
-NEXT = ("how full the disks are", "df -h; df -i; quota -s")
+NEXT = ("the free space of the disks", "df -h; df -i; quota -s")
 ELSEWHERE = (
-    "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or have it mounted with write access; "
-    "one that was writable before has had an error: dmesg on that host says which."
+    "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or mount this one with write access; if "
+    "it was writable before, find its error with dmesg on that host."
 )
 LOG = (
     Line("No space left on device", unless="shm|shared memory|nccl-|posix_fallocate"),
@@ -61,21 +67,21 @@ LOG = (
     Line(
         "emounting filesystem read-only",
         r"(?:\((?P<device>[\w.-]{1,64})\).{0,80})?[Rr]emounting filesystem read-only",
-        told="A disk was made read-only after an error",
+        told="The kernel remounted a disk read-only after an error",
         fix=ELSEWHERE,
     ),
     Line(
         "forced readonly",
         r"BTRFS .{0,40}\(device (?P<device>[\w.-]{1,64})[^)]{0,40}\): forced readonly",
-        told="A disk was made read-only after an error",
+        told="The kernel remounted a disk read-only after an error",
         fix=ELSEWHERE,
     ),
     Line(
         ("PytorchStreamWriter failed writing", "basic_ios::clear: iostream error", "unexpected pos"),
         r"StreamWriter failed|iostream error|inline_container\.cc.{0,80}unexpected pos",
         shows="end",
-        why="a file that two ranks write at once, and one that goes away meanwhile, fail so, too",
-        told="A file could not be written: a full disk is the commonest reason, and nothing here shows it",
+        why="a file that two ranks write at once, or that disappears meanwhile, shows the same",
+        told="A file could not be written, often because the disk is full",
     ),
     Line(
         ("low on resource: ephemeral-storage", "DiskPressure"),
@@ -86,7 +92,7 @@ LOG = (
         r"^\S{1,200} .{0,120} 0 +100% (?P<full>/\S{0,200})$",
         unless=r"^(?:/dev/loop|squashfs)|/snap/| /boot|iso9660",
         shows="hint",
-        why="whether the job writes there is not said",
+        why="the job may not write there",
         told="A disk is full",
     ),
     Line(  # the kubelet's pkg/kubelet/eviction
@@ -107,7 +113,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     places = dict.fromkeys(folder.path for folders in found.values() for folder in folders)
     yield Finding.about(
         found,
-        f"Nothing can be written to {' and '.join(places)} on {names_of(list(found))}.",
+        f"The job cannot write to {' and '.join(places)} on {names_of(list(found))}.",
         severity="warn",
         evidence=(f"{node.name}: {line}" for node, all_ in found.items() for one in all_ for line in seen(node, one)),
         fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
@@ -142,7 +148,7 @@ def remounted(node: Node, folder: Folder) -> str:
 def seen(node: Node, folder: Folder) -> Iterator[str]:
     yield said(folder)
     if text := remounted(node, folder):
-        yield f"the kernel's log: {text}"
+        yield f"kernel log: {text}"
 
 
 def said(folder: Folder) -> str:
@@ -155,14 +161,14 @@ def said(folder: Folder) -> str:
 
 def fix(node: Node, folder: Folder) -> Fix:
     if remounted(node, folder):
-        text = "Take the node out of use: its disk fails. Look at what the kernel said before it."
+        text = "Drain the node: its disk fails. Confirm with:"
         return Fix.on(node, text, commands=("dmesg -T | grep -i -B20 'remounting filesystem read-only'",))
     other = node.host.temporary.path if node.host.temporary else None
     if folder.use in ("TMPDIR", "/tmp") and other not in (None, folder.path):
-        return Fix.on(node, "Have temporary files elsewhere, or free space there.", env={"TMPDIR": other})
+        return Fix.on(node, "Put temporary files into another folder, or free space there.", env={"TMPDIR": other})
     if folder.error == READ_ONLY:
-        return Fix.on(node, f"Name a folder that can be written in {folder.use}.")
+        return Fix.on(node, f"Set {folder.use} to a writable folder.")
     looks = f"{'df -i' if folder.free_files == 0 else 'df -h'} {quote(folder.path)}"
     if folder.error == "EDQUOT":
         looks = "quota -s"  # the disk itself may have room
-    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(looks,))
+    return Fix.on(node, "Free space there, or use another disk. Confirm with:", commands=(looks,))

@@ -2,22 +2,27 @@
 
 What you see
 ------------
-A start that is 10 to 90 s slower than it should be, with nothing in the log; a warning that the hostname of the client
-socket cannot be retrieved. Each rank pays it again.
+The start is 10 to 90 s slower than it should be, without a log line. Or a warning says that the hostname of the client
+socket cannot be retrieved. Each rank waits again.
 
 Why it happens
 --------------
-A name server of /etc/resolv.conf does not answer, and every question is first put to it, for 5 s twice by default.
-Every client of a TCPStore asks for the name of the address it has connected to, also where MASTER_ADDR is a number, and
-asks for it as IPv4 mapped into IPv6, which no ordinary line of /etc/hosts answers.
+A name server of /etc/resolv.conf does not answer. Every look-up goes to it first, by default for 5 s and twice. Every
+client of a TCPStore looks up the name of its peer's address, also if MASTER_ADDR is a number. It uses the IPv4 address
+mapped into IPv6, which no ordinary line of /etc/hosts answers.
 
 Fix
 ---
-Repair or remove the dead name server. Until then: lines in /etc/hosts for what is asked.
+Repair the dead name server or remove it from /etc/resolv.conf; until then, answer the look-ups from /etc/hosts: `echo
+"::ffff:10.77.0.10 host0-store" >> /etc/hosts`.
+
+Confirm with
+------------
+`time getent hosts ::ffff:10.77.0.10` takes less than 0.1 s.
 
 When it is harmless
 -------------------
-The job starts all the same.
+The job still starts.
 
 See also
 --------
@@ -53,11 +58,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     worst = max(look.seconds for slow in found.values() for _, look in slow)
     yield Finding.about(
         found,
-        f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {names_of(found)}.",
+        f"Name look-ups on {names_of(found)} take {worst:.1f} s{' or more' if given_up(found) else ''}.",
         evidence=(line(node, what, look) for node, slow in found.items() for what, look in slow),
         fixes=(
             *(fix for node, slow in found.items() for fix in fixes(cluster, node, slow)),
-            Fix.on(found, "Or repair or remove the name server in /etc/resolv.conf that does not answer.", 2),
+            Fix.on(found, "Or repair the silent name server, or remove it from /etc/resolv.conf.", 2),
         ),
         because_of=cause(found),
     )
@@ -95,7 +100,7 @@ def given_up(found: dict[Node, list[tuple[str, Resolution]]]) -> bool:
 def line(node: Node, what: str, look: Resolution) -> str:
     asked = f"the name of {look.name}" if what == "reverse" else f"{look.name} ({what})"
     if look.timed_out:
-        return f"{node.name}: looking up {asked} had no answer after {look.seconds:.1f} s"
+        return f"{node.name}: looking up {asked} got no answer in {look.seconds:.1f} s"
     return f"{node.name}: looking up {asked} took {look.seconds:.1f} s"
 
 
@@ -111,5 +116,5 @@ def fixes(cluster: Cluster, node: Node, slow: list[tuple[str, Resolution]]) -> I
         elif look.addresses:
             commands.append(append_hosts_line(look.addresses[0], look.name))
     if commands:
-        text = f"Answer what is asked on {node.name} from /etc/hosts."
+        text = f"Answer these look-ups on {node.name} from /etc/hosts."
         yield Fix.on(node, text, commands=tuple(dict.fromkeys(commands)))

@@ -2,27 +2,31 @@
 
 What you see
 ------------
-With torchrun's c10d rendezvous: the agents meet, then the ranks of one node wait for a store on their own host,
+With torchrun's c10d rendezvous the agents join. Then the ranks of one node wait for a store on their own host,
 
     The client socket has timed out after 60000ms while trying to connect to (worker, 37461)
 
-while those of the other node have formed theirs.
+while the ranks of the other node have formed their group.
 
 Why it happens
 --------------
-Hosts cloned from one image, or containers given the same --hostname. The first agent announces the store of the ranks
-by what its host calls itself (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py), and on the other host that
-name means the other host. Two containers whose agents also have the same process number are even one node to the
-rendezvous.
+Hosts were cloned from one image, or containers have the same --hostname. The first agent advertises the store by its
+own host name (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py), and on the other host that name means the
+other host. Two such containers with the same agent pid are even one node to the rendezvous.
 
 Fix
 ---
-Give each node a name of its own, or each agent the address of its node: torchrun --local-addr, PET_LOCAL_ADDR.
+Give each node its own name, `hostnamectl set-hostname host1`, or each agent its node's address: `torchrun --local-addr
+10.77.0.11 ...` (PET_LOCAL_ADDR).
+
+Confirm with
+------------
+`for h in 10.77.0.10 10.77.0.11; do ssh $h hostname -f; done` prints different names.
 
 When it is harmless
 -------------------
-With the static rendezvous (--node-rank and --master-addr) nobody asks for these names; nothing is found there.
-Nor where the name has the addresses of all of these nodes on each of them: the ranks try one after the other.
+With the static rendezvous (--node-rank and --master-addr) no process looks these names up; nothing is reported. Nor if
+the name has the addresses of all these nodes on each of them: the ranks try one after the other.
 
 See also
 --------
@@ -35,7 +39,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, is_loopback, names
 
 SEVERITY = "fail"
 PREVENTS = "store used"
-MATTERS = "by luck: the ranks meet under that name, and it leads to one of these nodes alone"
+MATTERS = "by luck: the ranks look up that name, and it leads to only one of these nodes"
 LOOKS_AT = ("everyone",)
 GIVEN = "PET_LOCAL_ADDR"
 
@@ -61,12 +65,12 @@ def asks_for_names(node: Node) -> bool:
 def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
     return Finding.about(
         nodes,
-        f"{names_of(nodes)} have the same name, {name}, by which torchrun's ranks look for their store.",
+        f"{names_of(nodes)} have the same name, {name}, under which torchrun's ranks look for their store.",
         severity="fail" if all(lost(nodes, host) for host in nodes) else "warn",
-        evidence=(f"{node.name}: its name is {name}, which is {meaning(node)} there" for node in nodes),
+        evidence=(f"{node.name}: its name is {name}, which resolves to {meaning(node)} there" for node in nodes),
         fixes=(
             *(fix for node in nodes for fix in own_address(cluster, node)),
-            Fix.on(nodes, "Or give each a host name of its own (hostnamectl set-hostname), which the others know.", 2),
+            Fix.on(nodes, "Or give each node its own host name (hostnamectl set-hostname) and add it to DNS.", 2),
         ),
     )
 
@@ -92,6 +96,6 @@ def meaning(node: Node) -> str:
 def own_address(cluster: Cluster, node: Node) -> Iterator[Fix]:
     address = reachable_address(node, cluster)
     if address is not None:
-        yield Fix.on(node, "Have the agent announce its node's own address.", env={GIVEN: address})
+        yield Fix.on(node, "Let the agent advertise its node's own address.", env={GIVEN: address})
     else:
-        yield Fix.on(node, "Have the agent announce its node's own address (torchrun --local-addr).")
+        yield Fix.on(node, "Let the agent advertise its node's own address (torchrun --local-addr).")

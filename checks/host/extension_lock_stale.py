@@ -1,22 +1,25 @@
-"""A build of an extension left its lock behind.
+"""The build of an extension left its lock file behind.
 
 What you see
 ------------
-`Using .../torch_extensions/... as PyTorch extensions root...` and then nothing, on every rank.
+`Using .../torch_extensions/... as PyTorch extensions root...`, then silence on every rank.
 
 Why it happens
 --------------
-torch.utils.cpp_extension waits without a limit for the file `lock` in the build's folder; a build that was killed left
-it.
+torch.utils.cpp_extension waits without a limit for the file `lock` in the build folder. A killed build left it there.
 
 Fix
 ---
-Remove the lock file in that folder; TORCH_EXTENSIONS_DIR on a local disk.
+Remove the lock file: `rm ~/.cache/torch_extensions/*/*/lock`; set TORCH_EXTENSIONS_DIR to a local disk.
+
+Confirm with
+------------
+`ls -l ~/.cache/torch_extensions/*/*/lock` lists no file, and `fuser` on it shows no process before you remove it.
 
 When it is harmless
 -------------------
-While the extension is being built: the process that builds has the lock open, and a build takes minutes. Before a job
-it is a warning, for it cannot be known which extensions the job builds.
+While the extension is being built: the builder has the lock open, and a build takes minutes. Before a job it is a WARN,
+because the job may build other extensions.
 
 See also
 --------
@@ -42,14 +45,14 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "a job that needs this extension waits without end, and without a word, where it is built"
+MATTERS = "a job that needs this extension waits in silence and without end before its build"
 LOOKS_AT = ("host.build_locks",)
 LONG = 600.0
 """Seconds that a build takes at most, but for a few."""
 LONG_ELSEWHERE = 4 * 3600.0
 """The same where another host may be building: its processes are not seen from here."""
 PREVENTS = "store used"
-NEXT = ("whether a lock is there", "ls -l ~/.cache/torch_extensions/*/*/lock")
+NEXT = ("the lock files", "ls -l ~/.cache/torch_extensions/*/*/lock")
 LOG = (
     Line(
         "file_baton.py",
@@ -57,7 +60,7 @@ LOG = (
         source=True,
         shows="end",
     ),
-    Line("as PyTorch extensions root", shows="hint", why="it is also printed before every build that works"),
+    Line("as PyTorch extensions root", shows="hint", why="torch prints it also before every successful build"),
 )
 
 
@@ -68,15 +71,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     paths = dict.fromkeys(lock.path for locks in found.values() for lock in locks)
     yield Finding.about(
         found,
-        f"A build that was ended left its lock on {names_of(list(found))}: {together(list(paths))}.",
+        f"A killed build left its lock file on {names_of(list(found))}: {together(list(paths))}.",
         severity="warn",
         evidence=(
-            f"{node.name}: {lock.path} was made {duration_text(lock.age)} ago, and no process here has it open"
+            f"{node.name}: {lock.path} is {duration_text(lock.age)} old, and no process here has it open"
             for node, locks in found.items()
             for lock in locks
         ),
         fixes=(
-            Fix.on(node, "Remove it.", commands=tuple(f"rm {quote(lock.path)}" for lock in locks))
+            Fix.on(node, "Remove the lock file.", commands=tuple(f"rm {quote(lock.path)}" for lock in locks))
             for node, locks in found.items()
         ),
     )
@@ -107,8 +110,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     nodes = list(dict.fromkeys(rank.node for rank in waits))
     yield live.rank_finding(
         waits,
-        f"{live.called(waits)} wait{'s' if len(waits) == 1 else ''} for a build of an extension that nobody "
-        f"here makes: {locks[0][1].path} was left behind.",
+        f"{live.called(waits)} wait{'s' if len(waits) == 1 else ''} for the build of an extension that no process here "
+        f"builds: {locks[0][1].path} is a leftover.",
         evidence=(
             *live.where_ranks_are(waits),
             *(
@@ -120,7 +123,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         fixes=(
             Fix.on(
                 nodes,
-                "Remove the file, unless another host builds there now; the ranks then go on.",
+                "Remove the file, unless another host builds there now; the ranks then continue.",
                 commands=[f"rm {quote(lock.path)}" for _, lock in locks],
             ),
         ),
@@ -133,10 +136,11 @@ def perhaps(job: live.LiveJob) -> Iterator[Finding]:
     locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
     if not polling or not locks or any(lock.building for _, lock in locks):
         return
-    told = live.rank_finding(
+    polled = live.rank_finding(
         polling,
-        f"{live.called(polling)} look{'s' if len(polling) == 1 else ''} for something ten times a second, as who waits "
-        f"for the build of an extension does, and nobody here makes it: {locks[0][1].path} may have been left behind.",
+        f"{live.called(polling)} poll{'s' if len(polling) == 1 else ''} ten times a second, as if waiting for the "
+        "build "
+        f"of an extension; no process here builds, and {locks[0][1].path} may be a leftover.",
         evidence=(
             *live.where_ranks_are(polling),
             *(
@@ -147,5 +151,5 @@ def perhaps(job: live.LiveJob) -> Iterator[Finding]:
         severity="warn",
     )
     yield replace(
-        told, matters="what they look for cannot be seen without their stacks: install py-spy, and look again"
+        polled, matters="their stacks are unknown: install py-spy (pip install py-spy) and run distdoctor hang again"
     )

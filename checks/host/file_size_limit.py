@@ -1,22 +1,26 @@
-"""Files may not grow.
+"""A limit keeps files from growing.
 
 What you see
 ------------
-`OSError: [Errno 27] File too large`, or `File size limit exceeded` and signal 25 (SIGXFSZ): at the first checkpoint, or
-when a DataLoader passes its first batch.
+`OSError: [Errno 27] File too large`, or `File size limit exceeded` and signal 25 (SIGXFSZ). It fails at the first
+checkpoint, or when a DataLoader passes its first batch.
 
 Why it happens
 --------------
-A limit on the size of files (`ulimit -f`, LimitFSIZE= of a unit, limits.conf) also counts for what lies in /dev/shm.
-Where it is 0, torchrun finds no folder for temporary files and does not start.
+A limit on file size (`ulimit -f`, LimitFSIZE= of a unit, limits.conf) also counts for files in /dev/shm. With a limit
+of 0, torchrun finds no folder for temporary files and does not start.
 
 Fix
 ---
-`ulimit -f unlimited` in the shell or unit that starts the job.
+Remove the limit in the shell or unit that starts the job: `ulimit -f unlimited`.
+
+Confirm with
+------------
+`ulimit -f` prints unlimited in the shell that starts the job.
 
 When it is harmless
 -------------------
-Where the job writes nothing of that size; before a job it is a warning, unless it is 0.
+The job writes no file of that size. Before a job it is a WARN, unless the limit is 0.
 
 See also
 --------
@@ -29,7 +33,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"
-MATTERS = "checkpoints, and tensors in shared memory, end at that size"
+MATTERS = "checkpoints and tensors in shared memory may not exceed that size"
 LOOKS_AT = ("host.limits",)
 ENOUGH = 1 << 30
 """Bytes; the state of a small model is larger."""
@@ -40,11 +44,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"No file that the job writes on {names_of(list(bad))} may be larger than {min(bad.values()):,} bytes.",
+            f"The job may not write files larger than {min(bad.values()):,} bytes on {names_of(list(bad))}.",
             severity="fail" if any(map(ends_torchrun, bad)) else "warn",
             evidence=(f"{node.name}: the limit on the size of files (ulimit -f) is {n:,} B" for node, n in bad.items()),
             fixes=(
-                Fix.on(bad, "Take the limit off, in the shell that starts the job.", commands=("ulimit -f unlimited",)),
+                Fix.on(bad, "Remove the limit in the shell that starts the job.", commands=("ulimit -f unlimited",)),
             ),
         )
 

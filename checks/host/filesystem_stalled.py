@@ -1,4 +1,4 @@
-"""A filesystem does not answer.
+"""A file system does not answer.
 
 What you see
 ------------
@@ -6,15 +6,21 @@ Kernel log: `nfs: server X not responding`, `task python:123 blocked for more th
 
 Why it happens
 --------------
-A file server or disk stands still, and every process that touches it with it: a slow rank to the others.
+A file server or disk makes no progress, and every process that uses it waits. To the other ranks it looks like a slow
+rank.
 
 Fix
 ---
-Look at the file server; keep what all ranks read on local disks.
+Restart or reconnect the file server, after `dmesg -T | grep -e nfs: -e 'blocked for more'` has named it; keep files
+that all ranks read on local disks.
+
+Confirm with
+------------
+`timeout 5 ls /mnt/share` returns at once on every node.
 
 When it is harmless
 -------------------
-Where it recovered soon (`server X OK`).
+The server recovered soon (`server X OK`).
 
 See also
 --------
@@ -26,7 +32,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, names_of
 
 SEVERITY = "fail"
-MATTERS = "every process that touches it waits, and the other ranks with it"
+MATTERS = "every process that uses it waits, and the other ranks wait for that process"
 PREVENTS = "store used"
 LOOKS_AT = ("host.kernel_log",)
 RESTART = "yes"
@@ -37,18 +43,18 @@ LOG = (
         "not responding",
         r"nfs: server (?P<server>\S{1,253}) not responding",
         shows="symptom",
-        why="where it answered again soon, the job only waited",
+        why="if it answered soon after, the job only waited",
     ),
     Line(
         "blocked for more than",
         r"task (?P<program>.{1,32}):(?P<pid>\d+) blocked for more than \d+ seconds",
         shows="symptom",
-        why="it waited for a disk or a lock, not for ever",
+        why="it waited for a disk or a lock, perhaps only for minutes",
     ),
     Line(
         "DataLoader timed out after",
         shows="symptom",
-        why="workers that compute long, and such as wait for a lock that was held when they were forked, show the same",
+        why="workers that compute for long, or that wait for a lock held at the fork, show the same",
     ),
     Line(
         "uninterruptible",  # torchrun's, of a process that SIGKILL does not end
@@ -67,7 +73,7 @@ LOG = (
         r"Lustre: .{1,300}was lost; in progress operations using this service will wait"
         r"|CIFS: .{1,200}has not responded in|ceph: mds\d{1,4} hung",
         shows="symptom",
-        why="where it answered again soon, the job only waited",
+        why="if it answered soon after, the job only waited",
     ),
     Line(
         (
@@ -80,19 +86,19 @@ LOG = (
             "xfs_do_force_shutdown(",
         ),
         shows="symptom",
-        why="whether the job used that disk is not said",
+        why="the job may not use that disk",
     ),
     Line(
         "This client was evicted by",
         r"LustreError: .{1,200}This client was evicted by",
         shows="symptom",
-        why="whether the job had files open there is not said",
+        why="the job may have had no files open there",
     ),
     Line(
         ("Transport endpoint is not connected", "Host is down"),
         r"\[Errno (?:107|112)\].{0,60}: ['\"]/",
         shows="symptom",
-        why="what serves that folder ended, or cannot be reached",
+        why="the server process of that folder ended, or is unreachable",
     ),
 )
 
@@ -102,12 +108,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     silent = {node: lines for node in cluster.nodes if (lines := list(waits(node)))}
     if silent:
         servers = any("nfs: server" in line for lines in silent.values() for line in lines)
-        text = "Look at the server, and at the way to it." if servers else "Look at the disk, or at what serves it."
+        text = f"Restart or reconnect the {'file server' if servers else 'disk or its server'}. Confirm with:"
         command = "dmesg -T | grep nfs:" if servers else "dmesg -T | grep -A20 'blocked for more than'"
         yield Finding.about(
             silent,
-            f"A {'file server' if servers else 'file system'} does not answer {names_of(list(silent))}, which "
-            f"{'has' if len(silent) == 1 else 'have'} folders of the job on it.",
+            f"A {'file server' if servers else 'file system'} with folders of the job does not answer "
+            f"{names_of(list(silent))}.",
             severity="warn",
             evidence=(f"{node.name}: {line}" for node, lines in silent.items() for line in lines),
             fixes=(Fix.on(silent, text, commands=(command,)),),
@@ -129,7 +135,7 @@ def waits(node: Node) -> Iterator[str]:
     for path, source, error in folders:
         bad, text = last.get(source.partition(":")[0], (bool(hung), hung))
         if bad and error == "timeout":
-            yield f"{path} ({source}) did not answer; the kernel's log: {text}"
+            yield f"{path} ({source}) did not answer; kernel log: {text}"
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -142,7 +148,13 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     yield live.rank_finding(
         stuck,
         f"{live.called(stuck)} on {names_of(nodes)} wait{'s' if len(stuck) == 1 else ''} in the kernel for a disk or "
-        "a file server, and nothing comes.",
+        "a file server, without progress.",
         evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
-        fixes=(Fix.on(nodes, "Look at the file server or disk (dmesg -T; df): the job goes on when it answers."),),
+        fixes=(
+            Fix.on(
+                nodes,
+                "Restart or reconnect the file server or disk; the job continues when it answers. Confirm with: `dmesg "
+                "-T; df`.",
+            ),
+        ),
     )

@@ -1,23 +1,28 @@
-"""Nothing can be loaded from a folder of compiled code.
+"""Compiled code cannot be loaded from a folder mounted with noexec.
 
 What you see
 ------------
-`failed to map segment from shared object: Operation not permitted`, or `ImportError` of a file that has just been
-built, at the first torch.compile, Triton kernel or extension.
+`failed to map segment from shared object: Operation not permitted`, or `ImportError` of a newly built file, at the
+first torch.compile, Triton kernel or extension.
 
 Why it happens
 --------------
-The file system is mounted with noexec, as hardened hosts do with /tmp, and many with /dev/shm: what is compiled there
-can be written, and not loaded. torch.compile builds in a folder below TMPDIR, Triton in ~/.triton, extensions in
-~/.cache/torch_extensions, unless TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR or TORCH_EXTENSIONS_DIR name another.
+The file system is mounted with noexec, often /tmp on hardened hosts and /dev/shm. Code compiled there can be written
+but not loaded. torch.compile builds below TMPDIR, Triton in ~/.triton, extensions in ~/.cache/torch_extensions.
+TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR and TORCH_EXTENSIONS_DIR change that.
 
 Fix
 ---
-Name a folder on another file system in that variable, for TMPDIR in TORCHINDUCTOR_CACHE_DIR; or mount it with exec.
+Set the variable to a folder on another file system, `export TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/torchinductor`; or
+remount with exec: `mount -o remount,exec /tmp`.
+
+Confirm with
+------------
+`findmnt -no OPTIONS -T "$TORCHINDUCTOR_CACHE_DIR"` prints no noexec.
 
 When it is harmless
 -------------------
-Where the job compiles nothing. Of /tmp, where torch.compile builds if TMPDIR names no other folder, it is a remark.
+The job compiles nothing. For /tmp, torch.compile's default, the finding is only INFO.
 
 See also
 --------
@@ -29,7 +34,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "what is compiled there cannot be loaded, and its rank ends"
+MATTERS = "a rank cannot load code compiled there, and fails"
 LOOKS_AT = ("host.folders",)
 OF_CODE = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 TEMPORARY, INSTEAD = ("TMPDIR", "/tmp"), "TORCHINDUCTOR_CACHE_DIR"
@@ -44,7 +49,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = dict.fromkeys(folder.use for folders in found.values() for folder in folders)
         yield Finding.about(
             found,
-            f"Nothing can be loaded from {' and '.join(names)} on {names_of(list(found))}: mounted with noexec.",
+            f"Ranks cannot load compiled code from {' and '.join(names)} on {names_of(list(found))}: mounted with "
+            "noexec.",
             severity="warn" if named else "info",
             evidence=(
                 f"{node.name}: {named_as(folder)} is on {folder.source or folder.filesystem or 'a disk'}, with noexec"
@@ -68,8 +74,9 @@ def without_exec(node: Node) -> tuple[Folder, ...]:
 
 def fix(node: Node, folder: Folder) -> Fix:
     if folder.use not in TEMPORARY:
-        return Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
+        text = f"Unset {folder.use}, or set it to a folder on another file system."
+        return Fix.on(node, text, env={folder.use: None})
     home = next((one for one in node.host.folders or () if one.use == "HOME"), None)
     free = home is not None and not home.noexec and not home.error
     env: dict[str, str | None] = {INSTEAD: f"{home.path}/.cache/torchinductor"} if home is not None and free else {}
-    return Fix.on(node, f"Name a folder on another file system in {INSTEAD}.", env=env)
+    return Fix.on(node, f"Set {INSTEAD} to a folder on another file system.", env=env)

@@ -1,9 +1,9 @@
-"""A node's own host name means a loopback address.
+"""A node's own host name resolves to a loopback address.
 
 What you see
 ------------
-Nothing, as long as no library looks its own host name up to tell others where it is. gloo does: see
-gloo/loopback-address. So do torchrun's c10d rendezvous on node 0, and RPC frameworks.
+Nothing, until a library looks its own host name up and advertises the address. gloo does: see gloo/loopback-address. So
+do torchrun's c10d rendezvous on node 0, and RPC frameworks.
 
 Why it happens
 --------------
@@ -11,11 +11,15 @@ Debian and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts.
 
 Fix
 ---
-Give the name its real address in /etc/hosts, in place of the loopback one.
+Replace the loopback address in /etc/hosts by the node's real one: `10.77.0.10 host0`.
+
+Confirm with
+------------
+`getent ahostsv4 $(hostname)` prints the node's real address.
 
 When it is harmless
 -------------------
-When all ranks are on one host, and when GLOO_SOCKET_IFNAME is set: it is then not looked at.
+All ranks are on one host, or GLOO_SOCKET_IFNAME is set: gloo then does not look the name up.
 
 See also
 --------
@@ -41,7 +45,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 LOG = (Line("Using the loopback address as fallback", shows="hint", why="harmless where all ranks are on one host"),)
-MATTERS = "whatever offers the host's own name to other hosts, as gloo does, would lead them nowhere"
+MATTERS = "libraries that advertise the host's own name, as gloo does, give other hosts a useless address"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-unreachable")
 
 
@@ -52,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     means = together(dict.fromkeys(str(loopback(node)) for node in bad))
     yield Finding.about(
         bad,
-        f"The own host name of {names_of(bad)} means {means}.",
+        f"The host name of {names_of(bad)} resolves to {means} there.",
         evidence=(line for node in bad for line in evidence(node)),
         fixes=(fix(cluster, node) for node in bad),
     )
@@ -78,7 +82,7 @@ def evidence(node: Node) -> Iterator[str]:
 def fix(cluster: Cluster, node: Node) -> Fix:
     address = reachable_address(node, cluster)
     if "localhost" in own_host_names(node):
-        text = f"Give {node.name} a name of its own, as root: hostnamectl set-hostname NAME, and NAME in /etc/hosts."
+        text = f"Give {node.name} its own name, as root: hostnamectl set-hostname NAME, and add NAME to /etc/hosts."
         return Fix.on(node, text)
     if address is None:
         return Fix.on(node, f"Give {node.name} its real address in /etc/hosts.")

@@ -1,23 +1,28 @@
-"""A host name of digits only is taken for an IPv4 address.
+"""A host name of digits only is read as an IPv4 address.
 
 What you see
 ------------
-Time-outs to an address that nobody has, with the name beside it:
+Time-outs to an address that no host has, with the name next to it:
 
     failed to connect to 0.104.99.143:29500 (6841231, 29500)
 
 Why it happens
 --------------
-The name look-up reads a name of digits only as an IPv4 address written as one number, before any hosts file or name
-server is asked: 6841231 is 0.104.99.143. Container platforms give such names.
+The resolver reads a name of digits only as an IPv4 address written as one number: 6841231 is 0.104.99.143. Some
+container platforms assign such names.
 
 Fix
 ---
-Name node 0 by its address, or give it a name with a letter in it.
+Use node 0's address instead of its name, `--master-addr 10.77.0.10`, or give it a name with a letter: `docker run
+--hostname node0 ...`.
+
+Confirm with
+------------
+`getent hosts $MASTER_ADDR` prints an address of node 0.
 
 When it is harmless
 -------------------
-When the name is the host's own only, and every backend is told its interface: nothing then looks the name up.
+The name is only the host's own, and every backend has its interface set: no process then looks the name up.
 
 See also
 --------
@@ -46,11 +51,11 @@ LOG = (
     Line(
         "Unable to find interface for: [0.",  # gloo/transport/tcp/device.cc: 3090 is 0.0.12.18
         r"Unable to find interface for: \[0\.(?!0\.0\.0\])\d{1,3}\.\d{1,3}\.\d{1,3}\]",
-        fix="Give the host (a container: --hostname) a name with a letter in it, or name the interface that reaches "
-        "the other nodes: `export GLOO_SOCKET_IFNAME=eth0`, on each node its own.",
+        fix="Give the host (a container: --hostname) a name with a letter, or set the interface that reaches the other "
+        "nodes: `export GLOO_SOCKET_IFNAME=eth0`, on each node its own.",
     ),
 )
-MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
+MATTERS = "libraries that look up the host's own name, as gloo does, get an address that is not its own"
 PREVENTS = "store hosted"
 LOOKS_AT = ("host", "network.master")
 FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variable")
@@ -89,14 +94,14 @@ def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
     masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
     owner = next((n for n in cluster.nodes if n.identity.hostname in masters), cluster.node0)
     address = reachable_address(owner, cluster) if owner else None
-    text = "Name node 0 by its address."
+    text = "Set the master to node 0's address."
     fixes = (
         set_master_fixes(lost, text, address=address) if address else (Fix.on(lost, text, unknown=("--master-addr",)),)
     )
     own = tuple(own_fix(n) for n in cluster.nodes if n.identity.hostname.isdecimal() and matters(cluster, n))
     return Finding.about(
         lost,
-        f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",
+        f"MASTER_ADDR {together(masters)} has digits only, so it is read as an IPv4 address that no node has.",
         evidence=map(line, lost),
         fixes=(*fixes, *own),
     )
@@ -105,13 +110,13 @@ def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
 def line(node: Node) -> str:
     found = node.master_addresses
     source = node.plan.sources.get("master_addr", "default")
-    return f"{node.name}: {node.plan.master_addr} (from {source}) means {', '.join(found) or 'no address'}"
+    return f"{node.name}: {node.plan.master_addr} (from {source}) resolves to {', '.join(found) or 'no address'}"
 
 
 def own_finding(named: list[Node]) -> Finding:
     return Finding.about(
         named,
-        f"The own host name of {names_of(named)} is digits only, and so means an IPv4 address.",
+        f"The host name of {names_of(named)} has digits only, so it is read as an IPv4 address.",
         severity="warn",
         evidence=map(own_line, named),
         fixes=map(own_fix, named),
@@ -121,12 +126,12 @@ def own_finding(named: list[Node]) -> Finding:
 
 def own_line(node: Node) -> str:
     found = node.host.own_name.addresses
-    return f"{node.name}: {node.identity.hostname} means {', '.join(found) or 'no address'}"
+    return f"{node.name}: {node.identity.hostname} resolves to {', '.join(found) or 'no address'}"
 
 
 def own_fix(node: Node) -> Fix:
     interface = primary_interface(node)
-    text = "Tell gloo the interface, so that it does not look the name up."
+    text = "Set gloo's interface, so that it does not look the name up."
     if interface is None:
         return Fix.on(node, "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes.")
     return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface})

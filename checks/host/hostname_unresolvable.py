@@ -10,17 +10,21 @@ With torchrun's c10d rendezvous the other nodes print `The IPv6 network addresse
 
 Why it happens
 --------------
-The name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images. A look-up
-that times out (a name server that does not answer) ends the same way, seconds later each time.
+The name has no entry in /etc/hosts or the name service, as in many containers and cloud images. A look-up that times
+out (a silent name server) ends the same way, each time seconds later.
 
 Fix
 ---
-Add the name with the node's real address to /etc/hosts.
+Add the name with the node's real address to /etc/hosts: `echo "10.77.0.10 host0" >> /etc/hosts`.
+
+Confirm with
+------------
+`getent hosts $(hostname)` prints the node's real address.
 
 When it is harmless
 -------------------
-For gloo when all ranks are on one host, or GLOO_SOCKET_IFNAME is set. Not for torchrun's c10d rendezvous, which one
-node alone may have, too: see host/rendezvous-name.
+For gloo if all ranks are on one host, or GLOO_SOCKET_IFNAME is set. torchrun's c10d rendezvous needs the name, also
+with one node: see host/rendezvous-name.
 
 See also
 --------
@@ -51,25 +55,22 @@ LOG = (
     Line(
         "rp != nullptr. Unable to find address for",  # gloo/transport/tcp/device.cc, lookupAddrForHostname()
         r"Unable to find address for: ?(?P<name>\S{1,253})",
-        told="A node's own host name has no address that gloo can take there",
+        told="A node's own host name has no address that gloo can use",
     ),
     Line(
         "gethostbyname error on",  # MPICH's and Intel MPI's mpiexec, of a host that it was given or of its own
         r"gethostbyname error on (?P<name>[\w.-]{1,253})",
-        told="mpiexec finds no address of a host's name",
+        told="mpiexec cannot resolve a host name",
     ),
     Line(
         "Unable to resolve hostname to a (local) address", shows="hint", why="harmless where all ranks are on one host"
     ),
     Line(
-        "gaierror: ",
-        r"gaierror: \[Errno -[235]\]",
-        shows="symptom",
-        why="any name that the program looks up may be meant",
+        "gaierror: ", r"gaierror: \[Errno -[235]\]", shows="symptom", why="it may be any name that the program looks up"
     ),
-    Line("error encountered when getting address info", shows="symptom", why="it does not say which name"),
+    Line("error encountered when getting address info", shows="symptom", why="the line does not name the host"),
 )
-MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
+MATTERS = "libraries that look up the host's own name, as gloo does, get no address"
 FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-found")
 
 
@@ -80,7 +81,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     yield Finding.about(
         bad,
-        f"The own host name of {names_of(bad)} has no address.",
+        f"The host name of {names_of(bad)} has no address there.",
         evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad)),
         fixes=(fix(cluster, node) for node in bad),
     )
@@ -96,5 +97,6 @@ def fix(cluster: Cluster, node: Node) -> Fix:
         return Fix.on(node, f"Add {node.name} with its real address to /etc/hosts.")
     commands = hosts_file_commands(node, address, node.identity.hostname)
     if not commands:
-        return Fix.on(node, f"Find out why {node.name} does not read its line in /etc/hosts.")
+        text = f"Let {node.name} read its line in /etc/hosts. Confirm with: getent hosts {node.identity.hostname}."
+        return Fix.on(node, text)
     return Fix.on(node, f"Give {node.name} its address in /etc/hosts.", commands=commands)

@@ -1,23 +1,27 @@
-"""A sandbox keeps the interfaces of the host from being listed.
+"""A sandbox hides the host's network interfaces.
 
 What you see
 ------------
-`[enforce fail at device.cc:186] rv != -1. -1 vs -1. Address family not supported by protocol` on one node, where its
-gloo group is made; of NCCL, that there is no interface; the other nodes wait.
+`[enforce fail at device.cc:186] rv != -1. -1 vs -1. Address family not supported by protocol` on one node when it
+creates its gloo group. NCCL reports no interface. The other nodes wait.
 
 Why it happens
 --------------
-gloo and NCCL ask getifaddrs() which interfaces there are, and that asks the kernel over a netlink socket. What started
-the job forbids such sockets: a systemd unit with RestrictAddressFamilies= that does not name AF_NETLINK, a seccomp
-profile, gVisor without it.
+gloo and NCCL list interfaces with getifaddrs(), which uses a netlink socket. The job's sandbox forbids such sockets: a
+systemd unit with RestrictAddressFamilies= without AF_NETLINK, a seccomp profile, or gVisor.
 
 Fix
 ---
-Add AF_NETLINK to RestrictAddressFamilies=, or start the job without that sandbox.
+Add AF_NETLINK to the unit, `systemctl edit job.service` with `RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+AF_NETLINK`, or start the job without the sandbox.
+
+Confirm with
+------------
+`python -c "import socket; print(socket.if_nameindex())"` lists eth0 in the job's environment.
 
 When it is harmless
 -------------------
-Never: each backend asks.
+Never: each backend lists the interfaces.
 
 See also
 --------
@@ -45,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if hidden:
         yield Finding.about(
             hidden,
-            f"The interfaces of {names_of(list(hidden))} cannot be listed, as gloo and NCCL do: a sandbox forbids it.",
-            evidence=(f"{node.name}: getifaddrs() ends with {error}" for node, error in hidden.items()),
+            f"A sandbox on {names_of(list(hidden))} forbids listing network interfaces, which gloo and NCCL need.",
+            evidence=(f"{node.name}: getifaddrs() fails with {error}" for node, error in hidden.items()),
             fixes=[Fix.on(hidden, REMEDY)],
         )

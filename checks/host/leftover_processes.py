@@ -1,21 +1,25 @@
-"""Ranks of an earlier run are still there.
+"""Ranks of an earlier run are still running.
 
 What you see
 ------------
-`EADDRINUSE` on node 0 where one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at
-half its speed; or a store of the old run that new ranks join by mistake.
+`EADDRINUSE` on node 0 if one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at half
+its speed. Or new ranks join the store of the old run by mistake.
 
 Why it happens
 --------------
-The launcher was killed (SIGKILL, out of memory) and its ranks were not: they wait for each other, or train on.
+The launcher was killed (SIGKILL, out of memory) but its ranks were not. They wait for each other, or continue to train.
 
 Fix
 ---
-End them, once it is certain that nobody waits for their results.
+End them, if no user waits for their results: `kill 4711 4712`.
+
+Confirm with
+------------
+`pgrep -af train.py` lists no process of the earlier run.
 
 When it is harmless
 -------------------
-When they are a job that still runs and was meant to outlive its launcher (started with nohup, without torchrun).
+They are a job that still runs and was meant to outlive its launcher (started with nohup, without torchrun).
 
 See also
 --------
@@ -38,7 +42,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "they take memory, processors and devices from the job, and may hold its port"
+MATTERS = "they use memory, CPUs and devices that the job needs, and may hold its port"
 FOLLOWS = ("network/port-in-use", "store/foreign-store", "network/foreign-service", "store/silent")
 SHOWN = 4
 
@@ -50,8 +54,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     count = len({(node.host_key, one.pid) for node, left in found.items() for one in left})
     left_over = Finding.about(
         found,
-        f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
-        f"on {names_of(found)}.",
+        f"{count} rank{'s' if count > 1 else ''} of an earlier run still {'run' if count > 1 else 'runs'} on "
+        f"{names_of(found)}.",
         evidence=(line for node, left in found.items() for line in lines(node, left)),
         fixes=fixes(cluster, found),
     )
@@ -79,8 +83,10 @@ def fixes(cluster: Cluster, found: dict[Node, tuple[Leftover, ...]]) -> Iterator
         mine = [one for one in left if one.user == node.identity.user]
         if mine:
             command = f"kill {' '.join(str(one.pid) for one in mine)}"
-            text = "If nobody waits for their results any more, end them."
+            text = "End them, if no user waits for their results."
             yield Fix.on(node, text, option, commands=(command,))
         others = list(dict.fromkeys(one.user or "?" for one in left if one not in mine))
         if others:
-            yield Fix.on(node, f"Ask {together(others)} to end theirs.", option)
+            numbers = together(str(one.pid) for one in left if one not in mine)
+            users = f"user{'s' if len(others) > 1 else ''} {together(others)}"
+            yield Fix.on(node, f"Ask {users} to stop pid {numbers}.", option)

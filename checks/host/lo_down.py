@@ -1,22 +1,27 @@
-"""The loopback interface is down, or has no address.
+"""The loopback interface is down or has no address.
 
 What you see
 ------------
-Silence: rank 0 waits for its own store, or ranks of one host for each other. Tools say `Network is unreachable` or
-`Cannot assign requested address` of 127.0.0.1.
+Silence: rank 0 waits for its own store, or ranks of one host for each other. Tools print `Network is unreachable` or
+`Cannot assign requested address` for 127.0.0.1.
 
 Why it happens
 --------------
-A network namespace begins with its loopback interface down (`unshare -n`, a sandbox, a container runtime without a
-network plugin). What a host sends to itself goes by that interface, also where it is sent to an address of another one.
+A network namespace starts with its loopback interface down (`unshare -n`, a sandbox, a container runtime without a
+network plugin). All packets of a host to itself use that interface, also packets to its other addresses.
 
 Fix
 ---
-`ip link set lo up`, which also gives it its addresses; `ip address add 127.0.0.1/8 dev lo` where they were taken away.
+Set the interface up, which also gives it its addresses: `ip link set lo up`. If the addresses were removed: `ip address
+add 127.0.0.1/8 dev lo`.
+
+Confirm with
+------------
+`ip -br address show lo` prints UNKNOWN and 127.0.0.1/8.
 
 When it is harmless
 -------------------
-On a node with one rank that is not node 0: what it sends itself is nothing.
+On a node with one rank that is not node 0: it sends nothing to itself.
 
 See also
 --------
@@ -28,7 +33,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, claims_node0, names_of, rank_count
 
 SEVERITY = "fail"
-MATTERS = "what this node sends to itself is lost"
+MATTERS = "the node loses all packets that it sends to itself"
 PREVENTS = "store hosted"
 LOOKS_AT = ("host.interfaces",)
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -40,10 +45,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         commands = ("ip address add 127.0.0.1/8 dev lo",)
         yield Finding.about(
             bare,
-            f"The loopback interface of {names_of(bare)} has no address, and the ranks there are to meet at 127.0.0.1.",
+            f"The loopback interface of {names_of(bare)} has no address, but its ranks use 127.0.0.1.",
             title="The loopback interface has no address",
             evidence=map(seen, bare),
-            fixes=(Fix.on(bare, "Give it its own, as root.", commands=commands),),
+            fixes=(Fix.on(bare, "Give the interface its address, as root.", commands=commands),),
         )
     bad = [node for node in cluster.nodes if down(node)]
     needed = [node for node in bad if rank_count(node) > 1 or claims_node0(node)]
@@ -51,10 +56,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if blamed:
         yield Finding.about(
             blamed,
-            f"The loopback interface of {names_of(blamed)} is down: it does not reach itself.",
+            f"The loopback interface of {names_of(blamed)} is down: the node cannot connect to itself.",
             severity="fail" if needed else "warn",
             evidence=map(seen, blamed),
-            fixes=(Fix.on(blamed, "Set it up, as root.", commands=("ip link set lo up",)),),
+            fixes=(Fix.on(blamed, "Set the interface up, as root.", commands=("ip link set lo up",)),),
         )
 
 
@@ -79,4 +84,4 @@ def seen(node: Node) -> str:
     names = [one.name for one in node.host.interfaces if one.loopback]
     addresses = [address for one in node.host.interfaces if one.loopback for address in one.addresses]
     state = "down" if down(node) else "up"
-    return f"{node.name}: {', '.join(names)} is {state}, and has {', '.join(addresses) or 'no address'}"
+    return f"{node.name}: {', '.join(names)} is {state} and has {', '.join(addresses) or 'no address'}"

@@ -1,23 +1,29 @@
-"""Too little memory may be locked for RDMA.
+"""The limit of locked memory is too low for RDMA.
 
 What you see
 ------------
-`ibv_reg_mr failed` or `ibv_create_qp failed ... Cannot allocate memory` from NCCL, on nodes with InfiniBand or RoCE.
+NCCL prints `ibv_reg_mr failed` or `ibv_create_qp failed ... Cannot allocate memory`, on nodes with InfiniBand or RoCE.
 
 Why it happens
 --------------
 An RDMA adapter needs its buffers locked in memory. The limit of this shell, of the scheduler's daemon or of the
-container is below what NCCL registers.
+container is below the amount that NCCL registers.
 
 Fix
 ---
-`ulimit -l unlimited`; the hard limit in /etc/security/limits.conf, for SLURM LimitMEMLOCK=infinity in slurmd's unit
-file, for docker --ulimit memlock=-1.
+Remove the limit where the job starts: `ulimit -l unlimited`; for SLURM set LimitMEMLOCK=infinity in slurmd's unit file,
+for docker `--ulimit memlock=-1`.
+
+/etc/security/limits.conf has the hard limit.
+
+Confirm with
+------------
+`srun bash -c 'ulimit -l'` prints unlimited on every node.
 
 When it is harmless
 -------------------
-Without RDMA, with NCCL_IB_DISABLE=1 and for processes that hold CAP_IPC_LOCK, as root does outside containers, and in
-pods that are given it: of these nothing is said.
+Without RDMA, with NCCL_IB_DISABLE=1, and for processes that hold CAP_IPC_LOCK (root outside containers, some pods):
+nothing is reported.
 
 See also
 --------
@@ -38,7 +44,7 @@ LOG = (
         ("ibv_create_qp", "ibv_create_cq", "ibv_reg_mr"),
         r"ibv_(?:create_[qc]p?q?\w*|reg_mr\w*)\b.{0,40}failed",
         shows="symptom",
-        why="it does not say why: ulimit -l, or the adapter's own limit",
+        why="the reason is missing: ulimit -l, or the adapter's own limit",
         unless="Cannot allocate memory|Bad address|not supported",
     ),
 )
@@ -56,12 +62,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     yield Finding.about(
         bad,
-        f"On {names_of(bad)} too little memory may be locked for RDMA.",
+        f"{names_of(bad)} may lock too little memory for RDMA.",
         evidence=map(line, bad),
         fixes=(
             Fix.on(
                 bad,
-                "Lift the limit where the job is started (slurmd: LimitMEMLOCK=infinity; docker: --ulimit memlock=-1).",
+                "Remove the limit where the job starts (slurmd: LimitMEMLOCK=infinity; docker: --ulimit memlock=-1).",
                 commands=("ulimit -l unlimited",),
             ),
         ),

@@ -1,21 +1,27 @@
-"""MASTER_PORT lies among the ports that the kernel hands out.
+"""MASTER_PORT is in the kernel's range of ephemeral ports.
 
 What you see
 ------------
-`EADDRINUSE` on node 0 in one start of many, with nothing to be found on the port a moment later.
+`EADDRINUSE` on node 0 in one start of many. A moment later no process holds the port.
 
 Why it happens
 --------------
-Every outgoing connection takes a port of net.ipv4.ip_local_port_range. One that has just been given MASTER_PORT, or is
-still being closed, keeps the store from it.
+Every outgoing connection takes a port of net.ipv4.ip_local_port_range. A connection that holds MASTER_PORT, or has just
+closed it, keeps the store from binding it.
 
 Fix
 ---
-Take a port below the range, 29500 for example; or reserve this one on node 0.
+Use a port below the range, `export MASTER_PORT=29500`; or reserve this one on node 0: `sysctl -w
+net.ipv4.ip_local_reserved_ports=40000`.
+
+Confirm with
+------------
+`sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports` shows that the port is outside the range or
+reserved.
 
 When it is harmless
 -------------------
-When the launcher itself has picked a free port, as torchrun does; that is not reported.
+The launcher itself picked a free port, as torchrun does: that is not reported.
 
 See also
 --------
@@ -36,7 +42,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "by luck: any connection from that host may be given this port before the job binds it"
+MATTERS = "by luck: any connection from that host may take this port before the job binds it"
 LOOKS_AT = ("host.limits",)
 FOLLOWS = ("network/port-in-use", "network/foreign-service", "store/foreign-store", "host/port-privileged")
 FOLLOWS_ANYWHERE = ("environment/master-mismatch", "host/ports-exhaustible")
@@ -94,7 +100,7 @@ def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
         options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
     return Finding.about(
         [node],
-        f"MASTER_PORT {port} lies among the ports that {node.name} hands out to any connection.",
+        f"MASTER_PORT {port} is in the range that {node.name} uses for outgoing connections ({low} to {high}).",
         evidence=(f"{node.name}: port {port} (from {source}); net.ipv4.ip_local_port_range is {low} to {high}",),
         fixes=options,
     )

@@ -1,26 +1,32 @@
-"""The container or unit has too little memory for its ranks.
+"""The memory limit is too low for the ranks.
 
 What you see
 ------------
-A rank is killed while it imports torch or makes its first tensors: `exitcode: -9`, `Killed`, `OOMKilled` in Kubernetes,
-`slurmstepd: error: Detected 1 oom_kill event`. The other ranks wait for it. Where the group may not kill
-(`--oom-kill-disable`), or slows down first (`memory.high`), the rank stands still in state D, and the job hangs.
+A rank is killed during the import of torch or its first tensors: `exitcode: -9`, `Killed`, `OOMKilled` in Kubernetes,
+`slurmstepd: error: Detected 1 oom_kill event`. The other ranks wait for it. If the group may not kill
+(`--oom-kill-disable`) or slows down first (`memory.high`), the rank stops in state D, and the job hangs.
 
 Why it happens
 --------------
-The memory limit of the cgroup (docker run --memory, a pod's limits, SLURM's --mem) is for all processes in it together.
-Each rank imports torch for itself, which takes some hundred megabytes of its own before it has allocated anything. A
-limit that each process has for itself (ulimit -d, ulimit -v; limits.conf) ends ranks with other words: a thread's
-stack is memory, too, so that `Resource temporarily unavailable` may mean this one. CUDA takes addresses for all of the
-host's memory and the GPU's as it begins: with `ulimit -v` below that torch sees no GPU and says `out of memory`.
+The memory limit of the cgroup (docker run --memory, a pod's limits, SLURM's --mem) covers all its processes. Each rank
+imports torch for itself, which takes some hundred megabytes before any allocation.
+
+Limits of each process (ulimit -d, ulimit -v; limits.conf) end ranks with other messages. A thread's stack is memory,
+too, so `Resource temporarily unavailable` may come from such a limit. CUDA reserves addresses for all memory of the
+host and the GPU: with a lower `ulimit -v` torch sees no GPU and prints `out of memory`.
 
 Fix
 ---
-Raise the limit, or start fewer ranks on the node. Take the limits of ulimit off in the shell that starts the job.
+Raise the limit, `srun --mem=64G` or `docker run --memory 64g`, or start fewer ranks on the node; remove limits of
+ulimit in the shell that starts the job: `ulimit -v unlimited`.
+
+Confirm with
+------------
+`cat /sys/fs/cgroup/memory.max; ulimit -v; ulimit -d` shows the limits in the job's environment.
 
 When it is harmless
 -------------------
-Where it would just do it is a warning: the model and the data have yet to come.
+If the ranks barely fit, the finding is a WARN: the model and the data still need memory.
 
 See also
 --------
@@ -32,7 +38,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, gpus, live, names_of, rank_count
 
 SEVERITY = "fail"
-MATTERS = "the ranks fit in while they only start; the model and the data come on top"
+MATTERS = "the ranks fit only at their start; the model and the data need more"
 PREVENTS = "store used"
 LOOKS_AT = ("host.limits",)
 AMPLE = 1.5
@@ -61,7 +67,7 @@ def of_cgroups(cluster: Cluster) -> Iterator[Finding]:
     short = [node for node in bad if left(node) < (need(node) or 0)]
     blamed = short or bad
     if blamed:
-        enough = "" if short else ": enough to start, but little above that"
+        enough = "" if short else ": enough to start, but little more"
         yield Finding.about(
             blamed,
             f"The memory limit on {names_of(blamed)} is too low for the ranks there{enough}.",
@@ -84,15 +90,16 @@ def of_processes(cluster: Cluster) -> Iterator[Finding]:
     blamed = refused or list(bad)
     yield Finding.about(
         blamed,
-        f"A process on {names_of(blamed)} may have little memory.",
-        title="A process may have too little memory",
+        f"A limit on {names_of(blamed)} allows each process only little memory.",
+        title="A limit allows each process too little memory",
         severity="fail" if refused else "warn",
         evidence=(line for node in blamed for line in (*bad[node].values(), *said.get(node.name, ()))),
         fixes=(
             Fix.on(
                 node,
-                "Take the limit off, in the shell that starts the job; where that is refused, it is the scheduler's to "
-                "give more (SGE: h_vmem; PBS: pvmem).",
+                "Remove the limit in the shell that starts the job; if that is refused, request more from the "
+                "scheduler "
+                "(SGE: h_vmem; PBS: pvmem).",
                 commands=(f"ulimit -{letter} unlimited" for letter in bad[node]),
             )
             for node in blamed
@@ -121,10 +128,10 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     waits = "waits" if len(stuck) == 1 else "wait"
     yield live.rank_finding(
         stuck,
-        f"{live.called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the control group has none left.",
+        f"{live.called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the cgroup has none left.",
         evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
         fixes=(
-            Fix.on(nodes, "Raise the group's limit (memory.high, memory.max; --memory), or end what else is in it."),
+            Fix.on(nodes, "Raise the cgroup's limit (memory.high, memory.max; --memory), or end its other processes."),
         ),
     )
 
@@ -147,11 +154,12 @@ def seen(node: Node) -> str:
         (value or 0) // MIB for value in (node.limits.memory, node.limits.memory_used, node.identity.torch_memory)
     )
     return (
-        f"{node.name}: the cgroup may use {most} MiB, and {used} MiB were used; a process that has imported torch has "
-        f"{each} MiB of its own, and there are {rank_count(node)} ranks"
+        f"{node.name}: the cgroup limit is {most} MiB, with {used} MiB in use; each of the {rank_count(node)} ranks "
+        f"takes {each} MiB after importing torch"
     )
 
 
 def fix_said(node: Node) -> str:
     wanted = (node.limits.memory_used or 0) + 4 * (need(node) or 0)
-    return f"Raise it to {-(-wanted // (1 << 30))} GiB or more (docker run --memory, the pod's limit, SLURM's --mem)."
+    size = -(-wanted // (1 << 30))
+    return f"Raise the limit to {size} GiB or more (docker run --memory, the pod's limit, SLURM's --mem)."

@@ -1,26 +1,33 @@
-"""Too few files may be open at once.
+"""The limit of open files is too low.
 
 What you see
 ------------
-`Too many open files` (errno 24) from the store, gloo, NCCL or a DataLoader; often on one rank only, while the others
+`Too many open files` (errno 24) from the store, gloo, NCCL or a DataLoader. Often only one rank fails, and the others
 wait for it.
 
 Why it happens
 --------------
-Every connection is an open file. A rank holds one to every other rank in gloo, several to each in NCCL, one to the
-store, and some twenty for Python and torch. A thread of NCCL watches 65 or more at once, whether they are open or not:
-where fewer may be open poll(2) refuses that, NCCL warns `[Proxy Service] Poll failed: Invalid argument`, and hangs. The
-limit is that of the shell, the scheduler's daemon or the container's runtime that started the job.
+Every connection is an open file. A rank has one to every other rank in gloo, several to each in NCCL, and one to the
+store. Python and torch open some twenty files. The limit is that of the shell, the scheduler's daemon or the container
+runtime that started the job.
+
+An NCCL thread watches 65 or more files at once, open or not. With a lower limit poll(2) fails, NCCL warns `[Proxy
+Service] Poll failed: Invalid argument`, and hangs.
 
 Fix
 ---
-Raise it where the job is started: `ulimit -n 65536`; the hard limit in /etc/security/limits.conf, in the scheduler's
-unit file (LimitNOFILE=) or with docker run --ulimit nofile=65536.
+Raise the limit where the job starts: `ulimit -n 65536`; in a container `docker run --ulimit nofile=65536`.
+
+The hard limit is in /etc/security/limits.conf, or in the scheduler's unit file (LimitNOFILE=).
+
+Confirm with
+------------
+`srun bash -c 'ulimit -n'` prints 65536 on every node.
 
 When it is harmless
 -------------------
-When it is enough for this job, but little above that, it is a warning: DataLoader workers and checkpoints need files,
-too.
+If the limit is enough for this job, but little more, the finding is a WARN: DataLoader workers and checkpoints need
+files, too.
 
 See also
 --------
@@ -50,8 +57,8 @@ LOG = (
     Line(
         "Poll failed: Invalid argument",  # NCCL's src/proxy.cc: what poll(2) says of more than RLIMIT_NOFILE
         r"\[Proxy Service\S{0,20}\] Poll failed: Invalid argument",
-        told="Too few files may be open at once for NCCL to watch its connections",
-        fix="Raise it where the job is started: ulimit -n 65536.",
+        told="The limit of open files is too low for NCCL to watch its connections",
+        fix="Raise the limit where the job starts: ulimit -n 65536.",
     ),
 )
 MATTERS = "DataLoader workers and checkpoints need files, too"
@@ -92,10 +99,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     short = [node for node in bad if node.name in hit or node in used_up]
     blamed = short or bad
-    enough = "" if short else ": enough for this job, but little above that"
+    enough = "" if short else ": enough for this job, but little more"
     yield Finding.about(
         blamed,
-        f"On {names_of(blamed)} a process may have {together(said(blamed))} files open{enough}.",
+        f"A process on {names_of(blamed)} may open only {together(said(blamed))} files{enough}.",
         severity="fail" if short else "warn",
         evidence=(line for node in blamed for line in (*evidence(node, needs[node.name]), *hit.get(node.name, ()))),
         fixes=(fix(node, needs[node.name]) for node in blamed),
@@ -118,7 +125,7 @@ def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
         bind = node.network.bind
         if bind is not None and bind.files is not None:
             held, most = bind.files
-            text = f"the store has {held} of {most} files open, and none left for a node: connections are held to port"
+            text = f"the store has {held} of {most} files open, and none left for a node: connections occupy port"
             found[node.name] = (f"{node.name}: {text} {bind.port}",)
     return found
 
@@ -156,8 +163,8 @@ def evidence(node: Node, need: int) -> Iterator[str]:
         yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); {needed}"
         if its.open_files_inherited and (left := room(node)) is not None and left < need:
             yield (
-                f"{node.name}: {its.open_files_inherited} were open already, left so by what started it (ls -l "
-                "/proc/$$/fd shows those of the shell)"
+                f"{node.name}: {its.open_files_inherited} files were open already, inherited from its parent (ls -l "
+                "/proc/$$/fd shows the shell's)"
             )
 
 
@@ -166,7 +173,7 @@ def fix(node: Node, need: int) -> Fix:
     wanted = max(USUAL, 4 * need + held, 2 * (limit(node) or 0))  # never less than there is
     if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need) + held:
         value = wanted if hard is None or hard == -1 else min(wanted, hard)
-        return Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -n {value}",))
+        return Fix.on(node, "Raise the limit in the shell that starts the job.", commands=(f"ulimit -n {value}",))
     text = "Raise the hard limit, as root, and log in again; in a container: docker run --ulimit nofile=65536."
     lines = rf"* soft nofile {wanted}\n* hard nofile {wanted}\n"
     return Fix.on(node, text, commands=(f"printf '{lines}' >> /etc/security/limits.conf",))

@@ -2,8 +2,8 @@
 
 What you see
 ------------
-On node 0 at once `The server socket has failed to listen on any local network address`, with `code: -13, name: EACCES,
-message: permission denied`; on the other nodes nothing for 15 to 30 minutes.
+Node 0 fails at once with `The server socket has failed to listen on any local network address` and `code: -13, name:
+EACCES, message: permission denied`. The other nodes print nothing for 15 to 30 minutes.
 
 Why it happens
 --------------
@@ -11,7 +11,11 @@ Ports below 1024 (net.ipv4.ip_unprivileged_port_start) are for root and for proc
 
 Fix
 ---
-Use a higher port, the same one on every node.
+Use a higher port, the same on every node: `export MASTER_PORT=29500`.
+
+Confirm with
+------------
+`sysctl net.ipv4.ip_unprivileged_port_start` prints a number not above MASTER_PORT.
 
 When it is harmless
 -------------------
@@ -65,7 +69,7 @@ def finding(cluster: Cluster, node: Node, start: int) -> Finding:
     said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
     return Finding.about(
         [node],
-        f"Port {port} needs a privilege that {user} lacks on {node.name}: node 0 cannot host the store.",
+        f"Node 0 cannot host the store: {user} on {node.name} may not bind port {port}.",
         evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *said),
         fixes=set_master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
     )

@@ -2,22 +2,28 @@
 
 What you see
 ------------
-`Cannot assign requested address` (errno 99) or EADDRINUSE without a port of your own in it, on nodes with many ranks or
-in jobs of many nodes, after most connections have been made; of NCCL `Call to bind failed: Address already in use`.
+`Cannot assign requested address` (errno 99) or EADDRINUSE without a port of your own, on nodes with many ranks or in
+large jobs, after most connections exist. NCCL prints `Call to bind failed: Address already in use`.
 
 Why it happens
 --------------
 Every listener on a random port, and every outgoing connection, takes a port of net.ipv4.ip_local_port_range. All ranks
-of a node share it, and a closed connection keeps its port for another minute. The range was narrowed, to open only
-that much in a firewall, most of it was reserved (net.ipv4.ip_local_reserved_ports), or the job has grown beyond it.
+of a node share the range, and a closed connection keeps its port for a minute. The range was narrowed for a firewall,
+mostly reserved (net.ipv4.ip_local_reserved_ports), or the job has outgrown it.
 
 Fix
 ---
-Widen the range, and open as much in the firewall.
+Widen the range and open the same ports in the firewall: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"`.
+
+Confirm with
+------------
+`sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports` shows the range; `ss -s` shows the connections in
+use.
 
 When it is harmless
 -------------------
-When it is enough for this job, but not twice over, it is a warning: a restart within a minute may find none left.
+If the range is enough for this job, but not twice, the finding is a WARN. A restart within a minute may find no free
+port.
 
 See also
 --------
@@ -67,10 +73,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     counts = together(dict.fromkeys(str(width(node)) for node in bad))
-    enough = "" if short else ": perhaps not enough for all connections of this job"
+    enough = "" if short else ", perhaps too few for this job"
     yield Finding.about(
         bad,
-        f"On {names_of(bad)} there are {counts} ports for outgoing connections{enough}.",
+        f"{names_of(bad)} {'has' if len(bad) == 1 else 'have'} only {counts} ports for outgoing connections{enough}.",
         severity="fail" if short else "warn",
         evidence=(line for node in bad for line in (evidence(node, world), *hit.get(node.name, ()))),
         fixes=fixes(bad, world),
@@ -115,7 +121,7 @@ def most(node: Node, world: int) -> int:
 def evidence(node: Node, world: int) -> str:
     low, high = port_range(node) or USUAL
     kept = some_of((f"{a}-{b}" if a < b else str(a) for a, b in reserved(node, low, high)), 4)
-    but = f", and ip_local_reserved_ports keeps back {kept}" if kept else ""
+    but = f", and ip_local_reserved_ports reserves {kept}" if kept else ""
     return (
         f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}{but}; {rank_count(node)} ranks here need "
         f"{least(node)} at least, and about {most(node, world)} to be safe"
@@ -129,9 +135,9 @@ def fixes(bad: list[Node], world: int) -> Iterator[Fix]:
         ways.setdefault(commands(node, world), []).append(node)
     for wider, nodes in ways.items():
         if wider:
-            text = "Widen the range, as root; what a firewall lets through has to be as wide."
+            text = "Widen the range, as root, and open the same ports in the firewall."
         else:
-            text = "Keep fewer ports back in net.ipv4.ip_local_reserved_ports, or start fewer ranks there."
+            text = "Reserve fewer ports in net.ipv4.ip_local_reserved_ports, or start fewer ranks there."
         yield Fix.on(nodes, text, commands=wider)
 
 

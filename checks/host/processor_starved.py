@@ -1,25 +1,31 @@
-"""A rank had no processor for most of a stage.
+"""A rank had no CPU for most of a stage.
 
 What you see
 ------------
-A check that is INCOMPLETE: a stage that other ranks ended in time did not come to its end, or they waited for one that
-came late. In a job: every step takes many times longer than it did, and in time `Timed out waiting ... for recv`.
+The check is INCOMPLETE: a stage did not end in time on some ranks, or the others waited for a late rank. In a job every
+step takes many times longer, and finally `Timed out waiting ... for recv`.
 
 Why it happens
 --------------
-The rank was ready to run and was not let: other programs had the processors, or a limit of its control group (cpu.max,
-docker run --cpus, resources.limits.cpu, CPUQuota=) held it back. The kernel counts that time for each thread
-(/proc/PID/schedstat) and each control group (cpu.stat), and not that of one that waits for a peer, a disk or a lock. A
-stage of the check has some seconds; torch gives a job 30 minutes.
+The rank was ready to run but got no CPU. Other programs used the CPUs, or its cgroup's limit throttled it (cpu.max,
+docker run --cpus, resources.limits.cpu, CPUQuota=). The kernel counts that time per thread (/proc/PID/schedstat) and
+per cgroup (cpu.stat). Waiting for a peer, a disk or a lock does not count.
+
+A stage of the check has some seconds; torch gives a job 30 minutes.
 
 Fix
 ---
-End or move what else runs there, or raise the limit, and check again. With `--timeout` the check waits longer
-as a whole, but not for a single stage.
+End or move the other programs, `top` shows them, or raise the limit (`docker run --cpus 16`), then check again.
+
+`--timeout` extends the check as a whole, but not a single stage.
+
+Confirm with
+------------
+`cat /sys/fs/cgroup/cpu.stat` shows throttled_usec unchanged, and `uptime` shows a load below the number of CPUs.
 
 When it is harmless
 -------------------
-When the machine is only busy now, and will not be when the job runs. Whether the job would start is not known.
+The machine is only busy now, and will be free when the job runs. It is unknown if the job would start.
 
 See also
 --------
@@ -31,11 +37,11 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, FailedRank, Finding, Fix, Node, names_of, starved_ranks
 
 SEVERITY = "warn"
-MATTERS = "what failed meanwhile was waiting for it; whether the job, which waits longer, would fail is not known"
+MATTERS = "the stages that failed waited for it; the job waits longer, and may start"
 INCOMPLETE = True
 LOOKS_AT = ("ranks.store",)
 FOLLOWS = ("host/cpu-affinity",)
-EVERYTHING_ELSE = "End what else runs there, or wait until it is done; `top` shows it."
+EVERYTHING_ELSE = "End the other programs there, or wait for their end; `top` shows them."
 QUOTA = "Raise the limit: docker run --cpus, resources.limits.cpu, CPUQuota= of the unit."
 
 
@@ -46,9 +52,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = list(dict.fromkeys(one.node for one in starved))
     yield Finding.about(
         nodes,
-        f"The ranks on {names_of(nodes)} were ready to run and had no processor: {said(starved[0])}.",
+        f"The ranks on {names_of(nodes)} were ready to run but had no CPU for {said(starved[0])}.",
         ranks=[one.rank.rank for one in starved if one.rank.rank is not None],
-        evidence=(f"{one.node.name} rank {one.rank.rank}: no processor for {said(one)}" for one in starved),
+        evidence=(f"{one.node.name} rank {one.rank.rank}: no CPU for {said(one)}" for one in starved),
         fixes=(fix(node) for node in nodes),
     )
 
@@ -61,4 +67,4 @@ def said(one: FailedRank) -> str:
 
 def fix(node: Node) -> Fix:
     quota = node.limits.cpu_quota
-    return Fix.on(node, EVERYTHING_ELSE if quota is None else f"{QUOTA} Here it is the time of {quota:.2g} processors.")
+    return Fix.on(node, EVERYTHING_ELSE if quota is None else f"{QUOTA} It is now the time of {quota:.2g} CPUs.")

@@ -1,4 +1,4 @@
-"""A process may not take a descriptor of another.
+"""A process may not duplicate a file descriptor of another process.
 
 What you see
 ------------
@@ -6,18 +6,22 @@ What you see
 
 Why it happens
 --------------
-The container's seccomp profile or yama's ptrace_scope forbids it; torch needs it to hand CUDA tensors to another
-process where its allocator is set to expandable segments.
+The container's seccomp profile or yama's ptrace_scope forbids it. torch needs it to send CUDA tensors to another
+process if its allocator uses expandable segments.
 
 Fix
 ---
-expandable_segments:False in PYTORCH_CUDA_ALLOC_CONF; or docker run --cap-add=SYS_PTRACE; or sysctl
-kernel.yama.ptrace_scope=0.
+Turn expandable segments off, `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False`; or allow the call: `docker run
+--cap-add=SYS_PTRACE`, or `sysctl -w kernel.yama.ptrace_scope=0`.
+
+Confirm with
+------------
+`sysctl kernel.yama.ptrace_scope` prints 0, or `echo $PYTORCH_CUDA_ALLOC_CONF` has no expandable_segments:True.
 
 When it is harmless
 -------------------
-For a job whose processes hand each other no CUDA tensors, as most that only train: before a job it is told for
-information, then, and only where expandable segments are asked for.
+The job's processes send each other no CUDA tensors, as in most training. Before a job it is therefore only INFO, and
+only with expandable segments.
 
 See also
 --------
@@ -47,20 +51,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if refused:
         yield Finding.about(
             refused,
-            f"Processes on {names_of(list(refused))} cannot hand each other CUDA tensors as torch's allocator is set.",
+            f"Processes on {names_of(list(refused))} cannot send each other CUDA tensors with these allocator "
+            "settings.",
             severity="info",
             evidence=(
-                f"{node.name}: pidfd_getfd() of a process that is no child: {error}; {name}={value}"
+                f"{node.name}: pidfd_getfd() on a process that is not a child: {error}; {name}={value}"
                 for node, ((name, value), error) in refused.items()
             ),
             fixes=(
                 fix
                 for node, ((name, value), _) in refused.items()
                 for fix in (
-                    Fix.on(node, "Let the allocator keep to ordinary segments.", env={name: ordinary(value)}),
+                    Fix.on(node, "Turn expandable segments off.", env={name: ordinary(value)}),
                     Fix.on(
                         node,
-                        "Or let processes do it: docker run --cap-add=SYS_PTRACE, or without a container, as root:",
+                        "Or allow the call: docker run --cap-add=SYS_PTRACE; without a container, as root:",
                         commands=("sysctl -w kernel.yama.ptrace_scope=0",),
                         option=2,
                     ),

@@ -1,4 +1,4 @@
-"""The host removes the job's shared memory.
+"""systemd-logind removes the job's shared memory at a logout.
 
 What you see
 ------------
@@ -6,18 +6,21 @@ What you see
 
 Why it happens
 --------------
-systemd-logind with RemoveIPC=yes removes all shared memory of a user when the last of the user's login sessions ends,
-also that of a job which belongs to none of them: of a batch system, or a daemon. Whoever looks in over ssh and leaves
-again is such a session.
+With RemoveIPC=yes systemd-logind removes all shared memory of a user when the user's last login session ends. A job of
+a batch system or daemon belongs to no session, and loses its memory, too. Any ssh login that ends is such a session.
 
 Fix
 ---
-loginctl enable-linger USER, or RemoveIPC=no in logind.conf.
+Let the user linger, `loginctl enable-linger $USER`, or set RemoveIPC=no in /etc/systemd/logind.conf.
+
+Confirm with
+------------
+`loginctl show-user $USER -p Linger` prints Linger=yes.
 
 When it is harmless
 -------------------
-At the end of a job; for system users (uid below 1000); as long as nobody logs in. Before a job it is only told for
-information, then.
+At the end of a job, for system users (uid below 1000), and while no user logs in. Before a job it is therefore only
+INFO.
 
 See also
 --------
@@ -31,13 +34,11 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 SEVERITY = "fail"
 PREVENTS = "store used"
 RESTART = "yes"
-NEXT = ("logind's setting", "grep -r RemoveIPC /etc/systemd/logind.conf*")
+NEXT = ("the setting of systemd-logind", "grep -r RemoveIPC /etc/systemd/logind.conf*")
 LOOKS_AT = ("host.account",)
 FIRST_USER = 1000
 """logind spares system users: those up to SYSTEM_UID_MAX, 999 (logind-user.c, user_finalize())."""
-LOG = (
-    Line("could not unlink the shared memory file", shows="symptom", why="a process that was killed leaves the same"),
-)
+LOG = (Line("could not unlink the shared memory file", shows="symptom", why="a killed process shows the same"),)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -45,7 +46,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"The job's shared memory on {names_of(bad)} goes when a login session of its user ends.",
+            f"systemd-logind on {names_of(bad)} removes the job's shared memory when its user's last login session "
+            "ends.",
             severity="info",
             evidence=(
                 f"{node.name}: systemd-logind has RemoveIPC=yes, {node.identity.user} does not linger, and this "

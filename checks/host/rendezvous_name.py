@@ -1,33 +1,40 @@
-"""torchrun looks for its own store under a host name that leads nowhere.
+"""torchrun cannot reach its own store by its host name.
 
 What you see
 ------------
-The ranks are never started. For minutes, also on one node alone, nothing, or again and again
+The ranks never start. For minutes, also with one node, silence, or again and again
 
     The IPv6 network addresses of (host0, 42909) cannot be retrieved (gai error: -3 - Temporary failure in name
     resolution)
 
 Why it happens
 --------------
-With the c10d rendezvous torchrun hosts the store of its ranks under this host's own name (what getfqdn() says) and
-connects to it by that name. `--standalone` means c10d, too, and since torch 2.13 so does every launch of one node
-without `--master-port`. Where the name has no address, or one that is not this host's, torchrun waits for itself. The
-name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
+With the c10d rendezvous torchrun hosts the store of its ranks under this host's own name (getfqdn()) and connects to it
+by that name. `--standalone` means c10d, too. So does every launch of one node without `--master-port` since torch 2.13.
+If the name has no address, or another host's, torchrun waits for itself. Many containers and cloud images have no entry
+for their name.
 
-On several nodes all ranks look for that store by the name of the first node (in the order of the names), which the
-others may not know although the endpoint is an address; or `--local-addr`, or that name, means a card of it that they
-cannot reach. And each agent asks for the addresses of its own host's name,
-to find out whether the endpoint is its own. Where the name has none it ends at once, on any node:
-`socket.gaierror: [Errno -2] Name or service not known`.
+On several nodes all ranks look for that store by the first node's name (in the order of the names). The other nodes may
+not resolve it, although the endpoint is an address. Or `--local-addr`, or the name, leads to a network card that they
+cannot reach.
+
+Each agent also looks up its own host name to compare it with the endpoint. If the name has no address, the agent ends
+at once: `socket.gaierror: [Errno -2] Name or service not known`.
 
 Fix
 ---
-On one node give `--master-port`: the store is then at 127.0.0.1. Or add the name to /etc/hosts. torchrun's own
-`--local-addr` names an address in its place.
+On one node, set the port, which puts the store at 127.0.0.1: `torchrun --master-port 29500 ...`; or add the name to
+/etc/hosts: `echo "10.77.0.10 host0" >> /etc/hosts`.
+
+Or advertise an address in place of the name: `torchrun --local-addr 10.77.0.10 ...`.
+
+Confirm with
+------------
+`python -c "import socket; print(socket.gethostbyname(socket.getfqdn()))"` prints the node's real address.
 
 When it is harmless
 -------------------
-When the ranks are not started by torchrun (mp.spawn, mpirun, a scheduler), or by one with a static rendezvous.
+Another launcher than torchrun starts the ranks (mp.spawn, mpirun, a scheduler), or torchrun uses a static rendezvous.
 
 See also
 --------
@@ -79,8 +86,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     yield Finding.about(
         [node],
-        f"torchrun looks for its store at {announced.name}, "
-        f"which {'has no address' if not announced.addresses else 'is another address'} on {node.name}.",
+        f"torchrun on {node.name} looks for its store at {announced.name}, "
+        f"which {'has no address' if not announced.addresses else 'resolves to another host'} there.",
         evidence=evidence(node, announced),
         fixes=fixes(cluster, node, announced),
     )
@@ -121,7 +128,7 @@ def in_vain(peer: Node, node: Node) -> Contact | None:
 
 def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: list[Node]) -> Finding:
     known = {one: reachable_address(one, cluster) for one in cluster.nodes}
-    text = "Have torchrun call each node by an address that the others have a way to."
+    text = "Let torchrun advertise an address of each node that the others reach."
     routeless = {peer: no_way(peer, node) for peer in cut_off}
     tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := in_vain(peer, node))}
     lost = {one.address for found in routeless.values() for one in found} | {one.address for one in tried.values()}
@@ -130,21 +137,21 @@ def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: li
         [node],
         f"torchrun's ranks look for their store at {announced.name} of {node.name}, "
         + (
-            f"where {names_of(cut_off)} cannot reach it."
+            f"which {names_of(cut_off)} cannot reach."
             if tried
             else f"to which {names_of(cut_off)} {'has' if len(cut_off) == 1 else 'have'} no route."
         ),
         links=tuple((peer.name, node.name) for peer in cut_off),
         evidence=(
             *(
-                f"{peer.name}: its routing table has no way to {one.address}"
-                + (f" but one that refuses ({one.route.network})" if one.kind == "reject" else "")
+                f"{peer.name}: its routing table "
+                + (f"rejects {one.route.network}" if one.kind == "reject" else f"has no route to {one.address}")
                 for peer, found in routeless.items()
                 for one in found
             ),
             *(
-                f"{peer.name}: {announced.name} {'is' if announced.name == one.address else 'means'} {one.address} "
-                f"there; a listener of {node.name}: {contact_text(one)}"
+                f"{peer.name}: {announced.name} {'is' if announced.name == one.address else 'resolves to'} "
+                f"{one.address} there; a listener of {node.name}: {contact_text(one)}"
                 for peer, one in tried.items()
             ),
         ),
@@ -155,7 +162,7 @@ def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: li
 def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[Node]) -> Finding:
     address = reachable_address(node, cluster)
     known = {one: reachable_address(one, cluster) for one in cluster.nodes}
-    text = "Have torchrun call each node by its address."
+    text = "Let torchrun advertise each node's address."
     by_address = [set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if at]
     lines = [
         Fix.on(
@@ -172,8 +179,8 @@ def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[
     source = node.plan.sources.get("local_addr", "--local-addr") if node.plan.local_addr else "the own name"
     return Finding.about(
         [node] if everywhere else astray,
-        f"torchrun's ranks look for their store at {announced.name}, {source} of {node.name}, which does not lead "
-        f"there on {names_of(astray)}.",
+        f"torchrun's ranks look for their store at {announced.name} ({source} of {node.name}), which does not lead to "
+        f"it on {names_of(astray)}.",
         evidence=(found_text(peer, announced.name) for peer in astray),
         fixes=(*(by_address if len(by_address) == len(known) else ()), *lines),
     )
@@ -186,7 +193,7 @@ def found_text(peer: Node, name: str) -> str:
     at, contact = f"{peer.name}: {name} is {', '.join(found.addresses)}", peer.network.rendezvous_contact
     if contact is None or contact.outcome == "open":
         return f"{at}, which is {peer.name} itself"
-    return f"{at}; a listener of {name} was looked for there: {contact_text(contact)}"
+    return f"{at}; a listener there: {contact_text(contact)}"
 
 
 def ends_for_want_of_name(node: Node) -> bool:
@@ -197,7 +204,7 @@ def ends_for_want_of_name(node: Node) -> bool:
 def finding(cluster: Cluster, nameless: list[Node]) -> Finding:
     return Finding.about(
         nameless,
-        f"torchrun asks for the address of {names_of(nameless)} there, which has none: it ends before it meets others.",
+        f"torchrun on {names_of(nameless)} ends at once: the host's own name has no address there.",
         evidence=(
             line
             for node in nameless
@@ -226,7 +233,7 @@ def evidence(node: Node, announced: Resolution) -> Iterator[str]:
         yield f"{node.name}: {lookup_failed(announced)}"
     else:
         found = ", ".join(announced.addresses)
-        yield f"{node.name}: {announced.name} is {found}, which is not its own and does not lead here"
+        yield f"{node.name}: {announced.name} is {found}, which is not an address of {node.name}"
     alone = "one node without --master-port" if node.plan.rdzv_backend == "static" else "the c10d rendezvous"
     yield f"{node.name}: torch {node.identity.torch or '?'} starts {alone} under the host's own name"
 
@@ -238,17 +245,17 @@ def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
     if plan.nnodes == 1 and (standalone or plan.rdzv_backend == "static"):
         flags: dict[str, str | None] = {"--standalone": None} if source == "--standalone" else {}
         env: dict[str, str | None] = {"PET_STANDALONE": None} if source == "PET_STANDALONE" else {}
-        text = "Give a port: torchrun's store is then at 127.0.0.1, and needs no name."
+        text = "Set a port: torchrun's store is then at 127.0.0.1, and needs no name."
         yield Fix.on(node, text, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
         option = 2
     own = reachable_address(node, cluster)
     if plan.local_addr and own:
-        yield set_launch_fix(node, f"Have torchrun call {node.name} by its own address.", "local_addr", own, option)
+        yield set_launch_fix(node, f"Let torchrun advertise {node.name}'s own address.", "local_addr", own, option)
         return
     start = "Or give" if option > 1 else "Give"
     address = reachable_address(node, cluster) or "127.0.1.1"
     if announced.addresses:
-        text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of the one that it has."
+        text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of its present one."
         yield Fix.on(node, text, option)
     else:
         commands = hosts_file_commands(node, address, announced.name)

@@ -1,25 +1,28 @@
-"""A folder that all nodes are to share is not one.
+"""A folder that all nodes should share is not the same folder.
 
 What you see
 ------------
-`FileNotFoundError` for a checkpoint that rank 0 has just written, a data set or compile cache that is there on some
-nodes only, ranks that wait for a file that never comes; or `Permission denied` and `Read-only file system` on one node.
+`FileNotFoundError` for a checkpoint that rank 0 has just written, or a data set or compile cache that only some nodes
+have. Ranks wait for a file that never appears. Or one node prints `Permission denied` or `Read-only file system`.
 
 Why it happens
 --------------
-The file system is not mounted on a node, so that the path is a folder of its own disk there; nodes mount different
-exports under one name; or a node may not write: another user number, an export that is read-only or takes root for
-nobody.
+The file system is not mounted on a node, so that the path is a folder of its local disk. Or nodes mount different
+exports under one name. Or a node may not write: another user number, a read-only export, or root mapped to nobody.
 
 Fix
 ---
-Mount the same file system there on every node (`findmnt -T DIR` says what it is now), with the same rights for the
-job's user.
+Mount the same file system there on every node, with the same rights for the job's user: `mount -t nfs
+fileserver:/export/share /mnt/share`.
+
+Confirm with
+------------
+`findmnt -T /mnt/share` prints the same source on every node.
 
 When it is harmless
 -------------------
-It is only looked at where --shared names the folder. A file system whose changes other nodes see only after seconds is
-told as another folder.
+Only folders named with --shared are checked. A file system that shows changes to other nodes after seconds is reported
+as another folder.
 
 See also
 --------
@@ -35,8 +38,8 @@ SEVERITY = "fail"
 PREVENTS = "results right"
 LOOKS_AT = ("host",)
 WHY = {
-    "ENOENT": "there is no such folder",
-    "ENOTDIR": "it is no folder",
+    "ENOENT": "the folder does not exist",
+    "ENOTDIR": "it is not a folder",
     "EACCES": "this user may not write there",
     "EPERM": "this user may not write there",
     "EROFS": "it is read-only",
@@ -45,14 +48,14 @@ WHY = {
     "ESTALE": "the server no longer knows it (stale file handle)",
     "timeout": "the file system did not answer",
 }
-MOUNT = "Mount there what the other nodes have there; this says what it is now."
-RIGHTS = "Let this user write there: it needs the same number on all nodes, and an export that takes it as it is."
+MOUNT = "Mount the file system of the other nodes there. Confirm with:"
+RIGHTS = "Let this user write there, with the same uid on all nodes and an export without uid mapping. Confirm with:"
 REMEDY = {
     "EACCES": RIGHTS,
     "EPERM": RIGHTS,
-    "EROFS": "Mount it so that it can be written (rw), on the server's side, too.",
-    "ENOSPC": "Free space there.",
-    "EDQUOT": "Free space there, or have the quota raised.",
+    "EROFS": "Mount it read-write (rw), also on the server. Confirm with:",
+    "ENOSPC": "Free space there. Confirm with:",
+    "EDQUOT": "Free space there, or ask the administrator for a larger quota. Confirm with:",
 }
 
 
@@ -62,12 +65,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         here = {node: one for node in cluster.nodes if (one := files.shared_folder(node, path)) is not None}
         closed = [node for node, one in here.items() if one.error]
         if closed:
-            yield finding(cluster, path, closed, f"{path} cannot be written on {names_of(closed)}.")
+            yield finding(cluster, path, closed, f"{names_of(closed)} cannot write to {path}.")
         apart, unsure = files.nodes_with_other_folder(cluster, path)
         apart = [node for node in apart if node not in closed]
         if apart:
-            whose = f"is another folder on {names_of(apart)}" if not unsure else f"is not one for {names_of(apart)}"
-            yield finding(cluster, path, apart, f"{path} {whose}: a file of one is not there for the others.", unsure)
+            if unsure:
+                summary = f"{path} is not one folder for {names_of(apart)}: each sees only its own files."
+            else:
+                summary = f"{path} on {names_of(apart)} is another folder: the other nodes do not see its files."
+            yield finding(cluster, path, apart, summary, unsure)
 
 
 def finding(cluster: Cluster, path: str, bad: list[Node], summary: str, unsure: bool = False) -> Finding:
@@ -90,8 +96,8 @@ def seen(one: files.SharedFolder, node: Node) -> str:
     if one.error:
         return f"{node.name}: {WHY.get(one.error, 'a file could not be written')} ({one.error}); it is on {place}"
     if one.node0 is None:
-        return f"{node.name}: a file was written there; it is on {place}"
+        return f"{node.name}: writing a file there worked; it is on {place}"
     if one.node0:
-        why = "is not there" if one.node0 == "ENOENT" else f"cannot be read ({one.node0})"
-        return f"{node.name}: a file was written there, and node 0's {why}; it is on {place}"
-    return f"{node.name}: a file was written there, and node 0's was read; it is on {place}"
+        why = "is missing" if one.node0 == "ENOENT" else f"cannot be read ({one.node0})"
+        return f"{node.name}: writing a file there worked, but node 0's file {why}; it is on {place}"
+    return f"{node.name}: writing a file and reading node 0's file there worked; it is on {place}"

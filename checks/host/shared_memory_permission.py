@@ -1,24 +1,29 @@
-"""/dev/shm is missing, or closed to this user.
+"""/dev/shm is missing, or this user may not write to it.
 
 What you see
 ------------
 NCCL: `shm_open failed : Permission denied`, `failed to create shared memory file /dev/shm/nccl-..., error Read-only
-file system`. DataLoader workers and multiprocessing: `PermissionError: [Errno 13]`,
-`OSError: [Errno 38] Function not implemented` or `FileNotFoundError` at their first lock.
+file system`. DataLoader workers and multiprocessing fail at their first lock: `PermissionError: [Errno 13]`, `OSError:
+[Errno 38] Function not implemented` or `FileNotFoundError`.
 
 Why it happens
 --------------
-/dev/shm is not mounted in this container or chroot, or mounted read-only, or its mode was changed from 1777, which lets
+/dev/shm is not mounted in this container or chroot, is mounted read-only, or does not have its mode 1777, which lets
 every user write.
 
 Fix
 ---
-`chmod 1777 /dev/shm`; mount it where it is missing, or read-only.
+Restore the mode, `chmod 1777 /dev/shm`; mount it if it is missing, `mount -t tmpfs -o mode=1777 tmpfs /dev/shm`;
+remount it if it is read-only, `mount -o remount,rw /dev/shm`.
+
+Confirm with
+------------
+`touch /dev/shm/x && rm /dev/shm/x` exits without an error.
 
 When it is harmless
 -------------------
-For a job with gloo, or whose NCCL group the check itself has made, if its DataLoaders have no workers; the finding is
-then a warning.
+The job uses gloo, or the check itself created its NCCL group, and its DataLoaders have no workers. The finding is then
+a WARN.
 
 See also
 --------
@@ -60,7 +65,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     fails = any(refused(node) for node in found)
     yield Finding.about(
         found,
-        f"/dev/shm cannot be written on {names_of(found)}.",
+        f"The job's user cannot write to /dev/shm on {names_of(found)}.",
         severity="fail" if fails else "warn",
         evidence=(
             *(line(node, shm) for node, shm in found.items()),
@@ -87,12 +92,12 @@ def line(node: Node, shm: SharedMemory) -> str:
         return f"{node.name}: /dev/shm: {shm.error}"
     if shm.read_only:
         return f"{node.name}: /dev/shm is mounted read-only"
-    return f"{node.name}: {node.identity.user or 'this user'} may not write in /dev/shm"
+    return f"{node.name}: {node.identity.user or 'this user'} may not write to /dev/shm"
 
 
 def fix(node: Node, shm: SharedMemory) -> Fix:
     if shm.error:
-        return Fix.on(node, "Mount it, as root.", commands=(MOUNT,))
+        return Fix.on(node, "Mount /dev/shm, as root.", commands=(MOUNT,))
     if shm.read_only:
-        return Fix.on(node, "Mount it so that it can be written, as root.", commands=("mount -o remount,rw /dev/shm",))
-    return Fix.on(node, "Let every user write in it, as root.", commands=("chmod 1777 /dev/shm",))
+        return Fix.on(node, "Remount /dev/shm read-write, as root.", commands=("mount -o remount,rw /dev/shm",))
+    return Fix.on(node, "Let every user write to /dev/shm, as root.", commands=("chmod 1777 /dev/shm",))

@@ -7,18 +7,24 @@ NCCL: `No space left on device` with `Error while creating shared memory segment
 
 Why it happens
 --------------
-Docker and Kubernetes give a container 64 MB of shared memory. NCCL keeps the buffers between the ranks of a node in it,
-and DataLoader workers hand every batch over through it. Segments of crashed runs stay and fill it, too.
+Docker and Kubernetes give a container 64 MB of shared memory. NCCL puts the buffers between the ranks of a node there,
+and DataLoader workers pass every batch through it. Segments of crashed runs also fill it.
 
 Fix
 ---
-docker: --shm-size=16g or --ipc=host. Kubernetes: an emptyDir with medium Memory at /dev/shm. On a host: mount it anew
-with a larger size; remove what crashed runs have left in it.
+Enlarge it: `docker run --shm-size=16g` (or --ipc=host); in Kubernetes mount an emptyDir with medium Memory at /dev/shm;
+on a host `mount -o remount,size=16g /dev/shm`.
+
+Remove the leftovers of crashed runs: /dev/shm/nccl-* and /dev/shm/torch_*.
+
+Confirm with
+------------
+`df -h /dev/shm` shows 16G with free space on every node.
 
 When it is harmless
 -------------------
-For a job with gloo, or whose NCCL group the check itself has made, if its DataLoaders have no workers: nothing else
-needs it. The finding is then a warning that the job runs by that luck.
+The job uses gloo, or the check itself created its NCCL group, and its DataLoaders have no workers. The finding is then
+a WARN: the job runs by luck.
 
 See also
 --------
@@ -52,7 +58,7 @@ LOG = (
     Line(
         "unable to open shared memory object",
         shows="symptom",
-        why="the reason that the system gave is cut off; too few open files show the same",
+        why="the system's reason is missing; a low limit of open files shows the same",
         unless="No space|Too many|Permission",
     ),
     Line("unable to allocate shared memory", r"unable to allocate shared memory ?\(shm\)"),
@@ -65,7 +71,7 @@ LOG = (
     Line(
         "while creating shared memory segment",
         shows="symptom",
-        why="NCCL before 2.21 does not say the reason: CUDA may have refused the memory, too",
+        why="NCCL before 2.21 does not print the reason: CUDA may have refused the memory, too",
         unless="Permission denied|No space left|Too many open",
     ),
 )
@@ -143,11 +149,11 @@ def fixes(bad: list[Node]) -> Iterator[Fix]:
     tight = tuple(n.name for n in bad if (shm := memory(n)) and shm.size is not None and shm.size <= SMALL)
     full = tuple(node.name for node in bad if node.name not in tight)
     if tight:
-        yield Fix("On a host: make it larger, as root.", tight, commands=(f"mount -o remount,size={ENOUGH} /dev/shm",))
+        yield Fix("On a host, enlarge it as root.", tight, commands=(f"mount -o remount,size={ENOUGH} /dev/shm",))
     if full:
-        yield Fix("Remove what crashed runs have left in it, such as /dev/shm/nccl-* and /dev/shm/torch_*.", full)
+        yield Fix("Remove the leftovers of crashed runs, such as /dev/shm/nccl-* and /dev/shm/torch_*.", full)
     text = (
-        "In a container: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir with medium: Memory, "
-        "mounted at /dev/shm."
+        "In a container: docker run --shm-size=16g (or --ipc=host); in Kubernetes, mount an emptyDir with medium: "
+        "Memory at /dev/shm."
     )
     yield Fix.on(bad, text, 2)

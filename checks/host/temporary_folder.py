@@ -1,4 +1,4 @@
-"""There is no folder for temporary files.
+"""No folder for temporary files is writable.
 
 What you see
 ------------
@@ -8,18 +8,23 @@ torchrun ends at once, before it starts a rank:
 
 Why it happens
 --------------
-torchrun makes a folder for its ranks' logs and errors, and Python's multiprocessing one for its sockets. Both go below
-$TMPDIR, /tmp or /var/tmp, and this user may write none of them: the container's root is read-only, /tmp was closed, or
-the disk is full. Or the umask takes away the user's own rights (umask 777): it may make a folder, and nothing in it.
+torchrun creates a folder for its ranks' logs and errors, and Python's multiprocessing one for its sockets. Both go
+below $TMPDIR, /tmp or /var/tmp. This user may write to none of them: a read-only container root, a closed /tmp or a
+full disk. Or the umask removes the user's own rights (umask 777).
 
 Fix
 ---
-Set TMPDIR to a folder that this user may write, or mount one at /tmp; umask 022 in the shell that starts the job.
+Set TMPDIR to a writable folder, `export TMPDIR=/scratch/$USER`, or mount one at /tmp; set the umask in the shell that
+starts the job, `umask 022`.
+
+Confirm with
+------------
+`python -c "import tempfile; print(tempfile.gettempdir())"` prints the folder.
 
 When it is harmless
 -------------------
-When the ranks are started by something else than torchrun and use no DataLoader workers; inside a rank that was
-started the finding is a warning.
+Another launcher than torchrun starts the ranks, and they use no DataLoader workers. Inside a started rank the finding
+is a WARN.
 
 See also
 --------
@@ -31,7 +36,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, names_of
 
 SEVERITY = "fail"
-MATTERS = "what needs a temporary file, such as a DataLoader with workers, would fail; the ranks start without one"
+MATTERS = "the ranks start without one, but a DataLoader with workers, for example, fails"
 PREVENTS = "store used"
 FOLLOWS = ("host/file-size-limit",)
 LOOKS_AT = ("host.temporary",)
@@ -44,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if bad:
             yield Finding.about(
                 bad,
-                f"There is no folder for temporary files on {names_of(bad)}.",
+                f"{names_of(bad)} {'has' if len(bad) == 1 else 'have'} no writable folder for temporary files.",
                 severity="fail" if started == "node" else "warn",
                 evidence=(f"{node.name}: {said(found[node])}" for node in bad),
                 fixes=(fix(node, found[node]) for node in bad),
@@ -62,7 +67,9 @@ def said(folder: TemporaryFolder) -> str:
 
 def fix(node: Node, folder: TemporaryFolder) -> Fix:
     if folder.umask:
-        return Fix.on(node, "Let the user into the folders that it makes.", commands=("umask 022",))
+        return Fix.on(node, "Set a umask that leaves the user its own rights.", commands=("umask 022",))
     if folder.instead is None:
-        return Fix.on(node, "Let this user write /tmp, as root; where it is read-only, mount one.")
-    return Fix.on(node, "Name a folder that this user may write.", env={"TMPDIR": folder.instead})
+        return Fix.on(
+            node, "Let this user write to /tmp, as root (chmod 1777 /tmp); if it is read-only, mount a tmpfs."
+        )
+    return Fix.on(node, "Set TMPDIR to a folder that this user may write.", env={"TMPDIR": folder.instead})

@@ -1,4 +1,4 @@
-"""No further thread or process is allowed.
+"""The limit of processes and threads is used up.
 
 What you see
 ------------
@@ -7,23 +7,30 @@ Resource temporarily unavailable`.
 
 Why it happens
 --------------
-A limit of processes and threads is used up: the user's (ulimit -u; root has none), the container's or unit's (pids.max:
-docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit), or the machine's (kernel.threads-max, kernel.pid_max).
-A rank has some four threads with a gloo group, and as many more as it computes with: one where torchrun starts several
-on a node (OMP_NUM_THREADS=1), else one for each CPU; numpy's OpenBLAS makes as many again. libgomp counts the host's
-cores, not those of the container. Or no thread is allowed at all: the seccomp profile of an older Docker answers
-clone3(), by which glibc starts threads, with EPERM.
+A limit of processes and threads is used up: the user's (ulimit -u; root has none) or the machine's (kernel.threads-max,
+kernel.pid_max). Or that of the container or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's
+podPidsLimit).
+
+A rank has some four threads with a gloo group, and its compute threads. torchrun sets one per rank (OMP_NUM_THREADS=1)
+if a node has several ranks, else each CPU gets one. numpy's OpenBLAS adds as many. libgomp counts the host's cores, not
+the container's. Or a sandbox allows no thread: an old Docker's seccomp profile answers clone3() with EPERM.
 
 Fix
 ---
-Raise the limit that is named; OMP_NUM_THREADS=cores/ranks; end ranks of earlier runs. Of the seccomp profile: update
-Docker and libseccomp on the host.
+Raise the limit, `ulimit -u 65536` or `docker run --pids-limit 65536`; or use fewer threads, `export OMP_NUM_THREADS=4`;
+or end ranks of earlier runs.
+
+For the seccomp profile, update Docker and libseccomp on the host.
+
+Confirm with
+------------
+`ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current` shows the limits in the job's environment.
 
 When it is harmless
 -------------------
-Where the ranks could be started all the same it is a warning: threads of data loaders and of computing come on top.
-A check has up to ten processes and threads more than torchrun and two ranks: with a limit between what the two need it
-fails where a job that does nothing else still runs.
+If the ranks could start, the finding is a WARN: threads of data loaders and computation are additional. A check has up
+to ten more processes and threads than torchrun and two ranks. With a limit between the two the check fails, but a
+minimal job runs.
 
 See also
 --------
@@ -36,7 +43,7 @@ from dataclasses import dataclass, replace
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, errors_with_words, names_of, rank_count
 
 SEVERITY = "fail"
-MATTERS = "the ranks could be started; threads for computing and loading data may not"
+MATTERS = "the ranks could start; threads for computation and data loading may fail"
 PREVENTS = "store used"
 LOOKS_AT = ("host.limits",)
 AMPLE = 2
@@ -62,7 +69,8 @@ BLIND = (
     "or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
 )
 UNKNOWN_CALL = (
-    "Update Docker and libseccomp on the host: their seccomp profile does not know the call. Until then, without it."
+    "Update Docker and libseccomp on the host: their seccomp profile does not know clone3(). Until then, run without "
+    "it."
 )
 SANDBOX_OFF = ("docker run --security-opt seccomp=unconfined ...",)
 LOG = (
@@ -83,7 +91,7 @@ LOG = (
         "pthread_create failed",
         "Operation not permitted",
         shows="symptom",
-        why="a container's seccomp profile that does not know clone3 forbids it, too",
+        why="a container's seccomp profile without clone3 shows the same",
     ),
     Line(
         "rejected by pids controller",  # the kernel's: the cgroup's pids.max
@@ -111,8 +119,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if forbidden:
         yield Finding.about(
             forbidden,
-            f"No thread can be started on {names_of(forbidden)}: a sandbox forbids it.",
-            evidence=(f"{node.name}: clone3() ends with EPERM, and starting a thread fails" for node in forbidden),
+            f"A sandbox on {names_of(forbidden)} forbids new threads.",
+            evidence=(f"{node.name}: clone3() fails with EPERM, and starting a thread fails" for node in forbidden),
             fixes=[Fix.on(forbidden, UNKNOWN_CALL, commands=SANDBOX_OFF)],
         )
     said = errors_with_words(cluster, WORDS)
@@ -123,8 +131,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if blind:
         yield Finding.about(
             blind,
-            f"No further thread could be started on {names_of(blind)}.",
-            title="No thread is left for the check itself",
+            f"The check could not start another thread on {names_of(blind)}.",
+            title="The check itself cannot start a thread",
             evidence=(line for node in blind for line in said[node.name]),
             fixes=[Fix.on(blind, BLIND)],
         )
@@ -139,7 +147,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     blamed = refused or list(tight)
     yield Finding.about(
         blamed,
-        f"Too few processes and threads are allowed on {names_of(blamed)} for the ranks there.",
+        f"A limit on {names_of(blamed)} allows too few processes and threads for the ranks there.",
         severity="fail" if refused else "warn",
         evidence=(line for node in blamed for line in (seen(node, tight[node]), *said.get(node.name, ()))),
         fixes=(fix for node in blamed for fix in fixes(node, tight[node])),
@@ -190,21 +198,21 @@ def need(node: Node) -> int:
 
 
 def seen(node: Node, room: Room) -> str:
-    threads, limit = computing(node), f"{node.name}: {CALLED[room.of]} is {room.most}, and {room.used} were in use"
-    each = f"{threads} thread{'s' if threads > 1 else ''} each"
-    return f"{limit}; {rank_count(node)} ranks that compute with {each} have {need(node)} in all"
+    threads, limit = computing(node), f"{node.name}: {CALLED[room.of]} is {room.most}, with {room.used} in use"
+    each = f"{threads} compute thread{'s' if threads > 1 else ''} each"
+    return f"{limit}; {rank_count(node)} ranks with {each} need {need(node)}"
 
 
 def fixes(node: Node, room: Room) -> Iterator[Fix]:
     each = max(1, (node.limits.cpus or 1) // rank_count(node))
-    fewer = Fix.on(node, "Have each rank compute with fewer threads.", env={"OMP_NUM_THREADS": str(each)})
+    fewer = Fix.on(node, "Use fewer compute threads per rank.", env={"OMP_NUM_THREADS": str(each)})
     if computing(node) > (node.limits.cpus or computing(node)):  # more than there are CPUs serves nobody
         yield fewer
         yield replace(raised(node, room), option=2)
         return
     yield raised(node, room)
     if each < computing(node):
-        yield replace(fewer, text="Or have each rank compute with fewer threads.", option=2)
+        yield replace(fewer, text="Or use fewer compute threads per rank.", option=2)
 
 
 def raised(node: Node, room: Room) -> Fix:
@@ -212,12 +220,14 @@ def raised(node: Node, room: Room) -> Fix:
     wanted = 1 << (room.used + 8 * need(node)).bit_length()
     hard = node.limits.processes_hard
     if room.of == "machine":
-        return Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.threads-max={wanted}",))
+        return Fix.on(node, "Raise the limit, as root.", commands=(f"sysctl -w kernel.threads-max={wanted}",))
     if room.of == "numbers":
         most = min(wanted, MOST_NUMBERS)
-        return Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.pid_max={most}",))
+        return Fix.on(node, "Raise the limit, as root.", commands=(f"sysctl -w kernel.pid_max={most}",))
     if room.of == "cgroup":
-        return Fix.on(node, f"Raise it to {wanted} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit).")
+        text = f"Raise the limit to {wanted} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
+        return Fix.on(node, text)
     if hard is not None and 0 <= hard < wanted:
-        return Fix.on(node, f"Raise it to {wanted} as root (nproc in /etc/security/limits.conf), and log in again.")
-    return Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -u {wanted}",))
+        text = f"Raise the limit to {wanted} as root (nproc in /etc/security/limits.conf), then log in again."
+        return Fix.on(node, text)
+    return Fix.on(node, "Raise the limit in the shell that starts the job.", commands=(f"ulimit -u {wanted}",))

@@ -1,4 +1,4 @@
-"""TMPDIR is too long for sockets.
+"""TMPDIR is too long for socket paths.
 
 What you see
 ------------
@@ -6,16 +6,20 @@ What you see
 
 Why it happens
 --------------
-The name of a Unix socket has at most 107 bytes; multiprocessing puts its sockets below TMPDIR.
+The path of a Unix socket has at most 107 bytes, and multiprocessing puts its sockets below TMPDIR.
 
 Fix
 ---
-TMPDIR=/tmp, or another short path.
+Use a short path: `export TMPDIR=/tmp`.
+
+Confirm with
+------------
+`echo -n "$TMPDIR" | wc -c` prints at most 75.
 
 When it is harmless
 -------------------
-Where nothing of the job makes such a socket: before a job it is a warning. A DataLoader with workers, a
-multiprocessing.Manager and tensors that are sent between processes do.
+The job creates no such socket: before a job it is therefore a WARN. A DataLoader with workers, a
+multiprocessing.Manager and tensors sent between processes create one.
 
 See also
 --------
@@ -27,7 +31,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 
 SEVERITY = "fail"
-MATTERS = "a DataLoader with workers, or tensors sent between processes, would fail: their sockets are made there"
+MATTERS = "a DataLoader with workers, or tensors sent between processes, would fail: their sockets are there"
 LOOKS_AT = ("host.temporary",)
 LONGEST = 107
 """Bytes of a socket's path (sun_path in unix(7) has 108, the last of which is zero)."""
@@ -42,14 +46,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if bad:
         yield Finding.about(
             bad,
-            f"The folder for temporary files on {names_of(bad)} has too long a path for sockets.",
+            f"The path of the temporary folder on {names_of(bad)} is too long for sockets.",
             severity="warn",
             evidence=(
-                f"{node.name}: {folder(node)} has {length(node)} bytes, and {length(node) + BELOW} with the name of a "
-                f"socket that Python makes below it; {LONGEST} are allowed"
+                f"{node.name}: {folder(node)} has {length(node)} bytes, and {length(node) + BELOW} with the name of "
+                f"Python's socket below it; the limit is {LONGEST}"
                 for node in bad
             ),
-            fixes=(Fix.on(bad, "Name a shorter one.", env={"TMPDIR": "/tmp"}),),
+            fixes=(Fix.on(bad, "Use a shorter path.", env={"TMPDIR": "/tmp"}),),
         )
 
 

@@ -1,4 +1,4 @@
-"""The user has no entry in /etc/passwd.
+"""The job's user has no entry in /etc/passwd.
 
 What you see
 ------------
@@ -6,19 +6,24 @@ What you see
 
 Why it happens
 --------------
-The container runs under a number (docker run --user, runAsUser) that its /etc/passwd does not have. What asks for the
-user's name gets it from LOGNAME, USER, LNAME or USERNAME, or not at all; what asks for the home directory gets it from
-HOME, or not at all: caches then go to a folder called ~, or the import ends in `Could not determine home directory`.
-torch 2.13 itself does without a name; earlier versions did not when they compiled.
+The container runs under a uid (docker run --user, runAsUser) that its /etc/passwd does not have. Programs then read the
+user's name from LOGNAME, USER, LNAME or USERNAME, and the home folder from HOME. Without HOME, caches go to a folder
+called ~, or the import ends in `Could not determine home directory`.
+
+torch 2.13 itself needs no name; earlier versions needed one to compile.
 
 Fix
 ---
-USER=anything, HOME=a folder that can be written, and TORCHINDUCTOR_CACHE_DIR=/tmp/inductor for an earlier torch, in
-the job's environment.
+Set the variables in the job's environment: `export USER=job HOME=/tmp/job` (HOME writable), and for an earlier torch
+`export TORCHINDUCTOR_CACHE_DIR=/tmp/inductor`.
+
+Confirm with
+------------
+`python -c "import getpass, os; print(getpass.getuser(), os.path.expanduser('~'))"` prints both without an error.
 
 When it is harmless
 -------------------
-Where USER and a HOME that can be written are set: nothing is found.
+USER and a writable HOME are set: nothing is reported.
 
 See also
 --------
@@ -31,7 +36,7 @@ from distdoctor.check_api import Account, Cluster, Finding, Fix, Line, Node, nam
 
 SEVERITY = "fail"
 PREVENTS = "store used"
-MATTERS = "torch does without, but libraries ask for the user's name or home, and their ranks end"
+MATTERS = "torch needs neither, but libraries read the user's name or home, and their ranks fail"
 LOOKS_AT = ("host.account",)
 LOG = (Line("getpwuid(): uid not found"),)
 
@@ -41,8 +46,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if lacking:
         yield Finding.about(
             lacking,
-            f"The user of the job has no {together(dict.fromkeys(w for what in lacking.values() for w in what))} "
-            f"on {names_of(lacking)}.",
+            f"The job's user has no {together(dict.fromkeys(w for what in lacking.values() for w in what))} on "
+            f"{names_of(lacking)}.",
             severity="warn",
             evidence=(seen(node, what) for node, what in lacking.items()),
             fixes=(fix(node, what) for node, what in lacking.items()),
@@ -65,7 +70,7 @@ def seen(node: Node, what: tuple[str, ...]) -> str:
         parts.append("LOGNAME, USER, LNAME and USERNAME are not set")
     if "home" in what:
         why = f"HOME={account.home} cannot be written ({account.home_error})" if account.home else "HOME is not set"
-        parts.append(why if account.home_error or not account.home else f"HOME={account.home} is no absolute path")
+        parts.append(why if account.home_error or not account.home else f"HOME={account.home} is not an absolute path")
     return f"{node.name}: {', '.join(parts)}"
 
 
@@ -76,4 +81,4 @@ def fix(node: Node, what: tuple[str, ...]) -> Fix:
         env["USER"] = f"user{node.host.account.uid if node.host.account else ''}"
     if "home" in what:
         env["HOME"] = temporary or "/tmp"
-    return Fix.on(node, "Set it in the job's environment.", env=env)
+    return Fix.on(node, f"Set {together(env)} in the job's environment.", env=env)

@@ -55,7 +55,7 @@ def test_it_is_why_the_check_could_not_be_finished() -> None:
 def test_a_limit_that_is_known_is_the_cause() -> None:
     findings = {finding.check: finding for finding in judged(*starved(quota=0.05)).findings}
     assert findings[CHECK].because_of == "host/cpu-affinity"
-    assert "0.05 processors" in findings[CHECK].fixes[0].text
+    assert "0.05 CPUs" in findings[CHECK].fixes[0].text
 
 
 def test_one_that_waited_does_not_say_more_by_itself_than_node_0_said() -> None:

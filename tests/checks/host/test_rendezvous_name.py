@@ -192,5 +192,5 @@ test_cured = cured(CHECK, CURES)
 
 def test_a_local_addr_is_not_called_the_own_name() -> None:
     (root,) = judged(*called_loopback()).roots
-    assert "127.0.0.1, --local-addr of host0" in root.summary
+    assert "127.0.0.1 (--local-addr of host0)" in root.summary
     assert ("host0",) in {fix.nodes for fix in root.fixes if fix.flags == {"--local-addr": "10.77.0.10"}}

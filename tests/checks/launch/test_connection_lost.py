@@ -20,7 +20,7 @@ def test_a_login_that_runs_no_command_is_no_check_that_ended() -> None:
     first, second = judged_calls(call(0, "told"), nologin, crashed).findings
     assert (first.nodes, first.title) == (("host1",), "The check did not start on a host")
     assert first.evidence[0].endswith("status 1 after 1.5 s: This account is currently not available.")
-    assert (second.nodes, second.title) == (("host2",), "The check ended on a host without telling anything")
+    assert (second.nodes, second.title) == (("host2",), "The check on a host ended without facts")
 
 
 def test_what_a_host_says_that_has_heard_nothing_is_told() -> None:
