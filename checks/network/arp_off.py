@@ -1,28 +1,33 @@
-"""A host does not answer who has its address.
+"""A host does not answer ARP requests for its address.
 
 What you see
 ------------
-`No route to host` (errno 113) on the others after three seconds, each time, or silence, though the host is up, has the
-right address and no packet filter. Now and then it works: who is asked by that host learns its hardware address from
-the question, and forgets it again.
+The other hosts get `No route to host` (errno 113) after three seconds, each time, or silence. The host is up, has the
+right address and no packet filter. Now and then it works: a host that receives an ARP request learns the sender's
+hardware address, and forgets it again.
 
 Why it happens
 --------------
-Before anything is sent to an address of the own network, ARP asks all hosts there who has it. The host gives no answer
-where net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer; where it is 1 or 2 (kube-proxy's strict
-ARP) and the address is on another of its interfaces than the one that is asked, such as a floating address on lo; or
-where ARP is switched off on its card (`ip link set ... arp off`). With the latter it asks nobody either, and sends to
-its own hardware address.
+Before a host sends to an address of its own network, it asks by ARP which host has it. The target does not answer in
+three cases. net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer. It is 1 or 2 (kube-proxy's strict
+ARP), and the address is on another interface, such as a floating address on lo. Or ARP is off on its network card (`ip
+link set ... arp off`).
+
+With ARP off the host also asks for no address, and sends to its own hardware address.
 
 Fix
 ---
-Let it answer: `ip link set dev eth0 arp on`, and 0 in net.ipv4.conf.all.arp_ignore and in that of the card; or have the
-address on the card itself.
+Let the host answer: `ip link set dev eth0 arp on`, and `sysctl -w net.ipv4.conf.all.arp_ignore=0
+net.ipv4.conf.eth0.arp_ignore=0`; or put the address on the network card itself.
+
+Confirm with
+------------
+`arping -c 3 -I eth0 10.77.0.10`, from another node, gets replies.
 
 When it is harmless
 -------------------
-On tunnels, and on cards whose address no peer uses. Where all connections were made, arp_ignore 8 is a warning, and ARP
-that is switched off is not told: what joins containers may do without.
+On tunnels, and on cards whose address no peer uses. If all connections worked, arp_ignore 8 is a WARN, and ARP that is
+off is not reported: container networks may not need it.
 
 See also
 --------
@@ -48,7 +53,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "by luck: the others know its hardware address only as long as it asked for theirs a short time ago"
+MATTERS = "by luck: the others know its hardware address only for a short time after it asked for theirs"
 PREVENTS = "master resolved"
 LOOKS_AT = ("everyone", "host.interfaces")
 NEVER = 8
@@ -90,7 +95,7 @@ def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
             continue
         for address, length in zip(card.addresses, card.prefix_lengths, strict=False):
             if card.no_arp:
-                yield card.name, address, length, f"ARP is switched off on {card.name} {OFF}"
+                yield card.name, address, length, f"ARP is off on {card.name} {OFF}"
             elif card.arp_ignore == NEVER and ":" not in address:
                 yield card.name, address, length, f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {NEVER}"
             elif card.arp_ignore in OWN_ALONE and ":" not in address:
@@ -150,7 +155,7 @@ def said(node: Node, contact: Contact) -> str:
 def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
     sources = list(dict.fromkeys(source for source, _, _ in links))
     who = names_of([one for one in sources if one is not node])
-    what = f"{who} did not get to it" if who else "it got no answer itself" if links else "others in its network use it"
+    what = f"{who} cannot reach it" if who else "it gets no answer itself" if links else "others in its network use it"
     device = shlex.quote(name)
     if OFF in how:
         command = f"ip link set dev {device} arp on"
@@ -160,9 +165,9 @@ def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Nod
         command = f"sysctl -w net.ipv4.conf.all.arp_ignore=0 {setting}"
     return Finding.about(
         (node,),
-        f"{node.name} does not answer who has {address}, and {what}.",
+        f"{node.name} does not answer ARP requests for {address}, and {what}.",
         severity="fail" if links else "warn",
         links=((a.name, b.name if isinstance(b, Node) else b) for a, b, _ in links),
         evidence=(f"{node.name}: {how}", *list(dict.fromkeys(seen for _, _, seen in links))[:SHOWN]),
-        fixes=(Fix.on(node, f"Let {name} of {node.name} answer, as root.", commands=(command,)),),
+        fixes=(Fix.on(node, f"Let {name} of {node.name} answer ARP requests, as root.", commands=(command,)),),
     )

@@ -1,28 +1,34 @@
-"""A packet filter limits how many connections a host may have, or may begin.
+"""A packet filter limits the number of connections of a host.
 
 What you see
 ------------
-A job of few ranks works, and one of more does not: some connections of init_process_group() are refused or never
-answered, `connectFullMesh failed ... Connection refused` or silence, while a single connection to the same host works.
+A job of few ranks works, and one of more does not. Some connections of init_process_group() are refused or get no
+answer: `connectFullMesh failed ... Connection refused` or silence. A single connection to the same host works.
 
 Why it happens
 --------------
-A rule against floods counts the connections of a host or of all hosts (nft's ct count, iptables' connlimit), or those
-that begin in a time (nft's limit rate over, iptables' hashlimit and recent), and drops or refuses what comes beyond; or
-one rule accepts so many (limit, --syn) and the next drops the rest.
-With gloo each rank connects to every other, and to the store.
+A rule against floods counts the connections of one host or all hosts (nft's ct count, iptables' connlimit). Or it
+counts new connections per time (nft's limit rate over, iptables' hashlimit and recent). It drops or refuses all beyond
+the limit. Or one rule accepts a number (limit, --syn), and the next rule drops the rest.
+
+With gloo each rank connects to every other rank and to the store.
 
 Fix
 ---
-Let the nodes of the job through before that rule, or raise its number above ranks x ranks of two nodes, and the
-store's.
+Accept the nodes of the job before that rule, `nft insert rule inet filter input ip saddr 10.77.0.0/24 accept`; or raise
+its limit above ranks x ranks of two nodes plus the store's connections.
+
+Confirm with
+------------
+`nft list ruleset | grep -E 'ct count|limit rate'` shows no rule that applies to the job's nodes.
 
 When it is harmless
 -------------------
-Where the number is not reached: nothing is then said. Where connections only wait until the rule lets them in, it is a
-warning: the job starts, seconds later, and more ranks wait longer. Measured with one connection a second let in: ranks
-of 2 x 2 start 5 s later, of 2 x 4 23 s later; those of 2 x 8 fail (connectFullMesh timed out). It is a warning, too, if
-nobody sees the rule, as that of a switch, and connections lose two SYNs and more each on links that lose nothing else.
+If the limit is not reached, nothing is reported. If connections only wait for the rule, it is a WARN: the job starts
+seconds later, and more ranks wait longer. With one new connection per second, ranks of 2 x 2 start 5 s later, of 2 x 4
+23 s later. Ranks of 2 x 8 fail (connectFullMesh timed out).
+
+It is also a WARN if the rule is not visible, as on a switch, and each connection loses two SYNs on lossless links.
 
 See also
 --------
@@ -54,7 +60,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "the job starts once the rule has let its connections in: the more ranks, the later"
+MATTERS = "the job starts only after the rule has accepted its connections: the more ranks, the later"
 PREVENTS = "store reached"
 LOOKS_AT = ("network",)
 BY_NUMBER = re.compile(r"\bct count\b|connlimit|\bhashlimit\b|\brecent\b|\blimit rate over\b")
@@ -97,7 +103,7 @@ def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
         yield from rank_errors_text([one for one in failed if GAVE_UP.search(one.stage.error or "")])
     edges = links(cluster, node)
     if edges:
-        yield f"connections from {link_arrows(edges)} on random ports were turned away"
+        yield f"connections from {link_arrows(edges)} on random ports failed"
 
 
 def links(cluster: Cluster, node: Node) -> list[FailingLink]:
@@ -139,12 +145,12 @@ def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> F
         node,
         tuple(
             f"{peer.name}: {one.late} of {one.opened} connections to {one.address} got no answer to their "
-            f"first SYN; SYNs sent again: {one.repeated}"
+            f"first SYN; repeated SYNs: {one.repeated}"
             for peer, one in shown
         ),
-        f"{node.name}'s packet filter lets in only so many new connections in a time; this job starts later for it."
+        f"{node.name}'s packet filter limits the rate of new connections, which delays the start of this job."
         if rules(node)
-        else f"New connections to {node.name} are let through only some seconds late; this job starts later for it.",
+        else f"New connections to {node.name} wait some seconds for an answer, which delays the start of this job.",
         severity="warn",
     )
 
@@ -157,8 +163,7 @@ def finding(
     return Finding.about(
         (node,),
         summary
-        or f"{node.name}'s packet filter lets in only so many connections, at once or in a time, and turned some of "
-        "this job away.",
+        or f"{node.name}'s packet filter limits the number or rate of connections, and refused some of this job's.",
         severity=severity,
         links=((other, node.name) for other in others),
         evidence=(*seen[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),

@@ -2,24 +2,29 @@
 
 What you see
 ------------
-At the start, on some nodes, and no more a few seconds later
+Only at the start, on some nodes, for a few seconds:
 
     The IPv6 network addresses of (job-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
 
-A job whose processes give up at once, or a launcher without retries, fails; started again, it runs.
+A job whose processes do not retry, or a launcher without retries, fails. After a restart it runs.
 
 Why it happens
 --------------
-The record is made when the pod is up (a headless Kubernetes service without publishNotReadyAddresses), or a name
-server or an agent that writes /etc/hosts is started together with the job.
+The DNS record appears when the pod is up (a headless Kubernetes service without publishNotReadyAddresses). Or a name
+server, or an agent that writes /etc/hosts, starts together with the job.
 
 Fix
 ---
-Name node 0 by its address, or wait for the name before the launch.
+Wait for the name before the launch, `until getent hosts job-0; do sleep 1; done`, or set the master to node 0's
+address.
+
+Confirm with
+------------
+`getent hosts job-0` prints node 0's address on every node before the launch.
 
 When it is harmless
 -------------------
-With PyTorch's own store: it looks the name up again until its timeout.
+With PyTorch's own store, which retries the look-up until its timeout.
 
 See also
 --------
@@ -36,16 +41,16 @@ LOG = (
         "host not found: ",
         "host not found: (?:Name or service|Temporary failure)",
         shows="symptom",
-        why="a name that never has an address gives the same",
+        why="a name that never has an address shows the same",
     ),
     Line(
         "Temporary failure in name resolution",
         r"gai error: -3|c10d|TCPStore|socket\.cpp",
         shows="symptom",
-        why="a name server that does not answer at all gives the same",
+        why="a silent name server shows the same",
     ),
 )
-MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
+MATTERS = "PyTorch retries the look-up until it works; programs without a retry would fail"
 LOOKS_AT = ("network.master",)
 FOLLOWS = ("network/master-unresolvable",)
 AT_ONCE = 2.0
@@ -88,4 +93,4 @@ def fixes(node: Node) -> Iterator[Fix]:
     else:  # /etc/hosts has it by now: what writes it there is late
         yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.", commands=(wait,))
         return
-    yield Fix.on(node, f"Or put this before the launch on {node.name}: {wait}", 2)
+    yield Fix.on(node, f"Or run this before the launch on {node.name}: {wait}", 2)

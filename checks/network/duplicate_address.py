@@ -1,32 +1,36 @@
-"""Two hosts have one address.
+"""Two hosts have the same address.
 
 What you see
 ------------
-A job that hangs at one start and runs at the next: now the one host answers, now the other. Or, again and again,
+The job hangs at one start and runs at the next, because now one host answers, now the other. Or, again and again,
 `Connection refused` from a node that listens, `Connection reset by peer`, or silence.
 
 Why it happens
 --------------
-A static address that was given twice, or lies in the range of a DHCP server; a virtual machine or an image that was
-cloned with its network configuration; a service address that two hosts hold at once. Whoever answers an ARP request
-first, or last, gets the packets.
+A static address was assigned twice, or is in the range of a DHCP server. A virtual machine or image was cloned with its
+network configuration. Or two hosts hold a service address at once. The host that answers an ARP request first, or last,
+gets the packets.
 
-A cloned virtual machine may have the hardware address (MAC) of the other, too, and the switch sends to the one of them
-that it heard last. And an ARP entry that was written by hand (`arp -s`, `ip neigh add ... nud permanent`) goes on to
-name the card that had the address then.
+A cloned virtual machine may also have the hardware address (MAC) of the other. The switch then sends to the one that
+sent last. And a static ARP entry (`arp -s`, `ip neigh add ... nud permanent`) keeps the card that had the address
+before.
 
-For IPv6 the kernel asks first, and does not use an address for which another host answers: programs then find no usable
-address for the host's own name, and gloo takes 127.0.0.1.
+For IPv6 the kernel asks first, and does not use an address for which another host answers. Programs then find no usable
+address for the host's own name, and gloo uses 127.0.0.1.
 
 Fix
 ---
-Take the address from the host that has another one, else give one of the two another address, or another hardware
-address. Delete an ARP entry that was written by hand.
+Remove the address from one of the two hosts, `ip address del 10.77.0.10/24 dev eth0`, or give one of them another
+address or hardware address. Delete a static ARP entry: `ip neighbour del 10.77.0.10 dev eth0`.
+
+Confirm with
+------------
+`arping -D -c 3 -I eth0 10.77.0.10`, from a third node, gets replies from one hardware address only.
 
 When it is harmless
 -------------------
-Never in one network. Networks of containers have the same addresses on every host and are no case of this; and a
-hardware address is told only where one of the two hosts does not get through.
+Never in one network. Container networks have the same addresses on every host and are not reported. A hardware address
+is reported only if one of the two hosts is unreachable.
 
 See also
 --------
@@ -81,13 +85,13 @@ def refused(node: Node, name: str, address: str) -> Finding:
     """The finding about such an address."""
     return Finding.about(
         (node,),
-        f"Another host has {address}, too, which is on {name} of {node.name}: the kernel there does not use it.",
+        f"Another host also has {address}, so the kernel of {node.name} does not use it on {name}.",
         evidence=(f"{node.name}: duplicate address detection failed for {address} (ip address: dadfailed)",),
         fixes=(
             Fix.on(
                 node,
-                f"Give {name} of {node.name} another address; or find the host that answers for {address} on its link, "
-                "take it from that, and set it here anew (ip -6 address del, then add).",
+                f"Give {name} of {node.name} another address; or remove {address} from the other host of this link, "
+                "then set it here again (ip -6 address del, then add).",
             ),
         ),
     )
@@ -106,9 +110,9 @@ def written_by_hand(one: DuplicateAddress) -> Finding:
     }
     return Finding.about(
         one.seen_by,
-        f"{names_of(one.seen_by)} {'has' if len(one.seen_by) == 1 else 'have'} an ARP entry for {one.address} "
-        f"({node.name}) that was written by hand, with another hardware address than {node.name} has.",
-        title="An ARP entry that was written by hand is wrong",
+        f"{names_of(one.seen_by)} {'has' if len(one.seen_by) == 1 else 'have'} a static ARP entry for {one.address} "
+        f"({node.name}) with a hardware address that {node.name} does not have.",
+        title="A static ARP entry is wrong",
         links=((peer.name, node.name) for peer in one.seen_by),
         evidence=(
             *(f"{peer.name}: {one.address} is at {one.mac} on {way}, permanently" for peer, way in ways.items()),
@@ -117,7 +121,7 @@ def written_by_hand(one: DuplicateAddress) -> Finding:
         fixes=(
             Fix.on(
                 peer,
-                f"On {peer.name}, delete that entry, and where it is written at every start.",
+                f"On {peer.name}, delete that entry, also from its boot configuration.",
                 commands=(f"ip neighbour del {one.address} dev {way}",),
             )
             for peer, way in ways.items()
@@ -139,7 +143,7 @@ def with_one_card(one: DuplicateAddress) -> Finding:
         fixes=(
             Fix.on(
                 node,
-                f"Give {name} of {node.name} another hardware address (of a virtual machine: in its definition).",
+                f"Give {name} of {node.name} another hardware address (for a virtual machine, in its definition).",
                 option,
             )
             for option, (node, name) in enumerate(at.items(), start=1)
@@ -153,7 +157,7 @@ def between_nodes(cluster: Cluster, one: DuplicateAddress) -> Finding:
     others = [node for node in cluster.nodes if node.host_key not in {owner.host_key for owner in nodes}]
     return Finding.about(
         one.spare or nodes,
-        f"{one.address} is an address of {names_of(nodes)}, in one network.",
+        f"{names_of(nodes)} have the same address, {one.address}, in one network.",
         links=((a.name, b.name) for a in nodes for b in nodes if a is not b),
         unsure=not one.spare,
         evidence=(
@@ -183,7 +187,7 @@ def surplus(node: Node, address: str) -> Fix:
         if own == address
     )
     at = reached(node, address).replace("; it", ", which")
-    text = f"On {node.name}{f'{at},' if at else ''} take {address} away from {name}, and from its configuration."
+    text = f"On {node.name}{f'{at},' if at else ''} remove {address} from {name} and from its configuration."
     return Fix.on(node, text, commands=(f"ip address del {address}/{length} dev {shlex.quote(name)}",))
 
 
@@ -195,7 +199,7 @@ def asked_anew(nodes: Sequence[Node], address: str, option: int = 1) -> Iterator
     """For nodes that may know the hardware address of the wrong one: the kernel holds to an answer for up to a minute
     (base_reachable_time, and what follows it)."""
     if nodes:
-        text = "Then let them ask anew who has the address."
+        text = "Then flush the old ARP entry."
         yield Fix.on(nodes, text, option, commands=(f"ip neighbour flush to {address}",))
 
 
@@ -205,8 +209,8 @@ def with_a_stranger(one: DuplicateAddress) -> Finding:
     name = node.interface_of(one.address)
     own = next((i.mac for i in node.interfaces if i.name == name), "")
     text = (
-        f"Find the host whose hardware address is {one.mac} (the switch's address table) and take {one.address} from "
-        f"it, or give {name} of {node.name} another address."
+        f"Remove {one.address} from the host with hardware address {one.mac} (the switch's address table shows its "
+        f"port), or give {name} of {node.name} another address."
     )
     return Finding.about(
         [node],

@@ -1,21 +1,25 @@
-"""Something that is no store answers on MASTER_ADDR:MASTER_PORT.
+"""A service that is not a store answers on MASTER_ADDR:MASTER_PORT.
 
 What you see
 ------------
-On node 0 `EADDRINUSE`; on the others silence, `recvValueWithTimeout failed` or `Connection reset by peer`, because they
-talk to a web server, an ssh daemon or a scheduler.
+Node 0 fails with `EADDRINUSE`. The others get silence, `recvValueWithTimeout failed` or `Connection reset by peer`,
+because they talk to a web server, an ssh daemon or a scheduler.
 
 Why it happens
 --------------
-MASTER_PORT was taken from another service, or that service happened to get the port on node 0.
+MASTER_PORT is the port of another service, or that service happened to get the port on node 0.
 
 Fix
 ---
-Use another port, the same one on every node.
+Use another port, the same on every node: `export MASTER_PORT=29501`.
+
+Confirm with
+------------
+`ss -ltnp 'sport = :29501'` on node 0 shows no listener before the start.
 
 When it is harmless
 -------------------
-Never, if the service stays.
+Never, if the service continues to run.
 
 See also
 --------
@@ -58,9 +62,10 @@ def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
     return taken_port_finding(
         cluster,
         [node for node, _ in seen],
-        "What closes connections at once" if answer.kind == "closed" else f"What answers{said}",
+        "A service that closes connections at once listens"
+        if answer.kind == "closed"
+        else f"A service that is not a store answers{said}",
         (f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {told(a)}" for n, a in seen),
-        " is no store",
     )
 
 

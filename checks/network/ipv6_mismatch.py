@@ -2,27 +2,33 @@
 
 What you see
 ------------
-init_process_group() with gloo fails at once on some ranks
+init_process_group() with gloo fails at once on some ranks, and the others wait:
 
     [enforce fail at .../gloo/transport/tcp/address.cc] ss1.ss_family == ss2.ss_family. 10 vs 2
 
-and the others wait. Or nothing at all: a store client tries the IPv6 address of MASTER_ADDR first, and where packets to
-that are dropped it never gets to the IPv4 one. errno 97 (`Address family not supported by protocol`) alone is harmless.
+Or silence: a store client tries the IPv6 address of MASTER_ADDR first, and if packets to it are dropped it never tries
+the IPv4 one. errno 97 (`Address family not supported by protocol`) alone is harmless.
 
 Why it happens
 --------------
-gloo advertises the first address of each host's own name. On a node whose name (in /etc/hosts, or in the name service
-with AAAA records) gives an IPv6 address first that is IPv6, on the others IPv4; the two cannot connect.
+gloo advertises the first address of each host's own name. On one node /etc/hosts or the name service (AAAA records)
+returns an IPv6 address first, on the others IPv4. The two cannot connect.
 
 Fix
 ---
-Name the interface on the nodes that differ: gloo then takes its first address, which is the IPv4 one where there is
-one. Or give the host name one family only in /etc/hosts. Where node 0's own packet filter drops IPv6 alone, let it in.
+Set the interface on the nodes that differ, `export GLOO_SOCKET_IFNAME=eth0`: gloo then uses its first address, IPv4 if
+there is one.
+
+Or give the host name one family only in /etc/hosts. If only node 0's own packet filter drops IPv6, accept it there.
+
+Confirm with
+------------
+`getent ahosts $(hostname)` prints an address of the same family first on every node.
 
 When it is harmless
 -------------------
-Different addresses for gloo when no gloo group is made (backend="nccl"; NCCL_SOCKET_FAMILY is its own setting). An IPv6
-address of MASTER_ADDR that refuses at once costs nothing; one that fails after seconds costs these, and is a warning.
+No gloo group is created (backend="nccl"; NCCL_SOCKET_FAMILY is its own setting). An IPv6 address of MASTER_ADDR that
+refuses at once costs nothing. One that fails after seconds is a WARN.
 
 See also
 --------
@@ -57,7 +63,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (Line("ss_family", r"ss1\.ss_family == ss2\.ss_family"),)
-MATTERS = "every connection to the master would first wait for the address that leads nowhere"
+MATTERS = "every connection to the master would first wait for the unreachable address"
 PREVENTS = "store used"
 LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")
@@ -108,11 +114,11 @@ def tried_first(nodes: list[Node]) -> Finding:
     dropped = any(c.outcome == "no-answer" for node in nodes for c in dead_first(node))
     return Finding.about(
         nodes,
-        f"{nodes[0].plan.master_addr} is {first.address} first on {some_of(names)}, which leads nowhere, "
-        f"and then {working}, which works.",
+        f"{nodes[0].plan.master_addr} resolves on {some_of(names)} first to {first.address}, which is unreachable, "
+        f"then to {working}, which works.",
         severity="fail" if dropped else "warn",
         evidence=(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
-        fixes=set_master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
+        fixes=set_master_fixes(nodes, "Set the master to node 0's IPv4 address.", address=working),
     )
 
 
@@ -128,8 +134,8 @@ def shut_by_node0(zero: Node, nodes: list[Node], rule: str) -> Finding:
     port, peers = zero.plan.master_port, [address for node in (*nodes, zero) for address in own_six(node)]
     return Finding.about(
         (zero.name,),
-        f"{zero.name}'s own packet filter shuts port {port} for IPv6, by which "
-        f"{some_of(node.name for node in nodes)} {'looks' if len(nodes) == 1 else 'look'} for it first.",
+        f"{zero.name}'s own packet filter blocks port {port} for IPv6, which "
+        f"{some_of(node.name for node in nodes)} {'tries' if len(nodes) == 1 else 'try'} first.",
         severity="fail",
         evidence=(
             f"{zero.name}: {rule}",
@@ -178,9 +184,9 @@ def fixes(families: dict[Node, int], usual: int | None) -> Iterator[Fix]:
 def line(node: Node) -> str:
     choice, name = node.host.gloo, node.host.own_name
     if choice is not None and choice.reason == "variable":
-        return f"{node.name}: gloo takes {node.gloo_address}, by GLOO_SOCKET_IFNAME={choice.variable}"
+        return f"{node.name}: gloo uses {node.gloo_address}, by GLOO_SOCKET_IFNAME={choice.variable}"
     resolved = f": its own name {name.name} is {', '.join(name.addresses)}" if node.saw("host") else ""
-    return f"{node.name}: gloo takes {node.gloo_address}{resolved}; it is reached at {node.reached_at}"
+    return f"{node.name}: gloo uses {node.gloo_address}{resolved}; other nodes reach it at {node.reached_at}"
 
 
 def said(families: dict[Node, int]) -> Iterator[str]:
@@ -202,8 +208,8 @@ def fix(node: Node, family: int) -> Fix:
     for interface in interfaces:
         parsed = parse_address(interface.addresses[0]) if interface.addresses else None
         if parsed is not None and parsed.version == family and not parsed.is_link_local:
-            text = f"On {node.name}, let gloo take the IPv{family} address of {interface.name}."
+            text = f"On {node.name}, let gloo use the IPv{family} address of {interface.name}."
             return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface.name})
     name = node.identity.hostname
-    text = f"On {node.name}, let its own name {name} have an IPv{family} address only (/etc/hosts)."
+    text = f"On {node.name}, give its own name {name} only an IPv{family} address in /etc/hosts."
     return Fix.on(node, text)

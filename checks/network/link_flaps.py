@@ -2,22 +2,26 @@
 
 What you see
 ------------
-Kernel log: `eth0: NIC Link is Down`, `Link up`, and again. A job that hangs for seconds at a time, or loses its
-connections at random: `Connection reset by peer`, `NCCL WARN NET/IB: Got completion ... status=12`.
+Kernel log: `eth0: NIC Link is Down`, `Link up`, and again. A job hangs for seconds at a time, or loses its connections
+at random: `Connection reset by peer`, `NCCL WARN NET/IB: Got completion ... status=12`.
 
 Why it happens
 --------------
-A cable, a transceiver or a port of the switch is bad; or a switch and a card do not agree on speed or error correction.
+A cable, a transceiver or a switch port is bad, or a switch and a card disagree on speed or error correction.
 
 Fix
 ---
-Take the node out of use; reseat or replace cable and transceiver, and look at the error counters of both ends.
+Drain the node, `scontrol update nodename=gpu01 state=drain reason=link`; then reseat or replace cable and transceiver.
+
+Confirm with
+------------
+`ethtool -S eth0 | grep -i -e err -e crc` shows counters that no longer grow, at both ends.
 
 When it is harmless
 -------------------
-One loss of the link in the kernel's log, as when a cable is plugged in, or its MTU is set, is not reported; nor is one
-of each part of a bond, as when their switch is started anew, or of an interface that the job does not use. A loss while
-the check runs is reported, and harmless only if somebody switched the card or its switch port just then.
+One loss of the link in the kernel log is not reported: a cable was plugged in, or its MTU was set. Nor is one loss of
+each part of a bond (a switch restart), or a loss of an unused interface. A loss during the check is reported. It is
+harmless only if a person switched the card or its switch port just then.
 
 See also
 --------
@@ -29,9 +33,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, data_interface, names_of
 
 SEVERITY = "warn"
-MATTERS = "it is up now, and may go down under the job"
+MATTERS = "the link is up now, and may fail during the job"
 LOOKS_AT = ("host.kernel_log", "host.interfaces")
-ONCE = "a cable that is plugged in, or an MTU that is set, shows the same once"
+ONCE = "plugging in a cable or setting an MTU shows the same once"
 OFTEN = 2
 """How many times the link was lost in the part of the log that is read, a quarter of an hour."""
 LOG = (
@@ -58,7 +62,7 @@ LOG = (
         "NETDEV WATCHDOG: ",
         r"NETDEV WATCHDOG: (?:\S{1,15} \(\S{1,32}\)|CPU: \d{1,5}): transmit queue \d+ timed out",
         shows="symptom",
-        why="its driver sets the card up anew, and the job may have gone on",
+        why="its driver resets the card, and the job may have continued",
         told="A network card stopped sending",
     ),
 )
@@ -70,7 +74,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if watched:
         yield finding(watched, logged, f"{times(max(watched.values()))} while this check ran")
     elif logged:
-        yield finding(logged, logged, f"{times(max(map(len, logged.values())))} of late")
+        yield finding(logged, logged, f"{times(max(map(len, logged.values())))} recently")
 
 
 def finding(bad: Iterable[Node], logged: Mapping[Node, list[str]], how_often: str) -> Finding:
@@ -82,7 +86,7 @@ def finding(bad: Iterable[Node], logged: Mapping[Node, list[str]], how_often: st
         fixes=(
             Fix.on(
                 node,
-                "Take the node out of use; look at cable and transceiver, and at the errors that both ends count.",
+                "Drain the node, then reseat or replace cable and transceiver. Confirm with the error counters:",
                 commands=(f"ethtool -S {data_interface(node)[0]} | grep -i -e err -e crc",),
             )
             for node in nodes
@@ -93,7 +97,7 @@ def finding(bad: Iterable[Node], logged: Mapping[Node, list[str]], how_often: st
 def evidence(node: Node, logged: list[str]) -> Iterator[str]:
     if count := during_check(node):
         yield f"{node.name}: {data_interface(node)[0]} went down {times(count)} while this check ran"
-    yield from (f"{node.name}: the kernel's log: {line}" for line in logged[-3:])
+    yield from (f"{node.name}: kernel log: {line}" for line in logged[-3:])
 
 
 def times(count: int) -> str:

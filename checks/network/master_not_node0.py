@@ -2,29 +2,36 @@
 
 What you see
 ------------
-On every node, node 0 included, silence and then
+Silence on every node, also on node 0, then
 
     The client socket has timed out after 60000ms while trying to connect to (192.168.0.1, 29500)
 
-Node 0 hosts its store, and waits for it somewhere else.
+Node 0 hosts its store, and looks for it at another address.
 
 Why it happens
 --------------
-A placeholder or an old address; another host's address; localhost on several hosts, where each one then means itself;
-a published port of a container, which works from outside and, without hairpin NAT, not from the container itself.
-torchrun hosts the store on the node of rank 0 whatever MASTER_ADDR says. A launch script that asks scontrol for the
-first host may use localhost where that fails (`scontrol: command not found`), as in a container without SLURM's tools.
+The value is a placeholder, an old address or another host's address. Or it is localhost on several hosts, where each
+one means itself. Or it is a published port of a container, which works from outside but, without hairpin NAT, not from
+the container itself.
+
+torchrun hosts the store on the node of rank 0 for any MASTER_ADDR. A launch script that gets the first host from
+scontrol may fall back to localhost (`scontrol: command not found`), as in a container without SLURM's tools.
 
 Fix
 ---
-Set MASTER_ADDR on every node to an address of node 0 that the others reach. Where it is forwarded to node 0 (a
-container with a published port) and node 0 itself gets nowhere by it, name node 0's own address there, on that node
-alone: the nodes need not use the same one.
+Set MASTER_ADDR on every node to an address of node 0 that the others reach: `export MASTER_ADDR=10.77.0.10`.
+
+A published port of a container may work on all nodes but node 0. Then set MASTER_ADDR on node 0 alone to its own
+address.
+
+Confirm with
+------------
+`ip -br address` on node 0 lists the address of `getent hosts $MASTER_ADDR`.
 
 When it is harmless
 -------------------
-When MASTER_ADDR is forwarded to node 0 (a service address, address translation): the store is then reached, and nothing
-is reported. localhost is right when all nodes are on one host.
+MASTER_ADDR is forwarded to node 0 (a service address, address translation): the store is then reached, and nothing is
+reported. localhost is right if all nodes are on one host.
 
 See also
 --------
@@ -53,20 +60,20 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "an elastic job starts all the same, on each node one of its own"
+MATTERS = "an elastic job still starts, as a separate job on each node"
 NEXT = NODE_0_AND_CHECK
 LOG = (
     Line(
         ("scontrol: command not found", "scontrol: not found"),
         shows="hint",
-        why="where the script has another way to know the first host, it does no harm",
+        why="it is harmless if the script finds the first host otherwise",
     ),
     Line(("failed to bind to", "failed to listen on"), r"errno: 99\b|EADDRNOTAVAIL"),
     Line(
         ("client socket has timed out", "connect() timed out"),
         "timed out",
         shows="symptom",
-        why="packets that are dropped on the way, a node 0 that has not started or has died show the same",
+        why="dropped packets, and a node 0 that has not started or has died, show the same",
     ),
     Line(
         ("RendezvousConnectionError", "connection to the C10d store has failed"),
@@ -77,7 +84,7 @@ LOG = (
     Line(
         "failed to connect to any network address",
         shows="hint",
-        why="no agent knew the address as its own, or it cannot be reached",
+        why="no agent has the address as its own, or the address is unreachable",
     ),
 )
 PREVENTS = "store hosted"
@@ -126,11 +133,11 @@ def forwarded(cluster: Cluster, zero: Node, came: tuple[str, ...]) -> Finding:
     is a client of it, too (torch/csrc/distributed/c10d/TCPStore.cpp)."""
     master, own = zero.plan.master_addr, reachable_address(zero, cluster)
     who = together(came)
-    text = f"On {zero.name} alone, name its own address: {master} is forwarded to it, and the others keep that."
+    text = f"On {zero.name} alone, set the master to its own address; the other nodes keep {master}."
     return Finding.about(
         (zero,),
-        f"MASTER_ADDR {master} leads {who} to {zero.name}, and not {zero.name} itself.",
-        evidence=(*evidence(zero), f"{who} came to its store by {master}: that is forwarded (a published port, NAT)"),
+        f"MASTER_ADDR {master} works on {who}, but not on {zero.name}, which hosts the store.",
+        evidence=(*evidence(zero), f"{who} reached its store at {master}: it is forwarded (a published port, NAT)"),
         fixes=set_master_fixes([zero], text, address=own) if own else (Fix.on(zero, text),),
     )
 
@@ -237,12 +244,12 @@ def evidence(node: Node, right: bool = True) -> Iterator[str]:
     yield f"{node.name}: MASTER_ADDR {node.plan.master_addr} (from {source}) is {resolved or 'not resolved'}"
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
     if apart_from_its_host(node):
-        yield f"{node.name}: SLURM started this on {node.plan.master_addr}, whose address is on no interface here"
+        yield f"{node.name}: SLURM started it on {node.plan.master_addr}, whose address is on no interface here"
     if master_means_itself(node) and master.first_of_job(node) is not None:
         listed = f"{master.JOB_LIST}={node.variables[master.JOB_LIST]}"
-        yield f"{node.name}: {listed}; launch scripts that ask scontrol take localhost where it is missing"
+        yield f"{node.name}: {listed}; launch scripts that use scontrol fall back to localhost without it"
     if claims_node0(node):
-        yield f"{node.name} {'is' if right else 'takes itself for'} node 0 and has {addresses or 'no address'}"
+        yield f"{node.name} {'is' if right else 'acts as'} node 0 and has {addresses or 'no address'}"
     if contact and contact.outcome != "open":
         yield f"{node.name}: {contact_text(contact)}"
 
@@ -258,28 +265,30 @@ def apart_from_its_host(node: Node) -> bool:
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
     if zero is not None and zero in bad and apart_from_its_host(zero):
-        text = "Give the container the network of its host (docker, podman: --network=host), on every node."
+        text = "Start the container with its host's network (docker, podman: --network=host), on every node."
         return (Fix(text),)
     first, declared = master.first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
     if first is not None and len(cluster.nodes) == 1 and master_means_itself(bad[0]) and not declared:
-        return set_master_fixes(bad, f"Name {first}, the first node of the SLURM job.", address=first)
+        return set_master_fixes(bad, f"Set the master to {first}, the first node of the SLURM job.", address=first)
     address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
-        right = f"Where all nodes belong on this host, {bad[0].plan.master_addr} is right: start the others here, too, "
+        port, value = bad[0].plan.master_port, bad[0].plan.master_addr
+        same_host = f"Or, if all nodes belong on this host, keep {value} and start the others here with port {port}."
         alone = len(cluster.nodes) == 1 and master_means_itself(bad[0])
-        here = [Fix.on(bad, f"{right}with port {bad[0].plan.master_port}.", 2)] if alone else []
+        here = [Fix.on(bad, same_host, 2)] if alone else []
         return (Fix.on(bad, text, unknown=("--master-addr",)), *here)
     assert zero is not None
     if not ways_to(zero, address, bad):
         text = (
-            f"No other node has a way to {address}, which {zero.name} has. In a container: start it with its machine's "
-            f"network (docker, podman: --network=host). Else let what forwards {bad[0].plan.master_addr} lead to port "
-            f"{zero.plan.master_port} of {zero.name}, and every other port with it."
+            f"Start the container of {zero.name} with its machine's network (docker, podman: --network=host): no other "
+            f"node has a route to its {address}. Else forward {bad[0].plan.master_addr} to {zero.name} on port "
+            f"{zero.plan.master_port} and all other ports."
         )
         return (Fix.on((zero,), text),)
     # The node that is node 0 takes the same value, so that all have one.
-    return set_master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
+    text = f"Set the master to the address of {zero.name}, node 0, that the others reach."
+    return set_master_fixes(bad, text, address=address)
 
 
 def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:

@@ -1,27 +1,31 @@
-"""MASTER_ADDR is one name that means different hosts on different nodes.
+"""MASTER_ADDR resolves to different hosts on different nodes.
 
 What you see
 ------------
-The launch lines are the same everywhere, and yet node 0 waits in silence while others print, after one to thirty
-minutes,
+The launch lines are equal, but node 0 waits in silence. The others print, after one to thirty minutes,
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
 Why it happens
 --------------
-A line in one node's /etc/hosts (of an older cluster, of a template, `127.0.1.1 host0` cloned to all hosts), or name
-servers that do not agree. Or it is one address everywhere that several nodes have (a service's address, docker0's):
-each of them then talks to itself.
+One node's /etc/hosts has an old or cloned line (`127.0.1.1 host0` on all hosts), or the name servers disagree. Or it is
+one address that several nodes have (a service's address, docker0's): each node then connects to itself.
 
 Fix
 ---
-Make the name mean node 0 on the nodes where it does not, or name node 0 by its address. It is to be one that no other
-node has.
+Correct the name on the nodes where it is wrong, `echo "10.77.0.10 host0" >> /etc/hosts`, or use node 0's address:
+`export MASTER_ADDR=10.77.0.10`.
+
+Use an address that no other node has.
+
+Confirm with
+------------
+`for h in host0 host1; do ssh $h getent hosts host0; done` prints the same address for every node.
 
 When it is harmless
 -------------------
-Different addresses of the same host are fine and are not reported; so is node 0's own name on loopback on node 0
-itself; so is an address that every node has and that is forwarded to node 0.
+Different addresses of the same host are fine and are not reported. Neither is node 0's own name on loopback on node 0
+itself. Nor is an address that every node has and that is forwarded to node 0.
 
 See also
 --------
@@ -73,7 +77,7 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Mas
     who = names_of(wrong)
     return Finding.about(
         blamed,
-        f"{name} is {together(says)} on {who}, and another host on the other nodes.",
+        f"{name} resolves to {together(says)} on {who}, and to another host on the other nodes.",
         unsure=not sure,
         evidence=(line for node in nodes for line in evidence(node)),
         fixes=fixes(cluster, name, nodes, wrong, found, right),
@@ -89,11 +93,11 @@ def each_itself(
     others = {address for node in cluster.nodes if node.host_key != right[0] for address in node.addresses}
     better = reachable_address(owner, cluster, but=others)
     who = names_of(mirrored)
-    text = f"Name node 0 by an address that no other node has, on every node{f': {better}' if better else ''}."
+    text = f"Set the master on every node to an address that only node 0 has{f': {better}' if better else ''}."
     return Finding.about(
         mirrored,
-        f"{at}{f' ({name})' if name != at else ''} is an address of {who}, too, which "
-        f"{'finds' if len(mirrored) == 1 else 'find'} nobody but {'itself' if len(mirrored) == 1 else 'themselves'}.",
+        f"{who} {'has' if len(mirrored) == 1 else 'have'} node 0's address {at}{f' ({name})' if name != at else ''}, "
+        f"too, and {'connects to itself' if len(mirrored) == 1 else 'connect to themselves'}.",
         title="MASTER_ADDR is an address that several nodes have",
         evidence=(
             *(line for node in nodes for line in evidence(node)),
@@ -121,12 +125,12 @@ def fixes(
 ) -> Iterator[Fix]:
     address = meant(cluster, nodes, found, right)
     if address is None:
-        yield Fix.on(wrong, f"Make {name} mean the same host on {names_of(wrong)} as on the other nodes.")
+        yield Fix.on(wrong, f"Let {name} resolve to the same host on {names_of(wrong)} as on the other nodes.")
         return
-    text = f"Make {name} mean {address} in /etc/hosts."
+    text = f"Let {name} resolve to {address} in /etc/hosts."
     for node in wrong:
         yield Fix.on(node, text, commands=(in_hosts(name, address),))
-    yield from set_master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
+    yield from set_master_fixes(nodes, "Or use node 0's address on every node.", address=address, option=2)
 
 
 def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], right: MasterTarget) -> str | None:

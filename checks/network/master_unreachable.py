@@ -1,24 +1,30 @@
-"""There is no way to the address of MASTER_ADDR.
+"""No route leads to the address of MASTER_ADDR.
 
 What you see
 ------------
-torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 113 - No route to host)`: the errno is
-right, address and port are garbage.
+torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 113 - No route to host)`. The errno is
+right; address and port are garbage.
 
 Why it happens
 --------------
-The host is down, the address is nobody's on this network, or a router on the way knows no way on. MASTER_ADDR may
-name an interface of node 0 that the others do not share. Or its name has several addresses, and the first of them
-leads nowhere: they are tried one after the other, and where packets are dropped the next one comes after minutes.
+The host is down, no host of this network has the address, or a router has no further route. MASTER_ADDR may name an
+interface of node 0 that the others do not share. Or its name has several addresses, and the first is unreachable:
+clients try them in order, and dropped packets delay the next one by minutes.
 
 Fix
 ---
-Name an address of node 0 in a network that all nodes share, or repair the route. Where the nodes' own routing tables
-and netmasks say what is wrong (a gateway that is none, a reverse path filter), that.
+Set the master to an address of node 0 in a network that all nodes share, `export MASTER_ADDR=10.77.0.10`, or repair the
+route: `ip route add 10.78.0.0/24 via 10.77.0.1`.
+
+If a node's routing table or netmask is wrong (a wrong gateway, a reverse path filter), correct that.
+
+Confirm with
+------------
+`ip route get 10.77.0.10; ping -c 1 10.77.0.10` shows the route and a reply.
 
 When it is harmless
 -------------------
-While node 0 boots: the doctor tries again until --wait ends. Nobody then answers for its address either.
+While node 0 boots: distdoctor retries until --wait ends. No host then answers for its address either.
 
 See also
 --------
@@ -54,13 +60,13 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "every connection to the master would first wait for the address that leads nowhere"
+MATTERS = "every connection to the master would first wait for the unreachable address"
 PREVENTS = "store reached"
 SYMPTOM_OF = "master resolved"
 FOLLOWS = ("host/lo-down", "host/hostname-numeric", "host/ports-exhaustible")
 FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted", "process/*")
 LOOKS_AT = ("meeting",)
-DISCOVERY = "Neighbour discovery is ICMPv6, which the packet filters of both ends must let in"
+DISCOVERY = "Neighbour discovery uses ICMPv6, which the packet filters of both ends must accept"
 NOTICED = 1.0
 """Seconds from which an address that fails is a delay that people notice."""
 
@@ -98,12 +104,12 @@ def tried_first(nodes: list[Node]) -> Finding:
     address = working.address if working is not None else None
     return Finding.about(
         nodes,
-        f"{nodes[0].plan.master_addr} has several addresses on {names_of(nodes)}: {first.address}, which is tried "
-        f"first, leads nowhere, and {address} works.",
-        title="The first address of MASTER_ADDR leads nowhere",
+        f"{nodes[0].plan.master_addr} has several addresses on {names_of(nodes)}: the first, {first.address}, is "
+        f"unreachable; {address} works.",
+        title="The first address of MASTER_ADDR is unreachable",
         severity="fail" if any(contact.outcome == "no-answer" for _, contact in vain) else "warn",
         evidence=(f"{node.name}: {contact_text(contact)}" for node, contact in vain),
-        fixes=set_master_fixes(nodes, f"Name node 0 by the address that works, {address}.", address=address),
+        fixes=set_master_fixes(nodes, f"Set the master to the address that works, {address}.", address=address),
     )
 
 
@@ -123,16 +129,16 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     evidence = (line for one in shut for line in seen(one))
     links = links_to(clients, name)
     if near.gateway:
-        summary = f"No host has the address {near.address}, the gateway by which {who} sends to {address} ({name})."
-        text = f"Look at the route to {address} on {who} (ip route get {address}), and whether {near.address} is up."
+        summary = f"No host has the address {near.address}, the gateway of {who} to {address} ({name})."
+        text = f"Start the gateway {near.address}, or correct the route on {who}. Confirm with: ip route get {address}."
         return Finding.about(clients, summary, links=links, evidence=evidence, fixes=(Fix.on(clients, text),))
-    text = f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."
+    text = f"Start {name}, or correct its address: {source(shut[0])}. Confirm with: ping -c 1 {address}."
     another = contacted_another_host(cluster, shut)
     return Finding.about(
         dict.fromkeys((*(client.name for client in clients), *(() if another else (name,)))),
-        f"No host has the address {address}, at which {who} looks for {name}."
+        f"No host has the address {address}, where {who} {'looks' if len(clients) == 1 else 'look'} for {name}."
         if ":" not in address
-        else f"Nobody answers {who} for the address {address}, at which it looks for {name}.",
+        else f"No host answers {who} for the address {address}, which should be {name}.",
         links=links,
         unsure=not another,
         evidence=evidence,
@@ -143,7 +149,7 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
 def seen(one: FailedContact) -> Iterator[str]:
     near, who = one.silent_neighbour, one.node.name
     if near is not None:
-        yield f"{who}: nobody answers for {near.address} ({one.asked_neighbour}); {contact_text(one.contact)}"
+        yield f"{who}: no host answers for {near.address} ({one.asked_neighbour}); {contact_text(one.contact)}"
     yield f"{who}: {source(one)}"
 
 
@@ -151,7 +157,7 @@ def source(one: FailedContact) -> str:
     """Return where the address comes from."""
     network, plan = one.node.network, one.node.plan
     if parse_address(plan.master_addr) is not None:
-        return f"{plan.master_addr} is what {plan.sources.get('master_addr', 'MASTER_ADDR')} says"
+        return f"{plan.master_addr} is the value of {plan.sources.get('master_addr', 'MASTER_ADDR')}"
     lines = [line for line in network.master_lines if line.text.split()[0] in one.node.master_addresses]
     if lines:
         return f"{plan.master_addr} is {one.contact.address} by line {lines[0].number} of /etc/hosts"
@@ -174,7 +180,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
         (name,) if of_zero else both,
-        f"There is no way from {names_of(clients)} to {contact.address} ({name}): errno {contact.errno}.",
+        f"{names_of(clients)} cannot reach {contact.address} ({name}): errno {contact.errno}.",
         links=links_to(clients, name),
         unsure=not (of_zero or another),
         evidence=(line for one in shut for line in evidence(one)),
@@ -202,18 +208,22 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
     zero = store_host_tried(cluster, shut)
     other = reachable_address(zero, cluster) if zero else None
     if zero is not None and other is not None and other != shut[0].contact.address:
-        return set_master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
+        text = f"Set the master to an address of {name} that the others share."
+        return set_master_fixes(cluster.nodes, text, address=other)
     clients, address = [one.node for one in shut], shut[0].contact.address
     if zero is not None and none_gets_there(cluster, zero, clients):
-        asked = "and whether it answers ARP there (ip -d link; sysctl net.ipv4.conf.all.arp_ignore; the switch's port)."
+        asked = "Confirm with: ip -d link; sysctl net.ipv4.conf.all.arp_ignore (0 answers ARP)."
         if ":" in address:
-            asked = f"and the switch's port. {DISCOVERY}."
-        text = f"{name} is up, and no other host gets to {address}: look at its own interface, its link, {asked}"
+            asked = f"Confirm with: ip -d link. {DISCOVERY}."
+        text = (
+            f"Repair the interface of {name} that has {address}, its link or its switch port: {name} is up, but no "
+            f"other host reaches it. {asked}"
+        )
         return (Fix.on(zero, text),)
     if master_is_up(cluster, shut):
         text = (
-            f"{name} is up: look at the way from {names_of(clients)} to {address} (ip route get {address}; ip neigh), "
-            "and at what is between the hosts."
+            f"Repair the route from {names_of(clients)} to {address}, or the network between the hosts: {name} is up. "
+            f"Confirm with: ip route get {address}; ip neigh."
         )
         if ":" in address:
             text += f" {DISCOVERY}."
@@ -228,5 +238,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     contact = live.store_contact(job)
     if contact is not None and contact.outcome == "unreachable" and (job.waiting or not job.ranks):
         yield live.store_finding(
-            job, "cannot be reached from here at all", "Look at the cable, the route and that host."
+            job,
+            "is unreachable from here",
+            "Repair the cable, the route or that host. Confirm with: ip route; ip neigh.",
         )

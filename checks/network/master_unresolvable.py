@@ -2,25 +2,31 @@
 
 What you see
 ------------
-On the node concerned, at once and then every few seconds for up to 30 minutes,
+On the affected node, at once and then every few seconds for up to 30 minutes,
 
     The IPv6 network addresses of (host0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
 
-IPv6 is irrelevant in it: read the name in the parentheses.
+IPv6 does not matter here: read the name in the parentheses.
 
 Why it happens
 --------------
-A misspelt name, a name known on one node only (/etc/hosts), a name server that is not reached, or a record that does
-not exist yet.
+The name is misspelled, only one node knows it (/etc/hosts), the name server is unreachable, or the record does not
+exist yet.
 
 Fix
 ---
-Name node 0 by its address, or add its name to /etc/hosts on the nodes that do not know it. With one node, 127.0.0.1 is
-its address.
+Use node 0's address, `export MASTER_ADDR=10.77.0.10`, or add its name to /etc/hosts on the affected nodes: `echo
+"10.77.0.10 host0" >> /etc/hosts`.
+
+With one node, use 127.0.0.1.
+
+Confirm with
+------------
+`getent hosts $MASTER_ADDR` prints node 0's address on every node.
 
 When it is harmless
 -------------------
-While a cluster starts: a Kubernetes record may come seconds after the pod. The doctor tries again until --wait ends.
+While a cluster starts: a Kubernetes record may appear seconds after the pod. distdoctor retries until --wait ends.
 
 See also
 --------
@@ -50,7 +56,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-NEXT = ("what that host's resolver says of the name now; in Kubernetes, whether node 0's pod runs", "getent hosts NAME")
+NEXT = ("the name's address on that host now; in Kubernetes, the state of node 0's pod", "getent hosts NAME")
 LOG = (
     Line(
         "network addresses of",
@@ -63,16 +69,13 @@ LOG = (
         shows="end",
     ),
     Line(
-        "gaierror: ",
-        r"gaierror: \[Errno -[235]\]",
-        shows="symptom",
-        why="any name that the program looks up may be meant",
+        "gaierror: ", r"gaierror: \[Errno -[235]\]", shows="symptom", why="it may be any name that the program looks up"
     ),
     Line(
         ("nslookup: can't resolve '", "** server can't find "),
         r"nslookup: can't resolve '[^'(]|\*\* server can't find \S{1,253}: (?:NXDOMAIN|SERVFAIL|REFUSED)",
         shows="symptom",
-        why="what waits for a name asks again; it has an address once node 0's pod and its service are there",
+        why="a wait loop retries; the name has an address when node 0's pod and its service are up",
     ),
 )
 PREVENTS = "master resolved"
@@ -102,24 +105,22 @@ def evidence(node: Node) -> str:
 
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
     if all(node.plan.one_node and not {*masters} & {*own_host_names(node)} for node in bad):
-        return set_master_fixes(
-            bad, "With one node there is no other to name: let it name itself.", address="127.0.0.1"
-        )
+        return set_master_fixes(bad, "Set the master to this node itself, the only one.", address="127.0.0.1")
     address = next((a for a in (real_address(cluster, master) for master in masters) if a), None)
     if address is None and len(masters) == 1 and all(hosts_file_commands(node, None, masters[0]) for node in bad):
         return tuple(in_hosts(bad, None, masters[0]))
     if address is None or len(masters) > 1:
         line = f"`<its address> {masters[0]}`"
-        text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {names_of(bad)}."
+        text = f"Use node 0's address, or add a line {line} to /etc/hosts on {names_of(bad)}."
         return (Fix.on(bad, text, unknown=("--master-addr",)),)
     added = tuple(in_hosts(bad, address, masters[0]))
     if name := meant(cluster, bad, masters[0]):
-        text = f"{name} is node 0: {masters[0]} is another name, and may be a slip. Name node 0 by its address."
+        text = f"Use node 0's address: node 0 is {name}, and {masters[0]} may be a misspelling."
         return (*set_master_fixes(bad, text, address=address), *(replace(fix, option=2) for fix in added))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
     if len({name for fix in added for name in fix.nodes}) < len(bad):
-        return set_master_fixes(bad, "Name node 0 by its address.", address=address)
-    return (*added, *set_master_fixes(bad, "Or name node 0 by its address.", address=address, option=2))
+        return set_master_fixes(bad, "Use node 0's address.", address=address)
+    return (*added, *set_master_fixes(bad, "Or use node 0's address.", address=address, option=2))
 
 
 def meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:

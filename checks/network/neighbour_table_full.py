@@ -1,20 +1,24 @@
-"""The kernel has no room for the hardware addresses of all peers.
+"""The kernel's neighbour table has no room for all peers.
 
 What you see
 ------------
-Some connections between nodes of one network hang or fail with `No buffer space available`, others work, and each time
-it is others. The kernel's log may say `neighbour: arp_cache: neighbor table overflow!`.
+Some connections between nodes of one network hang or fail with `No buffer space available`, others work. Each time
+other connections fail. The kernel log may have `neighbour: arp_cache: neighbor table overflow!`.
 
 Why it happens
 --------------
-Linux keeps the hardware address of each host of the own network that it talks to, at most net.ipv4.neigh.default.
-gc_thresh3 of them: 1,024 where nobody has set it. All containers of a machine share that table. On a flat network of
-more nodes, or with many containers on one machine, there is no room for the next one, and what is sent to it is dropped
-before it leaves.
+Linux stores the hardware address of each host of its own network that it talks to. The limit is
+net.ipv4.neigh.default.gc_thresh3, by default 1,024 entries. All containers of a machine share that table. A large flat
+network, or many containers on one machine, exceed it, and the kernel drops packets to further hosts.
 
 Fix
 ---
-Raise the three limits to well above the number of hosts on the network.
+Raise the three limits well above the number of hosts on the network: `sysctl -w net.ipv4.neigh.default.gc_thresh1=4096
+net.ipv4.neigh.default.gc_thresh2=8192 net.ipv4.neigh.default.gc_thresh3=16384`.
+
+Confirm with
+------------
+`ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3` shows fewer entries than the limit.
 
 When it is harmless
 -------------------
@@ -52,15 +56,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     links = [(node.name, cluster.by_key[link.to].name) for node in full for link in lost(cluster, node)]
     yield Finding.about(
         full,
-        f"The kernel of {names_of(full)} has no room for the hardware addresses of all its peers.",
+        f"The kernel's neighbour table on {names_of(full)} has no room for the hardware addresses of all peers.",
         links=links[: 8 * SHOWN],
         evidence=list(full.values())[:SHOWN],
         fixes=(
-            Fix.on(
-                full,
-                "Make room for all of them, on the machine itself where these are containers.",
-                commands=(f"sysctl -w {limits}",),
-            ),
+            Fix.on(full, "Raise the limits (for containers, on their machine).", commands=(f"sysctl -w {limits}",)),
         ),
     )
 
@@ -75,16 +75,15 @@ def reason(cluster: Cluster, node: Node) -> str:
     failing = lost(cluster, node)
     if table is not None and failing:
         return (
-            f"{node.name}: there was no room {table.refused} times while the links were tried, of which {len(failing)} "
+            f"{node.name}: the table was full {table.refused} times during the link test, and {len(failing)} links "
             f"failed; net.ipv{table.version}.neigh.default.gc_thresh3 is {table.most}"
         )
     # The kernel's table has nothing on them: neither who answers nor that nobody does. Of a long one nothing was kept.
     unasked = [link for link in failing if link.address not in known]
     if answered and unasked and (count := wants(cluster, node)) > USUAL:
         return (
-            f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address at the "
-            f"other end; the nodes on its machine need {count} entries, and there is room for {USUAL} unless it was "
-            "given more"
+            f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address of the "
+            f"other end; the nodes on its machine need {count} entries, and the default limit is {USUAL}"
         )
     return ""
 

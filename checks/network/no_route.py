@@ -2,25 +2,30 @@
 
 What you see
 ------------
-torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 101 - Network is unreachable)`: the errno is
-right, address and port are garbage. gloo says `connect [192.168.7.10]:PORT: Network is unreachable` at once.
+torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 101 - Network is unreachable)`. The errno is
+right; address and port are garbage. gloo prints `connect [192.168.7.10]:PORT: Network is unreachable` at once.
 
 Why it happens
 --------------
-The other node's address is in a network that this node is not in, and it has no default route; an interface is down
-or lost its address, perhaps in the middle of the job; or MASTER_ADDR names an interface of node 0 that the others do
-not share.
+This node is not in the network of the other node's address, and has no default route. Or an interface is down or lost
+its address, perhaps during the job. Or MASTER_ADDR names an interface of node 0 that the others do not share.
 
 Fix
 ---
-Name an address of node 0 in a network that all nodes share, or add the route. A netmask that leaves the other node out
-is to be that of the others.
+Set the master to an address of node 0 in a network that all nodes share, `export MASTER_ADDR=10.77.0.10`, or add the
+route: `ip route add 192.168.7.0/24 via 10.77.0.1`.
+
+If a netmask excludes the other node, use the netmask of the others.
+
+Confirm with
+------------
+`ip route get 192.168.7.10` prints an interface and a source address.
 
 When it is harmless
 -------------------
-While a network comes up: the doctor tries again until --wait ends. gloo connects from the numerically larger address
-to the smaller only: a node behind address translation, which the others have no route to, works with gloo where it has
-the larger address, and may not with NCCL. The finding is then a warning.
+While a network starts: distdoctor retries until --wait ends. gloo connects only from the numerically larger address to
+the smaller. A node behind address translation that has the larger address therefore works with gloo, but perhaps not
+with NCCL. The finding is then a WARN.
 
 See also
 --------
@@ -109,19 +114,20 @@ def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
     links = [(node.name, link.to.partition(" ")[0]) for node, ways in lost.items() for link in ways]
     return Finding.about(
         lost,
-        f"{names_of(lost)} lost {its} way to the others in the middle of the check ({which}).",
-        title="A node lost its way to the others in the middle",
+        f"{names_of(lost)} lost {its} route to the others during the check ({which}).",
+        title="A node lost its route to the others during the check",
         links=links[: 8 * SHOWN],
         evidence=(
-            f"{node.name} to {link.address}: errno {link.errno}; when the check began {network} was reached by {card}"
+            f"{node.name} to {link.address}: errno {link.errno}; at the start of the check {network} was on {card}"
             for node, ways in lost.items()
             for link, (network, card) in list(ways.items())[:SHOWN]
         ),
         fixes=(
             Fix.on(
                 node,
-                f"On {node.name}, look at what took {card} away: `ip -br address`, `dmesg` (a cable, a driver, a lease "
-                "that ran out, somebody who set it down). It is to stay up for the job.",
+                f"On {node.name}, bring {card} up again and keep it up: a cable, a driver, an expired lease or a "
+                "person "
+                "took it down. Confirm with: `ip -br address`, `dmesg -T`.",
             )
             for node, card in cards.items()
         ),
@@ -139,9 +145,9 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     local = address.lower().startswith(LINK_LOCAL) and "%" not in address
     fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
     if local:
-        fixes = (Fix.on((), f"Name {name} by an address that is not link-local, on every node."),)
+        fixes = (Fix.on((), f"Set the master on every node to an address of {name} that is not link-local."),)
     if other is not None:
-        text = f"Name {name} by an address in a network that the others share."
+        text = f"Set the master to an address of {name} in a network that the others share."
         fixes = (
             *set_master_fixes(cluster.nodes, text, address=other),
             *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes if not local),
@@ -149,7 +155,7 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     lacking = f"{names_of(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name})"
     return Finding.about(
         clients,
-        f"{lacking}: it is link-local, and no address without an interface beside it." if local else f"{lacking}.",
+        f"{lacking}: it is link-local, and has no interface (%eth0)." if local else f"{lacking}.",
         ranks=(),
         links=links_to(clients, name),
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_evidence, found.values())),

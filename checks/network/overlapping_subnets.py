@@ -1,24 +1,29 @@
-"""Two interfaces of a node are in one network, and the wrong one has its traffic.
+"""Two interfaces of a node are in one network, and traffic uses the wrong one.
 
 What you see
 ------------
-The node reaches nobody, or its answers reach nobody: `No route to host`, or silence, although a ping by the other
-interface works. NCCL connects from an address that is in no configuration.
+The node reaches no other node, or its replies reach none: `No route to host`, or silence, although a ping by the other
+interface works. NCCL connects from an unexpected address.
 
 Why it happens
 --------------
-Both have an address in the same network, and the kernel sends all of that network by one of them: the one with the
-smaller metric, else the one that came up first. Where that one is in another VLAN, has a dead cable or a switch port of
-its own, everything goes astray, whatever address it comes from. A network of containers (docker's `br-...`) that was
-given the LAN's own addresses does the same.
+Both interfaces have an address in the same network, and the kernel sends all of its traffic by one of them. It uses the
+one with the smaller metric, else the one that started first. If that one is in another VLAN, or has a dead cable or its
+own switch port, all packets are lost, from any source address. A container network (docker's `br-...`) with the LAN's
+own addresses has the same effect.
 
 Fix
 ---
-Give each interface a network of its own. Until then, take the route of the one that leads nowhere away.
+Give each interface its own network; until then, delete the route of the wrong one: `ip route del 10.77.0.0/24 dev
+eth1`.
+
+Confirm with
+------------
+`ip route get 10.77.0.10` prints the interface that reaches the other nodes.
 
 When it is harmless
 -------------------
-Where both lead to the same switch: nothing is then said.
+Both interfaces lead to the same switch: nothing is then reported.
 
 See also
 --------
@@ -96,18 +101,18 @@ def finding(cluster: Cluster, node: Node, address: str, way: Way, seen: str) -> 
     name, family = node.name, "-6 " if ":" in address else ""
     owner = " (of containers: docker network ls)" if is_bridge(way.used) else ""
     text = (
-        f"On {name}, take the route by {way.used} away, so that {way.network} is reached by {way.other}; then give "
-        f"{way.used}{owner} a network of its own, or take it down."
+        f"On {name}, delete the route by {way.used}, so that {way.network} uses {way.other}; then give "
+        f"{way.used}{owner} "
+        "its own network, or set it down."
     )
     return Finding.about(
         (node,),
-        f"{name} sends to {address} by {way.used}, where nobody answers, and not by {way.other}, which is in the same "
-        "network.",
+        f"{name} sends to {address} by {way.used}, where no host answers, instead of {way.other} in the same network.",
         ranks=(),
         links=((other, name) for other in missing(cluster, node)),
         evidence=(
             f"{name}: {way.used} and {way.other} are both in {way.network}, and it sends by {way.used}",
-            f"{name}: nobody answers for {address} on {way.used}; {seen}",
+            f"{name}: no host answers for {address} on {way.used}; {seen}",
         ),
         fixes=(Fix.on(node, text, commands=(f"ip {family}route del {way.network} dev {way.used}",)),),
     )

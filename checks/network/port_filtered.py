@@ -1,4 +1,4 @@
-"""A firewall drops what goes to MASTER_PORT.
+"""A firewall drops packets to MASTER_PORT.
 
 What you see
 ------------
@@ -6,19 +6,24 @@ Nothing for 15 to 30 minutes. With torchrun's c10d rendezvous after a minute
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
-and, where torch waits longer than the kernel (two minutes),
+and, if torch waits longer than the kernel (two minutes),
 
     The server socket on [::ffff:192.168.0.1]:29500 has timed out, will retry.
 
 Why it happens
 --------------
-A packet filter of node 0, of the node itself, or of the cloud between them (security groups) lets ssh through and drops
-the rest. Or packets have no way, or the wrong one: by a netmask, a route, a rule of policy routing (a VPN client's), a
-policy of IPsec for which nobody sets up an association, a time to live that ends at the first router.
+A packet filter of node 0, of the node itself, or of the cloud between them (security groups) accepts ssh and drops the
+rest. Or packets have no route or a wrong one: a netmask, a route or a policy routing rule (a VPN client's). Or an IPsec
+policy has no security association, or the time to live ends at the first router.
 
 Fix
 ---
-Let the nodes reach each other on all TCP ports: gloo and NCCL use random ones besides MASTER_PORT.
+Allow all TCP ports between the nodes, `nft insert rule inet filter input ip saddr 10.77.0.0/24 accept`, also in the
+security group: gloo and NCCL use random ports besides MASTER_PORT.
+
+Confirm with
+------------
+`nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
 When it is harmless
 -------------------
@@ -36,13 +41,13 @@ from distdoctor.check_api import NODE_0_AND_CHECK, Cluster, FailedContact, Findi
 SEVERITY = "fail"
 NEXT = NODE_0_AND_CHECK
 LOG = (
-    Line("client socket has timed out", shows="symptom", why="so does a store that nobody hosts"),
+    Line("client socket has timed out", shows="symptom", why="a store that no node hosts shows the same"),
     Line(
         "RuntimeError: Connection timed out",  # up to torch 1.4: what the kernel says after two minutes
         stack=r"/torch/distributed/rendezvous\.py",
         unframed=True,
         shows="symptom",
-        why="so does a host that is down, or an address that nobody has",
+        why="a host that is down, or an address that no host has, shows the same",
     ),
     Line(
         "The server socket on ",  # what torch says of the kernel's errno 110 in place of "has failed to connect"
@@ -84,5 +89,5 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     silent = contact is not None and contact.outcome == "no-answer"
     unanswered = any(one.retransmits for _, one in live.sockets_to_store(job, "SYN_SENT"))
     if silent or (unanswered and (contact is None or contact.outcome not in ("unreachable", "open"))):
-        text = "Open that port in the host's firewall, or in the one between; look first whether the host is up."
+        text = "Start that host if it is down (ping it); else open the port in its firewall, or in the one between."
         yield live.store_finding(job, "gives no answer", text)

@@ -7,22 +7,26 @@ On node 0 at once
     The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98,
     name: EADDRINUSE, message: address already in use
 
-and on the other nodes nothing, for ever, if what holds the port never answers them.
+and on the other nodes silence without end, if the process on that port never answers them.
 
 Why it happens
 --------------
-An earlier run's process is still there, another job of yours or of another user has the default port 29500, or two
-processes on this host both act as rank 0. Where the holder is another run of `distdoctor check`, another job starts on
-this host at the same time, and the jobs would meet there as well.
+A process of an earlier run still holds the port, or another job (yours or another user's) uses the default port 29500.
+Or two processes on this host both act as rank 0. If the holder is another run of `distdoctor check`, another job starts
+on this host at the same time, and the jobs would collide as well.
 
 Fix
 ---
-Use another port, the same one on every node. In a batch script one that differs from job to job, such as
-`export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`.
+Use another port, the same on every node: `export MASTER_PORT=29501`; in a batch script `export MASTER_PORT=$((20000 +
+SLURM_JOB_ID % 10000))`.
+
+Confirm with
+------------
+`ss -ltnp 'sport = :29501'` on node 0 shows no listener before the start.
 
 When it is harmless
 -------------------
-When the holder ends before the job starts.
+The holder ends before the job starts.
 
 See also
 --------
@@ -51,8 +55,8 @@ LOG = (
         "ddress already in use",
         r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",
         unless="NCCL WARN|c10d|TCPStore",
-        told="A port that the program listens on is in use",
-        fix="Give it another port, or end what holds that one: `ss -ltnp` on that host names the process.",
+        told="A port of the program is in use",
+        fix="Give the program another port, or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
     Line(
         "ddress already in use",
@@ -64,8 +68,9 @@ LOG = (
     Line(
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",
-        fix="Give accelerate another port (`--main_process_port PORT`, the same one on every node; 0, with one node, "
-        "takes a free one), or end what holds that one: `ss -ltnp` on that host names the process.",
+        fix="Give accelerate another port (`--main_process_port PORT`, the same on every node; with one node, 0 "
+        "picks a "
+        "free one), or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
     Line("10048", "errno: 10048|WinError 10048"),
     Line("socket address (protocol/network address/port) is normally permitted"),
@@ -106,12 +111,12 @@ def finding(cluster: Cluster, node: Node) -> Finding:
     bind = node.network.bind
     seen = [port_holder_evidence(holder, bind.port) for holder in bind.holders]
     if not seen:
-        seen = ["no process is shown as its holder: another network namespace or container, or one just ending"]
+        seen = ["its holder is not visible: another network namespace or container, or a process that is just ending"]
     if bind.answer is not None and bind.answer.kind == "silent":
-        seen.append("connected to, it says nothing")
+        seen.append("it accepts a connection and sends nothing")
     return Finding.about(
         [node],
-        f"Port {bind.port} is in use on {node.name}, so that node 0 cannot host the store.",
+        f"Node 0 cannot host the store: port {bind.port} is in use on {node.name}.",
         evidence=(f"{node.name}: {line}" for line in seen),
         fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node)),
     )
@@ -122,19 +127,19 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
     meeting, bind = node.meeting, node.network.bind
     where = f"{node.plan.master_addr}:{node.plan.master_port}"
     holders = bind.holders if bind else ()
-    mark = f"the store at {where} has the doctor's mark, and this node 0 did not host it"
+    mark = f"the store at {where} belongs to distdoctor, and this node 0 did not host it"
     if meeting.token in ("missing", "unexpected", "different"):
         mark += {"missing": "; its run has a token", "unexpected": "; its run has no token"}.get(
             meeting.token, "; its run has another token"
         )
     elif meeting.speaks:
-        mark += f"; it is of distdoctor {meeting.speaks}"
+        mark += f"; it runs distdoctor {meeting.speaks}"
     elif meeting.joined:
-        mark += "; it went away when that run was over"
+        mark += "; it ended with that run"
     who = together(f"pid {holder.pid}" for holder in holders if holder.pid is not None)
     return Finding.about(
         [node],
-        f"Another run of distdoctor check has port {node.plan.master_port} of {node.name}.",
+        f"Another run of distdoctor check holds port {node.plan.master_port} of {node.name}.",
         evidence=(
             f"{node.name}: {mark}",
             *(f"{node.name}: {port_holder_evidence(holder, node.plan.master_port)}" for holder in holders),
@@ -143,7 +148,8 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
             *other_master_port_fixes(cluster, bind.free_port if bind else None),
             Fix.on(
                 node,
-                f"Only if both are one job, started twice: end one of them{f' (the other is {who})' if who else ''}.",
+                "Or, if both are one job that was started twice, end one of "
+                f"them{f' (the other: {who})' if who else ''}.",
                 2,
             ),
         ),

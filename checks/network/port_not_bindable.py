@@ -1,19 +1,25 @@
-"""Node 0 may not bind MASTER_PORT.
+"""Node 0 cannot bind MASTER_PORT.
 
 What you see
 ------------
-On node 0 at once `The server socket has failed to listen on any local network address`, with `code: -13, name: EACCES`
-for a port below 1024; on the other nodes nothing.
+Node 0 fails at once with `The server socket has failed to listen on any local network address`, with `code: -13, name:
+EACCES` for a port below 1024. The other nodes print nothing.
 
 Why it happens
 --------------
-Ports below 1024 need a privilege. Other codes: no IPv4 or IPv6 at all in this container, or a security module. Without
-a code it was no answer of the kernel's: the process that was to host the store came to an end, or did not get about.
+Ports below 1024 need a privilege. Other codes: this container has no IPv4 or IPv6 at all, or a security module forbids
+it. Without a code the kernel did not answer: the process that should host the store ended or made no progress.
 
 Fix
 ---
-Use a port above 1023, the same one on every node. Where listening itself is forbidden (EPERM), no port helps: allow it
-in the container's seccomp profile or security module. Where the process came to an end, what ended it.
+Use a port above 1023, the same on every node: `export MASTER_PORT=29500`.
+
+If listening itself is forbidden (EPERM), allow it in the container's seccomp profile or security module. If the process
+ended, fix its cause (`dmesg -T`).
+
+Confirm with
+------------
+`python -c "import socket; socket.create_server(('', 29500))"` on node 0 exits without an error.
 
 When it is harmless
 -------------------
@@ -73,12 +79,13 @@ def remedies(cluster: Cluster, node: Node, errno: int | None, free_port: int | N
     return (
         Fix.on(
             node,
-            "Find out what ended or stopped the process that was to host the store: the kernel log (dmesg: a crash, "
-            "out of memory), the limits of the job's cgroup, who else kills processes. Another port does not help.",
+            "Fix the crash, memory limit or kill that ended the process that should host the store; another port does "
+            "not help. Confirm with: dmesg -T.",
         ),
     )
 
 
 def allowed(node: Node) -> Fix:
     """bind() gives EACCES for a port that needs a privilege; EPERM is a filter's answer, whatever the port."""
-    return Fix.on(node, "Let the job listen: a seccomp profile, security module or BPF program of the host forbids it.")
+    text = "Allow the job to listen: a seccomp profile, security module or BPF program of the host forbids it."
+    return Fix.on(node, text)

@@ -1,23 +1,28 @@
-"""Nothing listens on MASTER_PORT, or a firewall says so.
+"""Nothing listens on MASTER_PORT, or a firewall resets connections to it.
 
 What you see
 ------------
-torch tries again in silence, and never prints `refused`: after one to thirty minutes
+torch retries in silence, and never prints `refused`. After one to thirty minutes
 
     The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
 
 Why it happens
 --------------
-Node 0 is not started yet, failed, or uses another port. Where node 0 says that it hosts the store there, a firewall
-answers in its place (`reject with tcp reset`).
+Node 0 has not started yet, has failed, or uses another port. If node 0 hosts the store on that port, a firewall answers
+in its place (`reject with tcp reset`).
 
 Fix
 ---
-Start node 0, with the same MASTER_PORT; or open the port.
+Start node 0 with the same MASTER_PORT, `torchrun --nnodes 2 --node-rank 0 --master-addr host0 --master-port 29500 ...`;
+or open the port in the firewall.
+
+Confirm with
+------------
+`nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
 When it is harmless
 -------------------
-While node 0 is not up yet: the doctor tries again until --wait ends.
+While node 0 is not up yet: distdoctor retries until --wait ends.
 
 See also
 --------
@@ -48,7 +53,7 @@ LOG = (
     Line(
         "failed to connect to any network address",
         shows="symptom",
-        why="nobody listens there, or packets do not get there: the lines above it say which",
+        why="no process listens there, or packets do not arrive: the lines above show which",
     ),
     Line(
         "Failed to get list of machines from ",  # python-etcd's, which torchrun's etcd rendezvous asks
@@ -79,5 +84,5 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     if live.dialling_store(job) or not job.ranks:
         yield live.store_finding(
-            job, "refuses connections", "Start node 0 there, with this port; look what became of it."
+            job, "refuses connections", "Start node 0 there with this port. Its log shows why it ended."
         )

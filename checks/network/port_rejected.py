@@ -1,9 +1,9 @@
-"""A firewall rejects what goes to MASTER_PORT.
+"""A firewall rejects packets to MASTER_PORT.
 
 What you see
 ------------
-`No route to host` (errno 113) or `Network is unreachable` at once although the host can be pinged; torch repeats the
-line every few seconds, with an address and a port in it that are garbage.
+`No route to host` (errno 113) or `Network is unreachable` at once, although the host answers a ping. torch repeats the
+line every few seconds, with a garbage address and port in it.
 
 Why it happens
 --------------
@@ -11,7 +11,12 @@ A packet filter answers with an ICMP error (`reject with icmp ...`), as firewall
 
 Fix
 ---
-Let the nodes reach each other on all TCP ports: gloo and NCCL use random ones besides MASTER_PORT.
+Allow all TCP ports between the nodes, `firewall-cmd --zone=trusted --add-source=10.77.0.0/24`: gloo and NCCL use random
+ports besides MASTER_PORT.
+
+Confirm with
+------------
+`nc -zv -w 3 host0 29500`, from another node while node 0 runs, prints succeeded.
 
 When it is harmless
 -------------------
@@ -28,8 +33,8 @@ from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_p
 
 SEVERITY = "fail"
 LOG = (
-    Line("errno: 113", r"errno: 113\b", shows="symptom", why="a host that is down gives the same"),
-    Line("No route to host", shows="symptom", why="a host that is down gives the same"),
+    Line("errno: 113", r"errno: 113\b", shows="symptom", why="a host that is down shows the same"),
+    Line("No route to host", shows="symptom", why="a host that is down shows the same"),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"

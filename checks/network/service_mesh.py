@@ -1,23 +1,28 @@
-"""Something accepts the job's connections in the place of another host.
+"""A proxy accepts the job's connections in place of another host.
 
 What you see
 ------------
 Workers lose the store at once (`failed to recv, got 0 bytes`, `Connection reset by peer`), or hang, although a
-connection to its port succeeds: also `nc -z` and a readiness probe say that the port is open.
+connection to its port succeeds. `nc -z` and a readiness probe report the port as open, too.
 
 Why it happens
 --------------
-The sidecar of a service mesh (Envoy with istio, linkerd-proxy), a transparent proxy or a redirect takes every
-connection, on every port, and only then asks the other side. Where nobody is there, or what is spoken is none of the
-protocols that it knows, it closes the connection or stays silent.
+The sidecar of a service mesh (Envoy with istio, linkerd-proxy), a transparent proxy or a redirect accepts every
+connection on every port. Only then it connects to the other side. If no process listens there, or it does not know the
+protocol, it closes the connection or stays silent.
 
 Fix
 ---
-Take the job's pods out of the mesh: the annotation sidecar.istio.io/inject: "false" (linkerd.io/inject: disabled).
+Remove the job's pods from the mesh: `kubectl annotate pod POD sidecar.istio.io/inject=false` (linkerd:
+linkerd.io/inject=disabled), in the pod template, then recreate them.
+
+Confirm with
+------------
+`kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'` lists no istio-proxy or linkerd-proxy.
 
 When it is harmless
 -------------------
-When it passes everything on, as a sidecar does whose two sides agree: the nodes then meet, and nothing is reported.
+The proxy forwards everything, as two sidecars that agree do: the nodes then join, and nothing is reported.
 
 See also
 --------
@@ -31,13 +36,13 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, links_to, ma
 SEVERITY = "fail"
 PREVENTS = "store reached"
 LOOKS_AT = ("meeting",)
-NEXT = ("whether the pods have a sidecar", "kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'")
+NEXT = ("the containers of the pods (a sidecar?)", "kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'")
 LOG = (
     Line(
         "got 0 bytes",
         "failed to recv, got 0 bytes|recvValue failed.{0,200}got 0 bytes",
         shows="symptom",
-        why="without a sidecar it is the death of the store's host",
+        why="without a sidecar, the death of the store's host shows the same",
     ),
 )
 
@@ -46,11 +51,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     caught = [node for node in cluster.nodes if is_caught(node)]
     here = [node for node in caught if node.network.intercepted_here]
     if here:
-        yield finding(cluster, here, [node.name for node in here], "on the way out of")
+        yield finding(cluster, here, [node.name for node in here], "from")
     elsewhere = [node for node in caught if node not in here]
     if elsewhere:
         _, name = master_port_owner(cluster, elsewhere)
-        yield finding(cluster, elsewhere, [name], "in the place of")
+        yield finding(cluster, elsewhere, [name], "to")
 
 
 def is_caught(node: Node) -> bool:
@@ -66,15 +71,15 @@ def finding(cluster: Cluster, caught: list[Node], blamed: list[str], where: str)
     _, name = master_port_owner(cluster, caught)
     return Finding.about(
         blamed,
-        f"Something accepts every connection {where} {some_of(blamed)}, also on ports where nobody listens.",
+        f"A proxy accepts every connection {where} {some_of(blamed)}, also on ports without a listener.",
         links=links_to(caught, name),
         evidence=map(seen, caught),
         fixes=(
             Fix.on(
                 blamed,
-                'Take the job out of the service mesh: the annotation sidecar.istio.io/inject: "false" on its pods '
-                "(linkerd.io/inject: disabled). Without a mesh: find the redirect (nft list ruleset), and let it leave "
-                "the job's ports alone.",
+                'Remove the job from the service mesh: the annotation sidecar.istio.io/inject: "false" on its pods '
+                "(linkerd.io/inject: disabled). Without a mesh, exempt the job's ports from the redirect (nft list "
+                "ruleset shows it).",
             ),
         ),
     )

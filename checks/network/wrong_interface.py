@@ -10,20 +10,24 @@ NCCL shows its choice with NCCL_DEBUG=INFO: `NET/Socket : Using [0]docker0:172.1
 
 Why it happens
 --------------
-gloo takes GLOO_SOCKET_IFNAME, else the first address of the host's own name; NCCL takes the first interface that is
+gloo uses GLOO_SOCKET_IFNAME, else the first address of the host's own name. NCCL uses the first interface that is
 neither docker nor lo. On hosts with containers, virtual machines or a VPN that may be docker0, virbr0, a veth or tun0.
 docker0 has the same address, 172.17.0.1, on every host: a peer that connects to it reaches itself.
 
 Fix
 ---
-Name the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0` (NCCL_SOCKET_IFNAME for nccl), on each
-node its own. In containers, `--network=host`.
+Set the interface that reaches the other nodes, on each node its own: `export GLOO_SOCKET_IFNAME=eth0`
+(NCCL_SOCKET_IFNAME for nccl); in containers, `docker run --network=host`.
+
+Confirm with
+------------
+`ip route get 10.77.0.10` prints the interface that reaches node 0.
 
 When it is harmless
 -------------------
-When the other nodes reach the address: a VPN or an overlay network that all nodes are in is fine. Of two gloo nodes the
-one with the numerically larger address connects; if only the address of that one leads nowhere the job runs, by luck,
-and the finding is a warning.
+The other nodes reach the address: a VPN or overlay network of all nodes is fine. Of two gloo nodes the one with the
+numerically larger address connects. If only that one's address is unreachable, the job runs by luck, and the finding is
+a WARN.
 
 See also
 --------
@@ -51,9 +55,9 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 FIX_NCCL = (
-    "Name the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`, on each node its own (ip -br "
-    "addr); the address above is of one that only its own host has, such as lo, docker0 or the one of a DNS cache. In "
-    "containers, `--network=host`."
+    "Set the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`, on each node its own (ip -br "
+    "addr lists them); only its own host has the address above, as that of lo, docker0 or a DNS cache. In containers, "
+    "`--network=host`."
 )
 LOG = (
     Line("settings: NCCL uses ", shows="hint", why="on one host alone it may be the right one"),
@@ -75,11 +79,11 @@ LOG = (
         of_peer=True,
     ),
     Line(
-        "onnect to 127.",  # of a peer whose NCCL took lo, as NCCL_SOCKET_IFNAME=lo tells it to
+        "onnect to 127.",  # of a peer whose NCCL took lo, as with NCCL_SOCKET_IFNAME=lo
         r"onnect to (?P<address>127\.\d+\.\d+\.\d+)<\d+> (?:failed|returned)",
         shows="symptom",
         several=True,
-        why="where all ranks are on one host, a rank that died shows the same",
+        why="on a single host, a rank that died shows the same",
         fix=FIX_NCCL,
         of_peer=True,
     ),
@@ -92,10 +96,10 @@ LOG = (
         ("NET/Socket : Using", "Bootstrap : Using"),
         r"Using (?:\[\d\])?(?P<interface>(?:docker|veth|virbr|br-)[\w.-]{0,15}):(?P<address>[\w.:]+)",
         shows="hint",
-        why="where all ranks are on one host it does not matter",
+        why="on a single host it does not matter",
     ),
 )
-MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
+MATTERS = "by luck: gloo connects from the larger address to the smaller, and no rank connects to this one"
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo", "everyone")
 SHOWN = 6
@@ -111,9 +115,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     nodes = tuple(dict.fromkeys(pick.node for pick in wrong))
     said = together(dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong))
-    why = "which other hosts have, too" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
+    why = "which other hosts also have" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
     if hidden := [p for p in wrong if p.seen_as]:
-        why = f"which only its own machine knows ({together(dict.fromkeys(p.seen_as for p in hidden))})"
+        why = f"which only its own machine ({together(dict.fromkeys(p.seen_as for p in hidden))}) can reach"
     fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
     blamed = cluster.gloo_planned and gloo_errors_name(cluster, {p.address for p in wrong})
     yield Finding.about(
@@ -139,9 +143,9 @@ def evidence(pick: PickedAddress) -> Iterator[str]:
     known = node.reached_at and not pick.seen_as
     reached = f"; it is reached at {node.reached_at} ({primary_interface(node)})" if known else ""
     where = f"{pick.address} on {pick.interface or 'no interface of it'}"
-    yield f"{node.name}: {pick.backend} takes {where}, {why}{reached}"
+    yield f"{node.name}: {pick.backend} uses {where}, {why}{reached}"
     if pick.seen_as:
-        yield f"{node.name}: other hosts see what {pick.address} sends as coming from {pick.seen_as}, not its own"
+        yield f"{node.name}: packets from {pick.address} arrive at other hosts with the source {pick.seen_as}"
     if pick.shared_with:
         yield f"{pick.address} is also an address of {some_of(n.name for n in pick.shared_with)}, on another host"
     for edge in pick.unreached[:SHOWN]:
@@ -153,8 +157,9 @@ def fix(pick: PickedAddress) -> Fix:
     node, interface = pick.node, primary_interface(pick.node)
     if length := before_the_right_one(pick):
         text = (
-            f"On {node.name}, put {pick.address} behind {node.reached_at} on {interface}: {pick.backend} takes the "
-            "first address of the interface that it is told."
+            f"On {node.name}, move {pick.address} after {node.reached_at} on {interface}: {pick.backend} uses the "
+            "first "
+            "address of its interface."
         )
         place = f"{pick.address}/{length} dev {interface}"
         return Fix.on(node, text, commands=(f"ip address del {place} && ip address add {place}",))
@@ -162,11 +167,11 @@ def fix(pick: PickedAddress) -> Fix:
         if pick.seen_as:
             return Fix.on(node, OWN_NETWORK.format(node=node.name, machine=pick.seen_as))
         text = (
-            f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has; a container "
-            "on a bridge of its own machine: start it with --network=host."
+            f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has; start a "
+            "container on a bridge of its machine with --network=host instead."
         )
         return Fix.on(node, text)
-    text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
+    text = f"On {node.name}, set {pick.backend}'s interface to the one that reaches the other nodes."
     return Fix.on(node, text, env={INTERFACE_VARIABLES[pick.backend]: interface})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "checks"
-CLEAN = ("environment", "launch", "host")
+CLEAN = ("environment", "launch", "host", "network")
 """The stages whose checks keep to the words; test_pages.py asks more of the pages of these, too."""
 LONGEST = 25
 """Words of a sentence."""

@@ -27,7 +27,7 @@ def test_of_what_answers_on_the_port_the_first_line_is_told() -> None:
         "foreign", sample="HTTP/1.0 200 OK  Server: SimpleHTTP/0.6 Python/3.11.7  Date: Sat, 21 Nov 2026 18"
     )
     (root,) = judged(*held(answer, SSHD)).roots
-    assert root.summary == "What answers: 'HTTP/1.0 200 OK' on port 29500 of host0 is no store."
+    assert root.summary == "A service that is not a store answers: 'HTTP/1.0 200 OK' on port 29500 of host0."
 
 
 def test_what_begins_as_grpc_does_is_called_so() -> None:

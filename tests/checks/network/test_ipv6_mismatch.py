@@ -107,7 +107,7 @@ def test_an_interface_whose_first_address_is_of_the_other_family_is_no_fix() -> 
     """GLOO_SOCKET_IFNAME would lead to the same family again."""
     found = fixes(*families(6, 4, 6))
     assert [(fix.nodes, fix.env) for fix in found] == [(("host1",), {})]
-    assert "IPv6 address only" in found[0].text
+    assert "only an IPv6 address" in found[0].text
 
 
 def test_a_dead_ipv6_address_is_replaced_by_the_ipv4_one() -> None:

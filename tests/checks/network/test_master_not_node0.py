@@ -153,7 +153,7 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 def test_a_forwarded_address_is_replaced_on_node_0_alone(make: Callable[[], Facts]) -> None:
     (fix,) = fixes(*make())
     assert (fix.nodes, fix.flags) == (("host0",), {"--master-addr": "10.77.0.10"})
-    assert "the others keep that" in fix.text
+    assert "the other nodes keep" in fix.text
 
 
 @pytest.mark.parametrize("make", [nobodys_address, node_1s_address, lambda: localhost(True)])
@@ -176,7 +176,7 @@ def test_an_address_that_no_other_node_has_a_way_to_is_no_address_for_the_master
 
 def test_who_takes_itself_for_node_0_beside_another_is_not_told_to_be_it() -> None:
     (root,) = judged(*localhost_beside_a_store(3)).roots
-    assert "host1 takes itself for node 0 and has" in " ".join(root.evidence)
+    assert "host1 acts as node 0 and has" in " ".join(root.evidence)
 
 
 def test_the_master_is_set_where_it_came_from() -> None:
@@ -235,7 +235,7 @@ def test_localhost_may_be_right_for_a_node_that_met_nobody() -> None:
     _, b = localhost(declared=True)
     first, second = fixes(b)
     assert first.unknown == ("--master-addr",)
-    assert second.text.endswith(f"localhost is right: start the others here, too, with port {PORT}.")
+    assert second.text.endswith(f"keep localhost and start the others here with port {PORT}.")
     assert not any("is right" in fix.text for fix in fixes(*localhost(declared=True)))
 
 

@@ -123,10 +123,10 @@ def test_an_address_that_each_node_has_is_not_set_again(master: str) -> None:
     found = judged(*on_every_node(master))
     (root,) = found.roots
     assert [(fix.nodes, fix.flags) for fix in root.fixes] == [(("host0", "host1"), {"--master-addr": "10.77.0.10"})]
-    assert "is an address of host1, too" in root.summary and "kube-ipvs0" in " ".join(root.evidence)
+    assert "host1 has node 0's address" in root.summary and "kube-ipvs0" in " ".join(root.evidence)
     (refused,) = [f for f in found.findings if f.check == "network/port-refused"]
     assert refused.because_of == root.id and refused.nodes == ("host1",)
-    assert "it asked itself" in " ".join(refused.evidence)
+    assert "it connected to itself" in " ".join(refused.evidence)
     assert not any("let it through" in fix.text or fix.commands for fix in refused.fixes)
 
 

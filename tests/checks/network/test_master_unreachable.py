@@ -318,7 +318,7 @@ def test_a_way_that_is_shut_for_one_is_no_reason_of_another_that_looks_elsewhere
 
 def test_it_says_where_an_address_comes_from_that_nobody_has() -> None:
     (root,) = judged(*nobody()).roots
-    assert root.check == CHECK and "nobody answers for 10.77.0.200 (ARP on eth0)" in " ".join(root.evidence)
+    assert root.check == CHECK and "no host answers for 10.77.0.200 (ARP on eth0)" in " ".join(root.evidence)
     assert root.evidence[1] == "host1: host0 is 10.77.0.200 by line 3 of /etc/hosts"
 
 

@@ -241,7 +241,7 @@ def test_a_way_that_went_away_in_the_middle_is_no_route_to_be_added() -> None:
     a, c = with_meeting(a, lost=(c.key,)), with_meeting(c, host_lost=True, ended=True)
     for told in (judged(a, b, c), judged(c)):
         (root,) = told.roots
-        assert (root.id, root.nodes) == (CHECK, ("host2",)) and "in the middle" in root.summary
+        assert (root.id, root.nodes) == (CHECK, ("host2",)) and "during the check" in root.summary
         assert "eth0" in root.fixes[0].text and not any(fix.commands for fix in root.fixes)
 
 
@@ -273,5 +273,5 @@ def test_no_route_helps_an_address_that_is_none_without_its_interface() -> None:
     b = with_network(outside(with_master(b, "fe80::10"), "error", errno=22), route=Route("fe80::10", error="Invalid"))
     for facts in ((waited_in_vain(with_master(a, "fe80::10", own=True)), b), (b,)):
         (one,) = [f for f in judged(*facts).findings if f.check == CHECK]
-        assert one.summary.endswith("it is link-local, and no address without an interface beside it.")
+        assert one.summary.endswith("it is link-local, and has no interface (%eth0).")
         assert one.fixes and not any("route" in fix.text for fix in one.fixes)

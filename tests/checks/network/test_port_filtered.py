@@ -248,7 +248,7 @@ def test_silence_after_connections_that_nobody_took_is_no_filter() -> None:
     """A stopped process has the port: what waits to be accepted there fills up."""
     silent = with_network(outside(healthy(2)[1], "no-answer", control="refused"), answer=Answer("silent"))
     (root,) = judged(silent).roots
-    assert (root.id, "takes no more connections now" in root.summary) == (NODES_MISSING, True)
+    assert (root.id, "accepts no more connections" in root.summary) == (NODES_MISSING, True)
 
 
 def test_firewall_commands_name_the_peer_and_the_port() -> None:
@@ -279,13 +279,13 @@ def test_rules_that_block_everything_are_opened_for_everything() -> None:
 def test_a_filter_that_lets_the_peer_in_is_not_to_be_opened() -> None:
     found = fixes(*let_in("10.77.0.11", "10.77.0.11"))
     assert [(f.nodes, f.commands) for f in found] == [(("host0",), ()), (("host1",), ())]
-    assert found[0].text.startswith("No rule of host0 blocks TCP port 29500 from 10.77.0.11: let it through between")
+    assert found[0].text.startswith("Allow TCP port 29500 from 10.77.0.11 between the hosts")
 
 
 def test_rules_that_were_not_seen_are_not_made_up() -> None:
     found = fixes(*shut_unread(0, 1))
     assert [(f.nodes, f.option, f.commands) for f in found] == [(("host0",), 1, ()), (("host1",), 2, ())]
-    assert all("were not seen" in f.text for f in found)
+    assert all("are unknown" in f.text for f in found)
 
 
 def test_rules_that_block_nothing_are_not_to_be_opened() -> None:
@@ -319,14 +319,14 @@ def test_packets_are_sent_from_the_address_of_the_interface_they_leave_by() -> N
 def test_one_node_alone_shows_the_address_that_its_packets_come_from() -> None:
     _, b = odd_source(control="refused")
     (shut,) = [f for f in judged(b).findings if f.check == CHECK]
-    assert "comes from 10.99.9.9 (lo), not from 10.77.0.11" in " ".join(shut.evidence)
+    assert "the source 10.99.9.9 (lo), not 10.77.0.11" in " ".join(shut.evidence)
 
 
 def test_no_route_is_replaced_where_a_rule_that_is_not_known_leads_past_it() -> None:
     """wg-quick's rules, inverted and passing over the default route, are not among those that the facts have."""
     _, b = by_unknown_rule()
     (shut,) = [f for f in judged(b).findings if f.check == CHECK]
-    assert "what it sends to 10.77.0.10 comes from 10.14.0.2 (wg0)" in " ".join(shut.evidence)
+    assert "packets to 10.77.0.10 have the source 10.14.0.2 (wg0)" in " ".join(shut.evidence)
     assert not any("route replace" in command for fix in shut.fixes for command in fix.commands)
     assert any("ip rule" in fix.text for fix in shut.fixes)
 

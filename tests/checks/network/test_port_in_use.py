@@ -99,7 +99,7 @@ def test_another_port_is_the_first_remedy_and_ending_a_process_the_last() -> Non
         (1, ("host0", "host1"), {"--master-port": "29501"}),
         (2, ("host0",), {}),
     ]
-    assert "left-over of your own" in found[1].text and "sshd (pid 77)" in found[1].text
+    assert "leftover of your own" in found[1].text and "sshd (pid 77)" in found[1].text
 
 
 def test_another_port_is_set_in_the_environment_of_each_rank() -> None:
@@ -118,7 +118,7 @@ def test_what_another_users_process_hides_is_said() -> None:
 def test_a_job_that_has_the_port_and_says_nothing_is_looked_into_with_hang() -> None:
     job = PortHolder("::", 4711, "python", "ann", hosts_store=True)
     (root,) = judged(*held(Answer("silent"), job)).roots
-    told = "; what that job waits for, if it hangs, says `distdoctor hang --pid 4711`"
+    told = "; `distdoctor hang --pid 4711` shows what that job waits for"
     assert root.check == CHECK and any(line.endswith(told) for line in root.evidence)
     (root,) = judged(*held(Answer("silent"), SSHD)).roots
     assert not any("distdoctor hang" in line for line in root.evidence)
@@ -131,14 +131,14 @@ def test_a_connection_that_has_the_port_is_told_with_its_other_end() -> None:
     assert line == (
         "host0: 10.77.0.10:29500 is the own end of a connection to 10.77.0.11:8888, held by curl, pid 4711, user ann"
     )
-    assert root.fixes[-1].text.endswith("end curl (pid 4711) yourself.")
+    assert root.fixes[-1].text.endswith("end curl (pid 4711).")
 
 
 @pytest.mark.parametrize("facts", [beside_another_run(token="different"), beside_another_run_alone()])
 def test_another_run_of_the_check_on_the_port_is_named_as_that(facts: tuple[NodeFacts, ...]) -> None:
     """And nobody is told to type another token, or to look for what ended node 0."""
     (root,) = judged(*facts).roots
-    assert root.summary == "Another run of distdoctor check has port 29500 of host0."
+    assert root.summary == "Another run of distdoctor check holds port 29500 of host0."
     assert "pid 4242" in " ".join(root.evidence)
     ports = [(fix.option, fix.flags, fix.nodes) for fix in root.fixes if fix.flags]
     assert ports == [(1, {"--master-port": "29501"}, tuple(one.identity.hostname for one in facts))]

@@ -46,9 +46,9 @@ def test_who_said_so_is_who_rejects_it(sender: str, blamed: tuple[str, ...]) -> 
     b = with_network(b, contact=replace(b.network.contact, icmp_from=sender), firewall=UNREAD)
     one = root(with_network(a, firewall=UNREAD), b)
     assert one.nodes == blamed
-    between = "On 10.77.0.1, a router or firewall between them, let TCP port 29500 of 10.77.0.10 through."
+    between = "On 10.77.0.1, a router or firewall between the nodes, allow TCP port 29500 of 10.77.0.10."
     assert ([fix.text for fix in one.fixes] == [between]) is (sender == "10.77.0.1")
-    assert (f"{sender} said so" in " ".join(one.evidence)) is bool(sender)
+    assert (f"{sender} sent the rejection" in " ".join(one.evidence)) is bool(sender)
 
 
 FORWARDS = "fib daddr type local tcp dport 29500 dnat to 172.17.0.5:29500"
@@ -56,7 +56,7 @@ FORWARDS = "fib daddr type local tcp dport 29500 dnat to 172.17.0.5:29500"
 
 def test_a_rule_that_forwards_the_port_is_not_called_a_firewall_that_rejects() -> None:
     one = root(*shut("rejected", rules=(FORWARDS,)))
-    assert "forwards MASTER_PORT" in one.title and "is forwarded to another place by a rule of its own" in one.summary
+    assert "forwards MASTER_PORT" in one.title and "forwards the port to another place" in one.summary
     for others in (("tcp dport 29500 reject",), (FORWARDS, "tcp dport 29500 reject")):
         assert "rejects" in root(*shut("rejected", rules=others)).title
     assert "forwards" in root(*shut("rejected", rules=(FORWARDS, "tcp dport 8080 dnat to 172.17.0.6:80"))).title
@@ -75,8 +75,8 @@ def test_a_rule_of_its_own_changes_who_says_that_it_is_rejected() -> None:
     a, b = shut("rejected", rules=(rule,), at=1, hook="output")
     assert b.network is not None and b.network.contact is not None
     one = root(a, with_network(b, contact=replace(b.network.contact, icmp_from="10.77.0.10")))
-    assert one.nodes == ("host1",) and "A rule of a node sends" in one.title and rule in " ".join(one.evidence)
-    assert "a rule of host1 sends that to another place" in one.summary
+    assert one.nodes == ("host1",) and "A rule of a node redirects" in one.title and rule in " ".join(one.evidence)
+    assert "a rule of host1 redirects the packets to another place" in one.summary
 
 
 test_found = found(CHECK, ROWS)
