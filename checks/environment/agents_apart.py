@@ -52,9 +52,9 @@ INSTEAD = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    apart = [node for node in cluster.nodes if node.plan.beside]
+    separate = [node for node in cluster.nodes if node.plan.beside]
     for launcher, command in COMMANDS.items():
-        agents = [node for node in apart if node.plan.launcher == launcher]
+        agents = [node for node in separate if node.plan.launcher == launcher]
         if agents:
             yield Finding.about(
                 agents,
@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 evidence=(f"{node.name}: {node.plan.beside}; {command} started a job of one node" for node in agents),
                 fixes=(fix(node) for node in agents),
             )
-    ranks = [node for node in apart if node.plan.launcher not in COMMANDS]
+    ranks = [node for node in separate if node.plan.launcher not in COMMANDS]
     if ranks:
         sizes = "WORLD_SIZE is " + " or ".join(map(str, sorted({node.plan.world_size or 1 for node in ranks})))
         yield Finding.about(

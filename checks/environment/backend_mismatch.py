@@ -45,20 +45,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if len({node.plan.backend for node in cluster.nodes}) < 2:
         return  # what the same words amount to is the GPUs' affair
     gpus = any(node.gpus for node in cluster.nodes)
-    found = disagreement({node.name: amount(node, gpus) for node in cluster.nodes})
-    if found is None:
+    difference = disagreement({node.name: backends_by_device(node, gpus) for node in cluster.nodes})
+    if difference is None:
         return
-    parts = "; ".join(f"{said(node)} on {node.name}" for node in cluster.nodes)
+    parts = "; ".join(f"{backend_text(node)} on {node.name}" for node in cluster.nodes)
     yield Finding.about(
-        [node for node in cluster.nodes if node.name in found.blamed],
+        [node for node in cluster.nodes if node.name in difference.blamed],
         f"The nodes create process groups with different backends: {parts}.",
-        unsure=not found.majority,
-        evidence=(f"{node.name}: {said(node)}, for {found.values[node.name]}" for node in cluster.nodes),
-        fixes=fixes(cluster, found),
+        unsure=not difference.majority,
+        evidence=(f"{node.name}: {backend_text(node)}, for {difference.values[node.name]}" for node in cluster.nodes),
+        fixes=fixes(cluster, difference),
     )
 
 
-def amount(node: Node, gpus: bool) -> str:
+def backends_by_device(node: Node, gpus: bool) -> str:
     """The backend of each device that the nodes have, as ``cpu with gloo, cuda with nccl``.
 
     Without GPUs only what is made for the processor counts, where there is that.
@@ -71,21 +71,21 @@ def amount(node: Node, gpus: bool) -> str:
         made |= dict.fromkeys((device,) if device else ALONE.get(backend, ("cpu", "cuda")), backend)
     if not gpus and "cpu" in made:
         made = {"cpu": made["cpu"]}
-    # torch makes one group of gloo for all devices that are to have it: whether cuda is named beside cpu is the same.
+    # torch creates one gloo group for all its devices: naming cuda in addition to cpu changes nothing.
     if set(made.values()) == {"gloo"}:
         return "gloo"
     return ", ".join(f"{device} with {backend}" for device, backend in sorted(made.items()))
 
 
-def said(node: Node) -> str:
+def backend_text(node: Node) -> str:
     return "no backend given" if node.plan.backend == "auto" else f"backend {node.plan.backend}"
 
 
-def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
-    wanted = list(dict.fromkeys((found.usual, *found.values.values())))
-    for option, one in enumerate(wanted[:1] if found.majority else wanted[:2], start=1):
-        right = next(node for node in cluster.nodes if found.values[node.name] == one)
-        others = [node for node in cluster.nodes if found.values[node.name] != one]
+def fixes(cluster: Cluster, difference: Disagreement[str]) -> Iterator[Fix]:
+    wanted = list(dict.fromkeys((difference.usual, *difference.values.values())))
+    for option, backends in enumerate(wanted[:1] if difference.majority else wanted[:2], start=1):
+        right = next(node for node in cluster.nodes if difference.values[node.name] == backends)
+        others = [node for node in cluster.nodes if difference.values[node.name] != backends]
         given = None if right.plan.backend == "auto" else right.plan.backend
-        text = f"Use the same backend on all nodes: {said(right)}, as on {right.name}."
+        text = f"Use the same backend on all nodes: {backend_text(right)}, as on {right.name}."
         yield Fix.on(others, text, option, flags={"--backend": given})

@@ -86,7 +86,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     lacking = {node: names for node in cluster.nodes if (names := lacks(node))}
     if not lacking:
         return
-    wanted = together(dict.fromkeys(name for its in lacking.values() for name in its))
+    wanted = together(dict.fromkeys(name for missing in lacking.values() for name in missing))
     yield Finding.about(
         lacking,
         f"torch on {names_of(lacking)} is built without {wanted}, which the job plans to use.",

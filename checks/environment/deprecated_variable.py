@@ -36,19 +36,19 @@ MATTERS = "the setting is lost as soon as a version of torch no longer reads the
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: names for node in cluster.nodes if (names := old_names(node))}
-    if not found:
+    by_node = {node: names for node in cluster.nodes if (names := old_names(node))}
+    if not by_node:
         return
-    every = list(dict.fromkeys(name for its in found.values() for name in its))
-    used = any(map(plans_nccl_group, found))
+    every = list(dict.fromkeys(name for its in by_node.values() for name in its))
+    used = any(map(plans_nccl_group, by_node))
     yield Finding.about(
-        found,
-        f"{together(every)} on {names_of(found)} {'is an old name' if len(every) == 1 else 'are old names'}: torch "
+        by_node,
+        f"{together(every)} on {names_of(by_node)} {'is an old name' if len(every) == 1 else 'are old names'}: torch "
         f"2.2 renamed {'it' if len(every) == 1 else 'them'} to "
         f"{together(DEPRECATED_VARIABLES[name] for name in every)}.",
         severity="warn" if used else "info",
-        evidence=(line(node, name) for node, names in found.items() for name in names),
-        fixes=(fix(node, names) for node, names in found.items()),
+        evidence=(line(node, name) for node, names in by_node.items() for name in names),
+        fixes=(fix(node, names) for node, names in by_node.items()),
     )
 
 

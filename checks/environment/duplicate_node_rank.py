@@ -71,15 +71,15 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None:
         return
-    told: dict[int, list[tuple[Node, int]]] = {}
+    by_rank: dict[int, list[tuple[Node, int]]] = {}
     for node, facts in job.facts:
         same = (facts.master_addr, facts.master_port) == (job.first.master_addr, job.first.master_port)
         for agent in facts.processes:
             # The c10d rendezvous gives the numbers out itself.
             if same and facts.rdzv_backend == "static" and agent.role == "agent" and agent.node_rank is not None:
-                told.setdefault(agent.node_rank, []).append((node, agent.pid))
-    twice = {rank: agents for rank, agents in sorted(told.items()) if len(agents) > 1}
-    for rank, agents in twice.items():
+                by_rank.setdefault(agent.node_rank, []).append((node, agent.pid))
+    repeated = {rank: agents for rank, agents in sorted(by_rank.items()) if len(agents) > 1}
+    for rank, agents in repeated.items():
         nodes = list(dict.fromkeys(node for node, _ in agents))
         several = names_of(nodes) if len(nodes) > 1 else f"{len(agents)} agents of torchrun on {nodes[0].name}"
         yield Finding.about(
@@ -89,15 +89,20 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: torchrun's agent (pid {pid}) was started as node {rank}" for node, pid in agents),
             fixes=(Fix.on(nodes, DIFFERENT, unknown=("--node-rank",)),),
         )
-    if not twice:
-        yield from counted(job)
+    if not repeated:
+        yield from too_few_node_ranks(job)
 
 
-def counted(job: live.LiveJob) -> Iterator[Finding]:
-    """All agents came to the store, and they wrote fewer numbers than they are: each writes under its own, at once, and
-    waits for those of the others (torch/distributed/elastic/agent/server/api.py, ``_assign_worker_ranks``)."""
+def too_few_node_ranks(job: live.LiveJob) -> Iterator[Finding]:
+    """Yield the finding that fewer node ranks are written in the store than agents joined it.
+
+    Each agent writes under its own node rank at once, and waits for the others
+    (torch/distributed/elastic/agent/server/api.py, ``_assign_worker_ranks``).
+    """
     planned, first = job.first.nnodes or 0, job.first
-    view = next((one for one in job.stores if one.state == "read" and not one.rendezvous and not one.via), None)
+    view = next(
+        (store for store in job.stores if store.state == "read" and not store.rendezvous and not store.via), None
+    )
     if view is None or planned < 2 or first.rdzv_backend != "static" or job.ranks or job.young or view.groups:
         return
     written = sorted(agent.node for agent in view.agents if agent.node is not None)
@@ -127,7 +132,7 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
         if len(rightful) == 1:
             blamed = [n for n in nodes if n is not rightful[0]]
     missing = missing_ranks_left(cluster, nodes)
-    twice = nodes[0] if len({n.host_key for n in nodes}) == 1 else None
+    repeated = nodes[0] if len({n.host_key for n in nodes}) == 1 else None
     lacking = f" No node has node rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
     return Finding.about(
         blamed,
@@ -139,18 +144,18 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
             for n in nodes
         ),
         fixes=started_twice(nodes, blamed[-1], missing)
-        if twice is not None
-        else others_numbers(nodes, whose(blamed, missing), missing),
+        if repeated is not None
+        else renumbering_fixes(nodes, node_to_renumber(blamed, missing), missing),
     )
 
 
-def whose(blamed: list[Node], missing: tuple[int, ...]) -> Node:
+def node_to_renumber(blamed: list[Node], missing: tuple[int, ...]) -> Node:
     """Return which of them gets another number: the later one, but 0 belongs to the node that MASTER_ADDR names."""
     named = [node for node in blamed if node.network.master_is_own]
     return named[0] if missing[:1] == (0,) and len(named) == 1 else blamed[-1]
 
 
-def others_numbers(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
+def renumbering_fixes(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
     """Another number for one; below a launcher, which has one line for all and numbers them itself, none."""
     if any(node.plan.task is None for node in nodes):
         return (fix(wrong, missing),)
@@ -178,7 +183,8 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
 
 
 def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:
-    """The node ranks nobody declared; the meeting may have given one of them to a claimant already."""
+    """Return the node ranks that no node declared; the rendezvous may have assigned one of them to a claimant
+    already."""
     declared = {n.plan.node_rank for n in cluster.nodes if n.plan.node_rank is not None}
     total = max((n.plan.nnodes or 0 for n in nodes), default=0)
     return tuple(r for r in range(min(total, 100_000)) if r not in declared) or missing_node_ranks(cluster)

@@ -56,16 +56,16 @@ LOOKS_AT = ("everyone",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     claims: dict[int, list[tuple[Node, int]]] = {}
-    for one in cluster.slices:
-        node = cluster.by_key.get(one.key)
-        if one.plan.started == "rank" and one.plan.rank is not None and node is not None:
-            claims.setdefault(one.plan.rank, []).append((node, one.identity.pid))
+    for claimant in cluster.slices:
+        node = cluster.by_key.get(claimant.key)
+        if claimant.plan.started == "rank" and claimant.plan.rank is not None and node is not None:
+            claims.setdefault(claimant.plan.rank, []).append((node, claimant.identity.pid))
     missing = missing_ranks(cluster)
-    anew = counted_anew(claims)
-    if anew:
-        yield local_ranks(claims, anew, missing)
+    restarted = nodes_counting_from_zero(claims)
+    if restarted:
+        yield local_ranks(claims, restarted, missing)
     for rank, claimants in sorted(claims.items()):
-        if len(claimants) > 1 and not {node for node, _ in claimants} <= {*anew}:
+        if len(claimants) > 1 and not {node for node, _ in claimants} <= {*restarted}:
             yield finding(rank, claimants, missing)
 
 
@@ -76,25 +76,26 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     store = job.store
     known = store is not None and store.tells_missing and not job.young
     missing = tuple(rank for rank in store.missing if rank not in job.numbers) if store and known else ()
-    for rank, those in job.claims.items():
-        claimants = [(one.node, one.process.pid) for one in those]
-        told = finding(rank, claimants, missing)
+    for rank, holders in job.claims.items():
+        claimants = [(claimant.node, claimant.process.pid) for claimant in holders]
+        result = finding(rank, claimants, missing)
         if not missing and not (store and (store.restarted or len(store.joined) == job.world)):
-            told = replace(told, fixes=(fix(told.nodes[-1], rank, missing),))  # whether all others are there: not known
-        yield replace(told, evidence=tuple(live.where_ranks_are(those)))
-    for one, other in live.overwritten(job):
-        if one.number not in job.claims:
-            yield claimed_elsewhere(one, other, missing)
+            # It is unknown if all others are there.
+            result = replace(result, fixes=(fix(result.nodes[-1], rank, missing),))
+        yield replace(result, evidence=tuple(live.where_ranks_are(holders)))
+    for claimant, other in live.overwritten(job):
+        if claimant.number not in job.claims:
+            yield claimed_in_store(claimant, other, missing)
 
 
-def counted_anew(claims: dict[int, list[tuple[Node, int]]]) -> list[Node]:
+def nodes_counting_from_zero(claims: dict[int, list[tuple[Node, int]]]) -> list[Node]:
     """The nodes, where there are several, on each of which several processes have the ranks from 0 on."""
     ranks: dict[Node, list[int]] = {}
     for rank, claimants in claims.items():
         for node, _ in claimants:
             ranks.setdefault(node, []).append(rank)
-    found = [node for node, its in ranks.items() if len(its) > 1 and sorted(its) == list(range(len(its)))]
-    return found if len(found) > 1 else []
+    counting = [node for node, its in ranks.items() if len(its) > 1 and sorted(its) == list(range(len(its)))]
+    return counting if len(counting) > 1 else []
 
 
 def local_ranks(claims: dict[int, list[tuple[Node, int]]], nodes: list[Node], missing: tuple[int, ...]) -> Finding:
@@ -119,24 +120,33 @@ def local_ranks(claims: dict[int, list[tuple[Node, int]]], nodes: list[Node], mi
 
 
 def claimed_on(node: Node, claims: dict[int, list[tuple[Node, int]]]) -> list[str]:
-    return [f"pid {pid} has RANK={rank}" for rank, those in sorted(claims.items()) for one, pid in those if one is node]
+    return [
+        f"pid {pid} has RANK={rank}"
+        for rank, holders in sorted(claims.items())
+        for claimant, pid in holders
+        if claimant is node
+    ]
 
 
-def claimed_elsewhere(one: live.LiveRank, other: live.Member, missing: tuple[int, ...]) -> Finding:
+def claimed_in_store(claimant: live.LiveRank, other: live.Member, missing: tuple[int, ...]) -> Finding:
     """The store holds, as the address of this rank, one at which its process does not listen."""
-    nodes = tuple(dict.fromkeys(name for name in (one.node.name, other.host) if name))
+    nodes = tuple(dict.fromkeys(name for name in (claimant.node.name, other.host) if name))
     return Finding.about(
         nodes,
-        f"Two processes claim rank {one.number}: pid {one.process.pid} on {one.node.name}, and a process on "
+        f"Two processes claim rank {claimant.number}: pid {claimant.process.pid} on {claimant.node.name}, and a "
+        "process on "
         f"{other.host or other.address}, which wrote its own address into the store.{lacking(missing)}",
-        ranks=(one.number or 0,),
+        ranks=(claimant.number or 0,),
         unsure=len(nodes) > 1,
         evidence=(
-            f"the store says that rank {one.number} listens on {other.address} port {other.port}; here it listens on "
-            + together([f"{s.local} port {s.local_port}" for s in one.process.sockets or () if s.state == "LISTEN"]),
-            *live.where_ranks_are([one]),
+            f"the store says that rank {claimant.number} listens on {other.address} port {other.port}; here it "
+            "listens on "
+            + together(
+                [f"{s.local} port {s.local_port}" for s in claimant.process.sockets or () if s.state == "LISTEN"]
+            ),
+            *live.where_ranks_are([claimant]),
         ),
-        fixes=(fix(one.node.name, one.number or 0, missing),),
+        fixes=(fix(claimant.node.name, claimant.number or 0, missing),),
     )
 
 

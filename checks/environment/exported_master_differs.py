@@ -59,7 +59,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ports = disagreement({node.name: node.variables.get(PORT) for node in nodes})
     if ports is not None:
         yield finding(cluster, PORT, ports, dict.fromkeys(ports.blamed, ports.usual if ports.majority else None))
-    hosts = {node.name: place for node in nodes if (place := meant(cluster, node)) is not None}
+    hosts = {node.name: place for node in nodes if (place := host_of_master(cluster, node)) is not None}
     leads = disagreement(hosts)
     if leads is not None:
         right = leads.usual if leads.majority else nodes[0].host_key
@@ -68,11 +68,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             (node.variables.get(ADDR) for node in nodes if hosts.get(node.name) == right != node.host_key), None
         )
         values = {node.name: node.variables.get(ADDR) for node in nodes}
-        apart = Disagreement(values, values[nodes[0].name], leads.majority)
-        yield finding(cluster, ADDR, apart, dict.fromkeys(wrong, address or nodes[0].plan.master_addr))
+        difference = Disagreement(values, values[nodes[0].name], leads.majority)
+        yield finding(cluster, ADDR, difference, dict.fromkeys(wrong, address or nodes[0].plan.master_addr))
 
 
-def finding(cluster: Cluster, name: str, apart: Disagreement[str | None], wanted: Mapping[str, str | None]) -> Finding:
+def finding(
+    cluster: Cluster, name: str, difference: Disagreement[str | None], wanted: Mapping[str, str | None]
+) -> Finding:
     """``wanted``: the nodes that are to have another value, and which; None: none."""
     wrong = [node for node in cluster.nodes if node.name in wanted]
     value = next(iter(wanted.values()))
@@ -80,14 +82,14 @@ def finding(cluster: Cluster, name: str, apart: Disagreement[str | None], wanted
     set_on = wrong if value is not None else [node for node in wrong if name in node.variables]
     return Finding.about(
         wrong,
-        f"{name} differs: {apart.said()}.",
-        unsure=not apart.majority and name == PORT,
-        evidence=(f"{n}: {name}{' is not set' if v is None else f'={v}'}" for n, v in apart.values.items()),
+        f"{name} differs: {difference.said()}.",
+        unsure=not difference.majority and name == PORT,
+        evidence=(f"{n}: {name}{' is not set' if v is None else f'={v}'}" for n, v in difference.values.items()),
         fixes=(Fix.on(set_on, f"{text}.", env={name: value}),),
     )
 
 
-def meant(cluster: Cluster, node: Node) -> object | None:
+def host_of_master(cluster: Cluster, node: Node) -> object | None:
     """The host of the run that MASTER_ADDR is on this node; None where it is not set, or perhaps none of them."""
     value = node.variables.get(ADDR)
     if not value:
@@ -95,7 +97,7 @@ def meant(cluster: Cluster, node: Node) -> object | None:
     if is_loopback(value) or value == "localhost":
         return node.host_key
     number = parse_address(value)
-    for one in (node, *cluster.peers(node)):
-        if value in own_host_names(one) or (number and number in map(parse_address, one.addresses)):
-            return one.host_key
+    for other in (node, *cluster.peers(node)):
+        if value in own_host_names(other) or (number and number in map(parse_address, other.addresses)):
+            return other.host_key
     return None

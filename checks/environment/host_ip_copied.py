@@ -57,7 +57,7 @@ LOG = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for variable in OWN_ADDRESS:
-        wrong = {node: owner for node in cluster.nodes if (owner := whose(cluster, node, variable))}
+        wrong = {node: owner for node in cluster.nodes if (owner := owner_of(cluster, node, variable))}
         if wrong:
             yield Finding.about(
                 wrong,
@@ -72,15 +72,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
-def whose(cluster: Cluster, node: Node, variable: str) -> Node | None:
+def owner_of(cluster: Cluster, node: Node, variable: str) -> Node | None:
     """The other node that has the address of this one's variable; None where it has it itself, or none is known to."""
     address = parse_address(node.variables.get(variable))
-    if address is None or has(node, address):
+    if address is None or has_address(node, address):
         return None
-    return next((other for other in cluster.peers(node) if has(other, address)), None)
+    return next((other for other in cluster.peers(node) if has_address(other, address)), None)
 
 
-def has(node: Node, address: object) -> bool:
+def has_address(node: Node, address: object) -> bool:
     return any(parse_address(own) == address for own in node.addresses)
 
 

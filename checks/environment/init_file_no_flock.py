@@ -47,12 +47,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             bad,
             f"{names_of(bad)} cannot lock files in the folder of the init file.",
-            evidence=map(seen, bad),
+            evidence=map(evidence_line, bad),
             fixes=files.instead_of_init_file(cluster, "Or use a path on a file system with file locks."),
         )
 
 
-def seen(node: Node) -> str:
+def evidence_line(node: Node) -> str:
     file = node.host.init_file
     assert file
     kind = file.filesystem or "a file system of unknown type"

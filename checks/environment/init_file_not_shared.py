@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield finding(cluster, lacking, f"{path(lacking[0])} cannot be written on {names_of(lacking)}.")
         return
     if nodes and (others := [node for node in cluster.nodes if not by_file(node)]):
-        yield met_otherwise(cluster, nodes, others)
+        yield other_init_methods(cluster, nodes, others)
         return
     if len({node.host_key for node in nodes}) > 1 and not shared(nodes):
         hosts = names_of(nodes)
@@ -61,7 +61,7 @@ def by_file(node: Node) -> bool:
     return file_of(node) is not None or (node.plan.init_method or "").startswith("file:")
 
 
-def met_otherwise(cluster: Cluster, nodes: list[Node], others: list[Node]) -> Finding:
+def other_init_methods(cluster: Cluster, nodes: list[Node], others: list[Node]) -> Finding:
     """Some meet by the file, the others at node 0's port: neither looks where the other is."""
     right, wrong = (others, nodes) if len(others) > len(nodes) else (nodes, others)
     method = right[0].plan.init_method
@@ -89,7 +89,7 @@ def shared(nodes: list[Node]) -> bool:
     if len({path(node).rpartition("/")[2] for node in nodes}) > 1:
         return False
     folder = path(nodes[0]).rpartition("/")[0] or "/"
-    looked = [one.node0 for node in nodes if (one := files.shared_folder(node, folder)) is not None]
+    looked = [view.node0 for node in nodes if (view := files.shared_folder(node, folder)) is not None]
     if len(looked) == len(nodes) and None not in looked:
         return not any(looked)  # each looked for a file that node 0 had left beside it
     named = [(node, file) for node in nodes if (file := file_of(node)) is not None]

@@ -149,38 +149,40 @@ NUMBERS = {"rank": ("RANK",), "node_rank": ("PET_NODE_RANK", "NODE_RANK", "GROUP
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    # Where the nodes have different rendezvous backends that is told by itself.
+    # Different rendezvous backends are reported by their own check.
     alike = len({node.plan.rdzv_backend for node in cluster.nodes}) == 1
     bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
     bad = [(node, p) for node, p in bad if not differs(cluster, p)]
-    mild = [(node, p) for node, p in bad if harmless(node, p) and not (p.starts and ended_on(cluster, p.variable))]
-    yield from told(cluster, [one for one in bad if one not in mild])
-    yield from told(cluster, mild, mild=True)
+    mild = [
+        (node, p) for node, p in bad if harmless(node, p) and not (p.starts and nccl_failed_on(cluster, p.variable))
+    ]
+    yield from problem_findings(cluster, [item for item in bad if item not in mild])
+    yield from problem_findings(cluster, mild, mild=True)
 
 
-def ended_on(cluster: Cluster, variable: str) -> bool:
+def nccl_failed_on(cluster: Cluster, variable: str) -> bool:
     """Return whether NCCL itself names the variable where the check's own group fails; or it fails, and the variable
     is the one of the buffers."""
     failed = failed_ranks(cluster, "nccl")
-    warned = [text for one in failed if one.rank.nccl is not None for text in one.rank.nccl.warnings]
+    warned = [text for item in failed if item.rank.nccl is not None for text in item.rank.nccl.warnings]
     return any(f"{variable} was set to" in text for text in warned) or (variable == BUFFERS and bool(failed))
 
 
 def differs(cluster: Cluster, problem: PlanProblem) -> bool:
-    """Return whether NCCL takes the value, and not all nodes have it: that is told as the difference."""
+    """Return whether NCCL accepts the value and the nodes differ in it: setting-mismatch reports that."""
     values = {node.variables.get(problem.variable) for node in cluster.nodes}
     return problem.starts and problem.variable == "NCCL_ALGO" and len(values) > 1
 
 
-def told(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = False) -> Iterator[Finding]:
+def problem_findings(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = False) -> Iterator[Finding]:
     if not bad:
         return
     nodes = list(dict.fromkeys(node for node, _ in bad))
-    said = list(dict.fromkeys(f"{p.variable}={p.value!r} {p.why}" for _, p in bad))
-    more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
+    descriptions = list(dict.fromkeys(f"{p.variable}={p.value!r} {p.why}" for _, p in bad))
+    more = f" (and {len(descriptions) - 1} more)" if len(descriptions) > 1 else ""
     yield Finding.about(
         nodes,
-        f"{said[0]}{more}, on {names_of(nodes)}.",
+        f"{descriptions[0]}{more}, on {names_of(nodes)}.",
         severity="warn" if mild else None,
         ranks=dict.fromkeys(rank for node in nodes for rank in node.ranks),
         evidence=(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
@@ -201,16 +203,16 @@ def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> t
     for kind, total in (("rank", cluster.plan.world_size), ("node_rank", cluster.plan.nnodes)):
         wrong = {node: p for node, p in bad if p.variable in NUMBERS[kind]}
         plans = {node: getattr(node.plan, kind) for node in cluster.nodes}
-        found = {node: _number(wrong[node].value) if node in wrong else number for node, number in plans.items()}
-        if len(wrong) != 1 or any(number is None for number in found.values()):
+        numbers = {node: _number(wrong[node].value) if node in wrong else number for node, number in plans.items()}
+        if len(wrong) != 1 or any(number is None for number in numbers.values()):
             continue
-        if sorted(number or 0 for number in found.values()) != list(range(1, (total or 0) + 1)):
+        if sorted(number or 0 for number in numbers.values()) != list(range(1, (total or 0) + 1)):
             continue
-        names = {node: wrong[node].variable if node in wrong else node.plan.sources.get(kind, "") for node in found}
+        names = {node: wrong[node].variable if node in wrong else node.plan.sources.get(kind, "") for node in numbers}
         if any(name not in NUMBERS[kind] for name in names.values()):
             continue
         text = "Count from 0: these numbers start at 1, and no process has 0."
-        return tuple(Fix.on(n, text, env={names[n]: str((number or 0) - 1)}) for n, number in found.items())
+        return tuple(Fix.on(n, text, env={names[n]: str((number or 0) - 1)}) for n, number in numbers.items())
     return ()
 
 
@@ -224,7 +226,7 @@ def invalid(node: Node) -> list[PlanProblem]:
 
 def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     variable, meant = value(cluster, node, problem)
-    address = elsewhere(cluster, problem)
+    address = address_of_node0(cluster, problem)
     if address is not None:
         text = f"Set {variable} to {address}: {meant} is not an address of {cluster.reference.name}, which is node 0."
         return Fix.on(node, text, env={variable: address})
@@ -235,7 +237,7 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     return Fix.on(node, f"Set {variable} to {meant}.", env={variable: meant})
 
 
-def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:
+def address_of_node0(cluster: Cluster, problem: PlanProblem) -> str | None:
     """Node 0's address, where what was meant for MASTER_ADDR has been tried and did not lead to it."""
     zero = cluster.node0
     if zero is None or zero.meeting.joined or not zero.saw("meeting") or zero.network.master_is_own is not False:

@@ -49,25 +49,27 @@ PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/missing-variable", "environment/invalid-variable")
 OF_A_RANK = (*LAUNCH_VARIABLES, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-WAYS = {"node": "once per node (torchrun)", "rank": "once per rank"}
+KINDS = {"node": "once per node (torchrun)", "rank": "once per rank"}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = disagreement({node.name: str(node.plan.started) for node in cluster.nodes})
-    if found is None or any(node.plan.agent_store for node in cluster.nodes):
+    difference = disagreement({node.name: str(node.plan.started) for node in cluster.nodes})
+    if difference is None or any(node.plan.agent_store for node in cluster.nodes):
         return
-    parts = [f"{WAYS[way]} on {names_of(started(cluster, way))}" for way in dict.fromkeys(found.values.values())]
+    parts = [
+        f"{KINDS[kind]} on {names_of(started(cluster, kind))}" for kind in dict.fromkeys(difference.values.values())
+    ]
     yield Finding.about(
-        [node for node in cluster.nodes if node.name in found.blamed],
+        [node for node in cluster.nodes if node.name in difference.blamed],
         f"Different launchers start the nodes: {'; '.join(parts)}.",
-        unsure=not found.majority,
+        unsure=not difference.majority,
         evidence=map(line, cluster.nodes),
-        fixes=fixes(cluster, found),
+        fixes=fixes(cluster, difference),
     )
 
 
-def started(cluster: Cluster, way: str) -> list[Node]:
-    return [node for node in cluster.nodes if node.plan.started == way]
+def started(cluster: Cluster, kind: str) -> list[Node]:
+    return [node for node in cluster.nodes if node.plan.started == kind]
 
 
 def line(node: Node) -> str:
@@ -82,10 +84,10 @@ def line(node: Node) -> str:
     )
 
 
-def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
-    # torchrun's line can be told; who starts single ranks, and how, is not known.
-    ways = [found.usual] if found.majority else ["node", "rank"]
-    for option, wanted in enumerate(ways, start=1):
+def fixes(cluster: Cluster, difference: Disagreement[str]) -> Iterator[Fix]:
+    # torchrun's line is known; the launcher of single ranks is not.
+    kinds = [difference.usual] if difference.majority else ["node", "rank"]
+    for option, wanted in enumerate(kinds, start=1):
         right = started(cluster, wanted)
         others = [node for node in cluster.nodes if node not in right]
         if wanted == "rank":

@@ -61,7 +61,7 @@ FOLLOWS = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    if strays := strays_beside_others(cluster):
+    if strays := stray_ranks(cluster):
         yield ranks_apart(cluster, strays)
         return
     targets = master_targets(cluster)
@@ -69,64 +69,63 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     split = {node.name for nodes in names_with_different_masters(cluster, targets).values() for node in nodes}
     known = [n for n in cluster.nodes if n.name in targets]
     right, sure = correct_master_target(known, targets) if known else (None, False)
-    # Those whom the name leads to the right place are right, and may tell of another whose setting is wrong.
+    # Nodes that resolve the name correctly are right, and show that the setting of another node is wrong.
     nodes = [n for n in known if n.name not in split or (sure and targets[n.name] == right)]
     if len({targets[n.name] for n in nodes}) > 1:
         yield finding(cluster, nodes, targets)
     elif cluster.node0 is None or cluster.node0.plan.rank:  # a later rank on node 0's host knows no node 0 either
         for node in cluster.nodes:
-            there = node.network.elsewhere
-            if there is not None and not node.meeting.joined and there.plan.rdzv_backend == node.plan.rdzv_backend:
-                yield found_elsewhere(cluster, node)
+            run = node.network.elsewhere
+            if run is not None and not node.meeting.joined and run.plan.rdzv_backend == node.plan.rdzv_backend:
+                yield other_port_finding(cluster, node)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None:
         return
-    methods = by(lambda rank: live.stacks.meets_at(rank.process.main), job.ranks)
+    methods = group_by(lambda rank: live.stacks.meets_at(rank.process.main), job.ranks)
     if len(methods) > 1:
         yield other_places(job, methods)
         return
-    if found := names_itself(job):
-        yield found
+    if result := own_host_finding(job):
+        yield result
         return
-    told = by(lambda rank: rank.process.variables.get("MASTER_PORT", ""), () if any(job.agents) else job.ranks)
-    if len(told) < 2:
+    values = group_by(lambda rank: rank.process.variables.get("MASTER_PORT", ""), () if any(job.agents) else job.ranks)
+    if len(values) < 2:
         return
-    usual, odd = apart(told)
+    usual, odd = split_by_majority(values)
     # A script may name another port than its environment does: those that have met need not care.
     if not all(rank.place.kind in (live.places.MASTER, live.places.HOSTING, live.places.STORE) for rank in odd):
         return
-    said = [f"MASTER_PORT={port} in {live.called(those).lower()}" for port, those in told.items()]
+    wording = [f"MASTER_PORT={port} in {live.called(members).lower()}" for port, members in values.items()]
     nodes = list(dict.fromkeys(rank.node for rank in odd))
-    whose = "most have" if len(told[usual]) > 1 else f"{told[usual][0].called} has"
-    text = f"Choose MASTER_PORT once for all ranks: {whose} {usual}."
+    majority = "most have" if len(values[usual]) > 1 else f"{values[usual][0].called} has"
+    text = f"Choose MASTER_PORT once for all ranks: {majority} {usual}."
     yield live.rank_finding(
         odd,
-        f"The ranks look for the store on different ports: {together(said)}.",
+        f"The ranks look for the store on different ports: {together(wording)}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(nodes, text, env={"MASTER_PORT": usual}),),
     )
 
 
-def by(told: Callable[[live.LiveRank], str], ranks: Iterable[live.LiveRank]) -> dict[str, list[live.LiveRank]]:
-    """Return what ranks were told -> those ranks, where their numbers are known and they were told anything."""
-    found: dict[str, list[live.LiveRank]] = {}
+def group_by(values: Callable[[live.LiveRank], str], ranks: Iterable[live.LiveRank]) -> dict[str, list[live.LiveRank]]:
+    """Return value -> the ranks that have it, for ranks with a known number and a value."""
+    result: dict[str, list[live.LiveRank]] = {}
     for rank in ranks:
-        if (value := told(rank)) and rank.number is not None:
-            found.setdefault(value, []).append(rank)
-    return found
+        if (value := values(rank)) and rank.number is not None:
+            result.setdefault(value, []).append(rank)
+    return result
 
 
-def apart(told: dict[str, list[live.LiveRank]]) -> tuple[str, list[live.LiveRank]]:
-    """Return what most were told, of two halves that of the lowest rank; and the ranks that were told something
-    else."""
-    usual = max(told, key=lambda value: len(told[value]))
-    return usual, [rank for value, those in told.items() if value != usual for rank in those]
+def split_by_majority(values: dict[str, list[live.LiveRank]]) -> tuple[str, list[live.LiveRank]]:
+    """Return the most common value, in a tie that of the lowest rank, and the ranks with another value."""
+    usual = max(values, key=lambda value: len(values[value]))
+    return usual, [rank for value, members in values.items() if value != usual for rank in members]
 
 
-def names_itself(job: live.LiveJob) -> Finding | None:
+def own_host_finding(job: live.LiveJob) -> Finding | None:
     """Ranks that look for the store on their own host, while rank 0 serves it on another; None where none do."""
     first = job.numbers.get(0)
     if first is None or first.place.kind != live.places.HOSTING or any(job.agents):
@@ -144,10 +143,10 @@ def names_itself(job: live.LiveJob) -> Finding | None:
     right = first.node.identity.hostname if given == "localhost" or is_loopback(given) else given
     nodes = list(dict.fromkeys(rank.node for rank in odd))
     look = "looks for the store on its" if len(odd) == 1 else "look for the store on their"
-    said = together(f"MASTER_ADDR={masters[node.name]} on {node.name}" for node in [first.node, *nodes])
+    wording = together(f"MASTER_ADDR={masters[node.name]} on {node.name}" for node in [first.node, *nodes])
     return live.rank_finding(
         odd,
-        f"{live.called(odd)} {look} own host, but rank 0 serves it on {first.node.name}: {said}.",
+        f"{live.called(odd)} {look} own host, but rank 0 serves it on {first.node.name}: {wording}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(nodes, "Set MASTER_ADDR to the host of rank 0 on every node.", env={"MASTER_ADDR": right}),),
     )
@@ -155,88 +154,92 @@ def names_itself(job: live.LiveJob) -> Finding | None:
 
 def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> Finding:
     """Ranks are in init_process_group() with other places to meet."""
-    _, odd = apart(methods)
-    said = [f"{method} in {live.called(those).lower()}" for method, those in methods.items()]
+    _, odd = split_by_majority(methods)
+    wording = [f"{method} in {live.called(members).lower()}" for method, members in methods.items()]
     text = "Give all ranks the same init_method: one address and port, or one file in a folder that all nodes share."
     return live.rank_finding(
         odd,
-        f"The ranks look for each other in different places: init_method is {together(said)}.",
+        f"The ranks look for each other in different places: init_method is {together(wording)}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(list(dict.fromkeys(rank.node for rank in odd)), text),),
     )
 
 
-def strays_beside_others(cluster: Cluster) -> list[NodeFacts]:
-    """Return the ranks that found their store on another port than theirs, where ranks of one node have several ports:
-    what the node as a whole was told is not known then."""
-    mixed = any(len({one.plan.master_port for one in ranks}) > 1 for ranks in cluster.slices_of.values())
+def stray_ranks(cluster: Cluster) -> list[NodeFacts]:
+    """Return the ranks that found their store on another port than theirs, if ranks of one node have different ports.
+
+    The node as a whole has no single setting then.
+    """
+    mixed = any(len({process.plan.master_port for process in ranks}) > 1 for ranks in cluster.slices_of.values())
     return [
-        one
-        for one in cluster.slices
-        if mixed and one.plan.rank is not None and one.network and one.network.elsewhere
-        if not (one.meeting and one.meeting.joined)
+        process
+        for process in cluster.slices
+        if mixed and process.plan.rank is not None and process.network and process.network.elsewhere
+        if not (process.meeting and process.meeting.joined)
     ]
 
 
 def ranks_apart(cluster: Cluster, strays: list[NodeFacts]) -> Finding:
     """The finding of ranks, some of which share a node, that look for the store on different ports of its host."""
     ports: dict[int, list[NodeFacts]] = {}
-    for one in cluster.slices:
-        ports.setdefault(one.plan.master_port, []).append(one)
-    there = strays[0].network.elsewhere if strays[0].network else None
-    hosted = there.port if there is not None else cluster.plan.master_port
+    for process in cluster.slices:
+        ports.setdefault(process.plan.master_port, []).append(process)
+    run = strays[0].network.elsewhere if strays[0].network else None
+    hosted = run.port if run is not None else cluster.plan.master_port
     usual = max(ports, key=lambda port: (len(ports[port]), port == hosted))
-    odd = [one for port, ones in ports.items() if port != usual for one in ones]
-    nodes = list(dict.fromkeys(cluster.by_key[one.key].name for one in odd))
+    odd = [process for port, processes in ports.items() if port != usual for process in processes]
+    nodes = list(dict.fromkeys(cluster.by_key[process.key].name for process in odd))
 
-    def named(ones: list[NodeFacts]) -> str:
-        numbers = sorted(one.plan.rank for one in ones if one.plan.rank is not None)
+    def ranks_named(processes: list[NodeFacts]) -> str:
+        numbers = sorted(process.plan.rank for process in processes if process.plan.rank is not None)
         return f"rank{'s' if len(numbers) > 1 else ''} {together(map(str, numbers))}"
 
-    def said(port: int, ones: list[NodeFacts]) -> str:
-        sources = together(dict.fromkeys(one.plan.sources.get("master_port", "default") for one in ones))
+    def wording(port: int, processes: list[NodeFacts]) -> str:
+        sources = together(dict.fromkeys(process.plan.sources.get("master_port", "default") for process in processes))
         hosts = ", where the store is" if port == hosted else ""
-        names = together(dict.fromkeys(cluster.by_key[one.key].name for one in ones))
-        return f"{named(ones)} on {names}: {ones[0].plan.master_addr} port {port} (from {sources}){hosts}"
+        names = together(dict.fromkeys(cluster.by_key[process.key].name for process in processes))
+        return (
+            f"{ranks_named(processes)} on {names}: {processes[0].plan.master_addr} port {port} (from {sources}){hosts}"
+        )
 
     return Finding.about(
         [node for node in cluster.nodes if node.name in nodes],
         "The ranks look for the store on different ports: "
-        + "; ".join(f"{port} in {named(ones)}" for port, ones in ports.items())
+        + "; ".join(f"{port} in {ranks_named(processes)}" for port, processes in ports.items())
         + ".",
-        ranks=[one.plan.rank for one in odd if one.plan.rank is not None],
-        evidence=(said(port, ones) for port, ones in ports.items()),
-        fixes=(Fix.on(nodes, f"Give {named(odd)} the port of the others.", env={"MASTER_PORT": str(usual)}),),
+        ranks=[process.plan.rank for process in odd if process.plan.rank is not None],
+        evidence=(wording(port, processes) for port, processes in ports.items()),
+        fixes=(Fix.on(nodes, f"Give {ranks_named(odd)} the port of the others.", env={"MASTER_PORT": str(usual)}),),
     )
 
 
-def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
+def other_port_finding(cluster: Cluster, node: Node) -> Finding:
     """The finding of a node that knows only itself, and found a store that waits for one on another port."""
-    there = node.network.elsewhere
-    assert there is not None
-    plan, theirs = node.plan, there.plan
-    source, their_source = (one.sources.get("master_port", "default") for one in (plan, theirs))
-    text = f"Use the same port on every node: {there.host} waits on {there.port}."
-    said = f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}."
+    run = node.network.elsewhere
+    assert run is not None
+    plan, theirs = node.plan, run.plan
+    source, their_source = (process.sources.get("master_port", "default") for process in (plan, theirs))
+    text = f"Use the same port on every node: {run.host} waits on {run.port}."
+    wording = f"{node.name} looks for the store on port {plan.master_port} of {run.host}, which has it on {run.port}."
     address = None
-    if there.port == plan.master_port:  # it is MASTER_ADDR that leads elsewhere
-        said = f"{node.name} looks for the store at {plan.master_addr}, but {there.host} hosts it."
+    if run.port == plan.master_port:  # it is MASTER_ADDR that leads elsewhere
+        wording = f"{node.name} looks for the store at {plan.master_addr}, but {run.host} hosts it."
         address = theirs.master_addr
-        text = f"Use the same address on every node: {theirs.master_addr} is {there.host}'s."
-    other = there.host if there.host != node.name else node0_name(cluster, node)  # both may be on one host
+        text = f"Use the same address on every node: {theirs.master_addr} is {run.host}'s."
+    other = run.host if run.host != node.name else node0_name(cluster, node)  # both may be on one host
     nodes = tuple(dict.fromkeys((node.name, other)))
     return Finding.about(
         nodes,
-        said,
+        wording,
         links=((node.name, other),) if other != node.name else (),
         unsure=len(nodes) == 2,
         evidence=(
             line(node),
-            f"{there.host}: its check of {theirs.nnodes or theirs.world_size} waits for nodes on {there.address} port "
-            f"{there.port} (from {their_source})",
+            f"{run.host}: its check of {theirs.nnodes or theirs.world_size} waits for nodes on {run.address} port "
+            f"{run.port} (from {their_source})",
             f"{node.name}: nothing listens on port {plan.master_port} there (from {source})",
         ),
-        fixes=set_master_fixes([node], text, address, None if address else there.port),
+        fixes=set_master_fixes([node], text, address, None if address else run.port),
     )
 
 

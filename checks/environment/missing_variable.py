@@ -105,9 +105,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
-    there = [f"{name}={node.variables[name]}" for name in LAUNCH_VARIABLES if name in node.variables]
+    present = [f"{name}={node.variables[name]}" for name in LAUNCH_VARIABLES if name in node.variables]
     for problem in problems:
-        yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
+        yield f"{problem.variable} is not set" + (f", but {', '.join(present)}" if present else "")
         for name in misspellings_of(node, problem.variable):
             yield f"{name} is set: is that {problem.variable}, misspelled?"
 
@@ -123,12 +123,12 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
 
 
 def stray(cluster: Cluster) -> Iterator[Fix]:
-    """A process that nobody else came to: what is set may be left over from another job in this shell."""
+    """Yield the fix for a lone process: its variables may be left over from another job in this shell."""
     node = cluster.nodes[0]
-    there = {name: None for name in LAUNCH_VARIABLES if name in node.variables}
-    if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
-        text = f"Or, if this is not a rank of a job, unset {together(there)}."
-        yield Fix.on(node, text, 3, env=dict(there))
+    present = {name: None for name in LAUNCH_VARIABLES if name in node.variables}
+    if len(cluster.nodes) == 1 and len(node.keys) == 1 and present:
+        text = f"Or, if this is not a rank of a job, unset {together(present)}."
+        yield Fix.on(node, text, 3, env=dict(present))
 
 
 def value(cluster: Cluster, node: Node, variable: str) -> str | None:

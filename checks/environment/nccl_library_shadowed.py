@@ -61,12 +61,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = nodes_by_torch_cause(cluster, ["nccl"]).get("nccl")
     if not bad:
         return
-    first = dict.fromkeys(one.name for node in bad if (one := shadow(node)))
+    first = dict.fromkeys(library.name for node in bad if (library := shadow(node)))
     why = f"the loader takes {together(first)} as its NCCL" if first else "its NCCL is older"
     yield Finding.about(
         bad,
         f"torch cannot be imported on {names_of(bad)}: {why}.",
-        evidence=(text for node in bad for text in (torch_error_evidence(node), *map(seen, libraries(node)))),
+        evidence=(
+            text for node in bad for text in (torch_error_evidence(node), *map(library_evidence, libraries(node)))
+        ),
         fixes=fixes(cluster, bad),
     )
 
@@ -78,22 +80,22 @@ def libraries(node: Node) -> tuple[gpus.NcclLibrary, ...]:
 
 def shadow(node: Node) -> gpus.NcclLibrary | None:
     """The library that a variable puts first."""
-    return next((one for one in libraries(node) if one.by), None)
+    return next((library for library in libraries(node) if library.by), None)
 
 
 def packages(node: Node) -> list[str]:
-    return [one.name for one in libraries(node) if not one.by]
+    return [library.name for library in libraries(node) if not library.by]
 
 
-def seen(library: gpus.NcclLibrary) -> str:
+def library_evidence(library: gpus.NcclLibrary) -> str:
     return f"{library.name} comes from {library.by}" if library.by else f"the package {library.name} is installed"
 
 
 def fixes(cluster: Cluster, bad: list[Node]) -> Iterator[Fix]:
     again = []
     for node in bad:
-        if found := shadow(node):
-            yield Fix.on(node, f"Remove {found.name} from {found.by}.", env={found.by: found.without})
+        if shadowing := shadow(node):
+            yield Fix.on(node, f"Remove {shadowing.name} from {shadowing.by}.", env={shadowing.by: shadowing.without})
         elif len(names := [name.partition(" ")[0] for name in packages(node)]) > 1:
             text = "Keep one of the two wheels: they have the same files, and the later one overwrote the other."
             commands = (pip_command(node, "uninstall", "-y", *names), reinstall(cluster, node))

@@ -46,36 +46,33 @@ FOLLOWS = ("environment/invalid-variable",)
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # Once per rank, the agents that start the ranks have met already.
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
-    found = disagreement({node.name: node.plan.rdzv_backend for node in nodes})
-    if found is None:
-        yield from found_elsewhere(cluster, nodes)
+    difference = disagreement({node.name: node.plan.rdzv_backend for node in nodes})
+    if difference is None:
+        yield from other_backend_findings(cluster, nodes)
         return
     yield Finding.about(
-        [node for node in nodes if node.name in found.blamed],
-        f"The nodes use different rendezvous backends: {found.said()}.",
-        unsure=not found.majority,
+        [node for node in nodes if node.name in difference.blamed],
+        f"The nodes use different rendezvous backends: {difference.said()}.",
+        unsure=not difference.majority,
         evidence=map(line, nodes),
-        fixes=fixes(nodes, found),
+        fixes=fixes(nodes, difference),
     )
 
 
-def found_elsewhere(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
+def other_backend_findings(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
     """Return what a node says that knows only itself, and found a store of the other kind where it is to be met."""
     for node in nodes if cluster.node0 is None else ():
-        there = node.network.elsewhere
-        if there is None or node.meeting.joined or there.plan.rdzv_backend == node.plan.rdzv_backend:
+        run = node.network.elsewhere
+        if run is None or node.meeting.joined or run.plan.rdzv_backend == node.plan.rdzv_backend:
             continue
-        text = f"Start both with the same rendezvous: {there.host} uses {there.plan.rdzv_backend} on port {there.port}."
+        text = f"Start both with the same rendezvous: {run.host} uses {run.plan.rdzv_backend} on port {run.port}."
         yield Finding.about(
-            (node.name, there.host),
-            f"{node.name} uses the rendezvous backend {node.plan.rdzv_backend}, but {there.host}, which waits on port "
-            f"{there.port}, uses {there.plan.rdzv_backend}.",
-            links=((node.name, there.host),),
+            (node.name, run.host),
+            f"{node.name} uses the rendezvous backend {node.plan.rdzv_backend}, but {run.host}, which waits on port "
+            f"{run.port}, uses {run.plan.rdzv_backend}.",
+            links=((node.name, run.host),),
             unsure=True,
-            evidence=(
-                line(node),
-                f"{there.host}: rendezvous {there.plan.rdzv_backend} at {there.address} port {there.port}",
-            ),
+            evidence=(line(node), f"{run.host}: rendezvous {run.plan.rdzv_backend} at {run.address} port {run.port}"),
             fixes=(Fix.on(node, text),),
         )
 
@@ -88,9 +85,11 @@ def line(node: Node) -> str:
     )
 
 
-def fixes(nodes: list[Node], found: Disagreement[str]) -> Iterator[Fix]:
-    others = [value for value in dict.fromkeys(found.values.values()) if value != found.usual]
-    for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
+def fixes(nodes: list[Node], difference: Disagreement[str]) -> Iterator[Fix]:
+    others = [value for value in dict.fromkeys(difference.values.values()) if value != difference.usual]
+    for option, wanted in enumerate(
+        [difference.usual] if difference.majority else [difference.usual, *others], start=1
+    ):
         rightly = [node for node in nodes if node.plan.rdzv_backend == wanted]
         right, free = rightly[0], settings.free_node_ranks(rightly, len(nodes))
         text = f"Use the {wanted} rendezvous, as on {right.name}."

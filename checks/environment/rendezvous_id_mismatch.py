@@ -42,17 +42,17 @@ FOLLOWS = ("environment/rendezvous-backend-mismatch", "environment/missing-varia
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # Once per rank, the agents that start the ranks have met already.
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
-    found = disagreement({node.name: node.plan.run_id for node in nodes})
-    if found is None:
+    differing = disagreement({node.name: node.plan.run_id for node in nodes})
+    if differing is None:
         return
-    given = [value for value in dict.fromkeys(found.values.values()) if value != "none"]
-    target = found.usual if found.usual in given else given[0]
+    given = [value for value in dict.fromkeys(differing.values.values()) if value != "none"]
+    target = differing.usual if differing.usual in given else given[0]
     # A majority that gave none at all: the few that gave one differ, but one id for all is what is meant.
     wrong = [node for node in nodes if node.plan.run_id != target]
     yield Finding.about(
-        [node for node in nodes if node.name in found.blamed],
-        f"The nodes use different rendezvous ids: {found.said()}.",
-        unsure=not found.majority,
+        [node for node in nodes if node.name in differing.blamed],
+        f"The nodes use different rendezvous ids: {differing.said()}.",
+        unsure=not differing.majority,
         evidence=map(line, nodes),
         fixes=(fix(node, target) for node in wrong),
     )
@@ -60,17 +60,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    found = live.differing_run_ids(job) if job is not None else ()
-    if job is None or not found:
+    differing = live.differing_run_ids(job) if job is not None else ()
+    if job is None or not differing:
         return
-    hosts = {one.run_id: tuple(dict.fromkeys(agent.host for agent in one.agents if agent.host)) for one in found}
-    most = max(len(one.agents) for one in found)
-    usual = [one.run_id for one in found if len(one.agents) == most]
-    wrong = [one.run_id for one in found if len(usual) > 1 or one.run_id not in usual]
-    said = "; ".join(f"{together(hosts[one.run_id]) or 'a node'} with {one.run_id}" for one in found)
+    hosts = {
+        group.run_id: tuple(dict.fromkeys(agent.host for agent in group.agents if agent.host)) for group in differing
+    }
+    largest = max(len(group.agents) for group in differing)
+    usual = [group.run_id for group in differing if len(group.agents) == largest]
+    wrong = [group.run_id for group in differing if len(usual) > 1 or group.run_id not in usual]
+    wording = "; ".join(f"{together(hosts[group.run_id]) or 'a node'} with {group.run_id}" for group in differing)
     yield Finding.about(
-        tuple(dict.fromkeys(host for one in wrong for host in hosts[one])),
-        f"The nodes have different rendezvous ids and never join: {said}.",
+        tuple(dict.fromkeys(host for group in wrong for host in hosts[group])),
+        f"The nodes have different rendezvous ids and never join: {wording}.",
         unsure=len(usual) > 1,
         evidence=(f"they are {job.first.nnodes} nodes together, as many as --nnodes of {usual[0]}",),
         fixes=(Fix(f"Start torchrun with the same id on all nodes, for example --rdzv-id {usual[0]}."),),

@@ -100,27 +100,30 @@ WITHIN_A_NODE = re.compile(
 )
 """Settings of NCCL by which a node moves data within itself: where they differ, one is slower. By all others two nodes
 may choose another algorithm or protocol, or other numbers of channels and sizes of what they send."""
-TOLD = ("truncated",)
+OF_MISMATCH = ("truncated",)
 """What NCCL itself may warn of then. Any other warning of it is a cause of its own."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {name: apart for name in names(cluster) if (apart := differing(cluster, name)) is not None}
+    found = {name: difference for name in names(cluster) if (difference := differing(cluster, name)) is not None}
     if not found:
         return
-    majority = all(apart.majority for apart in found.values())
-    blamed = {name for apart in found.values() for name in apart.blamed}
+    majority = all(difference.majority for difference in found.values())
+    blamed = {name for difference in found.values() for name in difference.blamed}
     nodes = [node for node in cluster.nodes if node.name in blamed]
-    parts = [f"{name} differs: {said(cluster, name, apart)}" for name, apart in found.items()]
+    parts = [f"{name} differs: {values_text(cluster, name, difference)}" for name, difference in found.items()]
     yield Finding.about(
         nodes,
         f"{'; '.join(parts)}.",
         unsure=not majority,
         severity="fail" if breaks(cluster, found) else "warn",
         evidence=(
-            seen(node, name) for name, apart in found.items() for node in cluster.nodes if node.name in apart.values
+            evidence_line(node, name)
+            for name, difference in found.items()
+            for node in cluster.nodes
+            if node.name in difference.values
         ),
-        fixes=(fix for name, apart in found.items() for fix in fixes(cluster, name, apart)),
+        fixes=(fix for name, difference in found.items() for fix in fixes(cluster, name, difference)),
     )
 
 
@@ -129,7 +132,7 @@ def names(cluster: Cluster) -> list[str]:
     nccl = all(plans_nccl_group(node) for node in cluster.nodes)
     gloo = all(node.plan.gloo_planned for node in cluster.nodes)
     there = {name for node in cluster.nodes for name in node.variables}
-    # What nobody reads, or reads by another name as well, has checks of its own.
+    # Misspelled and deprecated names have their own checks.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
     alike = {name for name in there if must_be_alike(name, nccl, gloo)}
     if any(map(settings.counts_ranks_alone, cluster.nodes)):
@@ -142,13 +145,15 @@ def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
     if name == "GLOO_DEVICE_TRANSPORT":
         nodes = [node for node in nodes if node not in without_transport(cluster)]
     # What NCCL or torch refuses or misreads has a check of its own.
-    own = {node.name for node in nodes for one in unreadable(node) if one.variable == name and not taken(one)}
+    own = {
+        node.name for node in nodes for one in unreadable(node) if one.variable == name and not accepted_by_nccl(one)
+    }
     nodes = [node for node in nodes if node.name not in own]
     ranks = planned_rank_count(cluster)
     return disagreement({node.name: setting_effect(name, value(node, name), ranks) for node in nodes})
 
 
-def taken(problem: PlanProblem) -> bool:
+def accepted_by_nccl(problem: PlanProblem) -> bool:
     """Return whether it is a value that NCCL takes, and that leaves some calls without an algorithm."""
     return problem.starts and problem.variable == "NCCL_ALGO"
 
@@ -169,39 +174,43 @@ def value(node: Node, name: str) -> str | None:
     return node.variables.get(name) or None
 
 
-def seen(node: Node, name: str) -> str:
+def evidence_line(node: Node, name: str) -> str:
     its, file = value(node, name), node.where_set(name)
     return f"{node.name}: {name}={its}{f', from {file}' if file else ''}" if its else f"{node.name}: {name} is not set"
 
 
-def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
+def values_text(cluster: Cluster, name: str, difference: Disagreement[str | None]) -> str:
     """``DETAIL on host1; not set on host0``: the values as they are set, those that amount to the same together."""
     parts = []
-    for amount in dict.fromkeys(apart.values.values()):
-        its = [node for node in cluster.nodes if node.name in apart.values and apart.values[node.name] == amount]
+    for amount in dict.fromkeys(difference.values.values()):
+        its = [
+            node for node in cluster.nodes if node.name in difference.values and difference.values[node.name] == amount
+        ]
         values = dict.fromkeys(value(node, name) or "not set" for node in its)
         parts.append(f"{together(values)} on {names_of(its)}")
     return "; ".join(parts)
 
 
 def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool:
-    """Return whether one of these settings alone keeps the job from running, or decides how what failed connects."""
+    """Return whether one of these settings alone stops the job, or decides how the failed connections are made."""
     if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
         return True
     if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.differ_by_settings(cluster):
         return True
     if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
         return True
-    between = [apart for name, apart in found.items() if OF_NCCL.match(name) and not WITHIN_A_NODE.fullmatch(name)]
-    blamed = {name for apart in between for name in apart.blamed}
+    between = [
+        difference for name, difference in found.items() if OF_NCCL.match(name) and not WITHIN_A_NODE.fullmatch(name)
+    ]
+    blamed = {name for difference in between for name in difference.blamed}
     return bool(between) and nccl_stops(cluster) and not others_accused(cluster, blamed)
 
 
 def nccl_stops(cluster: Cluster) -> bool:
-    """Return whether NCCL's group, or a collective in it, came to nothing, and NCCL does not say of what else."""
+    """Return whether NCCL's group, or a collective in it, failed without another reason from NCCL."""
     failed = [one for stage in ENDED[2:] for one in failed_ranks(cluster, stage)]
     logs = [one.rank.nccl for one in failed if one.rank.nccl is not None]
-    warned = [text for log in logs for text in log.warnings if not any(word in text for word in TOLD)]
+    warned = [text for log in logs for text in log.warnings if not any(word in text for word in OF_MISMATCH)]
     return bool(failed) and not warned and not failed_ranks(cluster, "gloo")
 
 
@@ -224,27 +233,27 @@ def others_accused(cluster: Cluster, blamed: set[str]) -> bool:
     return bool(accused) and not blamed & {node.name for node in accused}
 
 
-def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Iterator[Fix]:
+def fixes(cluster: Cluster, name: str, difference: Disagreement[str | None]) -> Iterator[Fix]:
     if name == GLOO_INTERFACES:
-        yield from fewer(cluster, apart)
+        yield from fewer_interfaces_fixes(cluster, difference)
         return
-    amounts = list(dict.fromkeys((apart.usual, *apart.values.values())))
-    if not apart.majority:
+    amounts = list(dict.fromkeys((difference.usual, *difference.values.values())))
+    if not difference.majority:
         # What a node without the setting does is right everywhere; a value may not be.
         amounts.sort(key=lambda amount: amount is not None)
-    for option, wanted in enumerate(amounts[: 1 if apart.majority else 2], start=1):
-        values = {value(node, name): None for node in cluster.nodes if apart.values.get(node.name, "") == wanted}
+    for option, wanted in enumerate(amounts[: 1 if difference.majority else 2], start=1):
+        values = {value(node, name): None for node in cluster.nodes if difference.values.get(node.name, "") == wanted}
         meant = next(iter(values), None) if wanted is not None or len(values) == 1 else None
-        nodes = [node for node in cluster.nodes if apart.values.get(node.name, wanted) != wanted]
+        nodes = [node for node in cluster.nodes if difference.values.get(node.name, wanted) != wanted]
         text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
         yield Fix.on(nodes, text, option, env={name: meant})
 
 
-def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:
+def fewer_interfaces_fixes(cluster: Cluster, difference: Disagreement[str | None]) -> Iterator[Fix]:
     """As many interfaces on every node as the node with the fewest names: those that are named first."""
-    count = min(int(amount or 1) for amount in apart.values.values())
+    count = min(int(amount or 1) for amount in difference.values.values())
     for node in cluster.nodes:
-        if int(apart.values.get(node.name) or 1) > count:
+        if int(difference.values.get(node.name) or 1) > count:
             kept = ",".join(gloo_device_names(value(node, GLOO_INTERFACES) or "")[:count])
             text = f"Name as many interfaces on {node.name} as on the other nodes: gloo creates a device for each."
             yield Fix.on(node, text, env={GLOO_INTERFACES: kept})

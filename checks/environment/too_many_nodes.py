@@ -60,12 +60,12 @@ FOLLOWS_ANYWHERE = (
 def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = cluster.node0
     late = [node for node in cluster.nodes if too_late(node) and not joined_other_run(node)]
-    came = arrived(cluster, zero) if zero is not None else []
+    joined = arrived(cluster, zero) if zero is not None else []
     planned = zero.plan.nnodes if zero is not None else late[0].plan.nnodes if late else None
-    surplus = len(came) - (planned or len(came))
+    surplus = len(joined) - (planned or len(joined))
     if planned is None or (surplus <= 0 and not late):
         return
-    suspects = undeclared(came, zero) if surplus > 0 else []
+    suspects = undeclared(joined, zero) if surplus > 0 else []
     if surplus > 0 and not suspects and not late:
         return  # they have node ranks, hence two the same: that is said of them
     blamed = list(dict.fromkeys((*suspects, *late)))
@@ -80,7 +80,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=(),
         unsure=not sure,
         evidence=(
-            *([f"{zero.name}: --nnodes {planned}; {names_of(came)} joined"] if zero else []),
+            *([f"{zero.name}: --nnodes {planned}; {names_of(joined)} joined"] if zero else []),
             *(f"{node.name}: {node.meeting.late} nodes had joined before it" for node in late),
         ),
         fixes=(
@@ -89,7 +89,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 f"Start the job on {planned} nodes only, without {names_of(blamed) if sure else 'one of these'}.",
             ),
             Fix.on(
-                dict.fromkeys((*came, *late)),
+                dict.fromkeys((*joined, *late)),
                 f"Or set --nnodes to {wanted} on every node.",
                 option=2,
                 flags={"--nnodes": str(wanted)},
@@ -99,8 +99,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def spares(node: Node) -> bool:
-    """Return whether the job is an elastic one: who comes beyond MAX waits until a place is free
-    (torch/distributed/elastic/ rendezvous/dynamic_rendezvous.py, the redundancy list)."""
+    """Return whether the job is elastic: nodes beyond MAX wait until a place is free
+    (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, the redundancy list)."""
     plan = node.plan
     return plan.rdzv_backend == "c10d" and plan.min_nodes is not None and plan.min_nodes < (plan.nnodes or 0)
 
@@ -112,14 +112,14 @@ def too_late(node: Node) -> bool:
 
 
 def arrived(cluster: Cluster, zero: Node) -> list[Node]:
-    """The nodes that came to node 0's meeting, where they are started once per node; else none."""
+    """Return the nodes that joined node 0, if they are started once per node; else none."""
     if zero.plan.started != "node":
         return []
     return list(dict.fromkeys(cluster.by_key[key] for key in zero.meeting.arrived if key in cluster.by_key))
 
 
-def undeclared(came: list[Node], zero: Node | None) -> list[Node]:
+def undeclared(joined: list[Node], zero: Node | None) -> list[Node]:
     """Those that may be too many: without a node rank of their own; on a host of several, where others are alone."""
-    free = [node for node in came if node is not zero and node.plan.node_rank is None]
-    shared = [node for node in free if any(other is not node and other.host_key == node.host_key for other in came)]
+    free = [node for node in joined if node is not zero and node.plan.node_rank is None]
+    shared = [node for node in free if any(other is not node and other.host_key == node.host_key for other in joined)]
     return shared if 0 < len(shared) < len(free) else free

@@ -104,7 +104,7 @@ PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
-WHAT: dict[TorchImportCause, str] = {
+REASONS: dict[TorchImportCause, str] = {
     "folder": "the working folder has been deleted",
     "memory": "not enough memory",
     "killed": "the process was killed (signal 9), often out of memory",
@@ -136,11 +136,11 @@ SIGNALS = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for kind, bad in nodes_by_torch_cause(cluster, WHAT).items():
+    for kind, bad in nodes_by_torch_cause(cluster, REASONS).items():
         yield Finding.about(
             bad,
-            f"torch cannot be imported on {names_of(bad)}: {WHAT[kind]}.",
-            evidence=(text for node in bad for text in (torch_error_evidence(node), *around(kind, node))),
+            f"torch cannot be imported on {names_of(bad)}: {REASONS[kind]}.",
+            evidence=(text for node in bad for text in (torch_error_evidence(node), *context_evidence(kind, node))),
             fixes=fixes(cluster, kind, bad),
         )
     slow = still_importing_torch(cluster, LONG_SECONDS)
@@ -149,7 +149,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def unfinished(slow: list[Node]) -> Finding:
-    """It may come to an end yet: a warning."""
+    """Return the finding about imports that had not ended; they may still end, so it is a warning."""
     text = "Copy the Python environment to a local disk of each node before the job."
     return Finding.about(
         slow,
@@ -168,7 +168,7 @@ def failure(node: Node) -> TorchFailure:
     return node.identity.torch_failure or TorchFailure(text=node.identity.torch_error or "")
 
 
-def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
+def context_evidence(kind: TorchImportCause, node: Node) -> Iterator[str]:
     """Return what else was seen on the node that has to do with it."""
     its = failure(node)
     if kind in ("memory", "killed"):
@@ -207,7 +207,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         if number == SIGSEGV and not any(failure(node).loader for node in bad):
             why = "a library is damaged, or does not fit the others: reinstall torch"
         yield Fix.on(bad, f"Signal {number}: {why}.")
-        yield look(bad, 2)
+        yield whole_error_fix(bad, 2)
     elif kind == "library":
         yield from torch.missing_libraries(bad)
     elif kind == "symbol":
@@ -235,7 +235,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
     elif kind == "not-distributed":
         yield Fix.on(bad, "Install a build of torch that has torch.distributed (pytorch.org's for Linux have it).")
     elif kind == "other":
-        yield look(bad, 1)
+        yield whole_error_fix(bad, 1)
     else:
         yield from torch.remedies_beside_torch(kind, bad)
 
@@ -266,7 +266,7 @@ def ulimits(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((what, letter) for what, letter, limit in limits if limit is not None)
 
 
-def look(bad: list[Node], option: int) -> Fix:
+def whole_error_fix(bad: list[Node], option: int) -> Fix:
     python = bad[0].identity.executable or "python3"
     text = "Confirm with: the whole error, from the same Python in the same folder."
     return Fix.on(bad, text, option, commands=(shlex.join([python, "-c", "import torch"]),))

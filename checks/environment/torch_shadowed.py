@@ -62,12 +62,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     files = dict.fromkeys((shadow.file, shadow.module) for node in bad for shadow in shadows(node))
-    hidden = together(f"{file} hides the {meant(module)}" for file, module in files)
+    hidden = together(f"{file} hides the {hidden_module(module)}" for file, module in files)
     yield Finding.about(
         bad,
         f"torch cannot be imported on {names_of(bad)}: {hidden}.",
         evidence=(
-            text for node in bad for text in (torch_error_evidence(node), *(seen(node, s) for s in shadows(node)))
+            text
+            for node in bad
+            for text in (torch_error_evidence(node), *(evidence_line(node, s) for s in shadows(node)))
         ),
         fixes=fixes(bad),
     )
@@ -86,48 +88,48 @@ def not_built(node: Node) -> bool:
     return failure is not None and failure.module in ("torch._C", "torch.version")
 
 
-def meant(module: str) -> str:
+def hidden_module(module: str) -> str:
     return "installed torch" if module == "torch" else f"module {module} that torch needs"
 
 
-def seen(node: Node, shadow: Shadow) -> str:
+def evidence_line(node: Node, shadow: Shadow) -> str:
     place = "the working folder" if shadow.by == "folder" else "a folder of PYTHONPATH"
     instead = f" in place of {shadow.hides}" if shadow.hides else ""
     return f"{node.name}: Python imports {shadow.module} from {shadow.file}, in {place}{instead}"
 
 
 def fixes(bad: list[Node]) -> Iterator[Fix]:
-    found: dict[Shadow, list[str]] = {}
+    nodes_of: dict[Shadow, list[str]] = {}
     sources: set[Shadow] = set()
     for node in bad:
         for shadow in shadows(node):
-            found.setdefault(shadow, []).append(node.name)
+            nodes_of.setdefault(shadow, []).append(node.name)
             if shadow.by == "folder" and shadow.module == "torch" and not_built(node):
                 sources.add(shadow)
-    for shadow, names in found.items():
-        ways = [renamed(shadow, names)]
+    for shadow, names in nodes_of.items():
+        remedies = [renamed(shadow, names)]
         if shadow in sources:
-            ways.insert(0, elsewhere(shadow, names))
+            remedies.insert(0, start_elsewhere(shadow, names))
         if shadow.by == "PYTHONPATH":
-            ways.append(taken_out(shadow, names))
+            remedies.append(removed_from_pythonpath(shadow, names))
             if shadow.module == "torch" or INSTALLED.search(shadow.entry):
-                ways.reverse()
-        for option, way in enumerate(ways, start=1):
-            yield Fix(way.text, way.nodes, option, env=way.env, commands=way.commands)
+                remedies.reverse()
+        for option, remedy in enumerate(remedies, start=1):
+            yield Fix(remedy.text, remedy.nodes, option, env=remedy.env, commands=remedy.commands)
 
 
 def renamed(shadow: Shadow, names: list[str]) -> Fix:
     folder, _, name = shadow.file.rpartition("/")
     other = f"{folder}/my_{name}"
-    text = f"Rename {shadow.file} and the job's imports of it: Python takes it for the {meant(shadow.module)}."
+    text = f"Rename {shadow.file} and the job's imports of it: Python takes it for the {hidden_module(shadow.module)}."
     return Fix(text, tuple(names), commands=(shlex.join(["mv", shadow.file, other]),))
 
 
-def elsewhere(shadow: Shadow, names: list[str]) -> Fix:
+def start_elsewhere(shadow: Shadow, names: list[str]) -> Fix:
     text = f"Start the job from another folder: {shadow.entry} holds the unbuilt source of PyTorch."
     return Fix(text, tuple(names))
 
 
-def taken_out(shadow: Shadow, names: list[str]) -> Fix:
+def removed_from_pythonpath(shadow: Shadow, names: list[str]) -> Fix:
     text = f"Remove {shadow.entry} from PYTHONPATH."
     return Fix(text, tuple(names), env={"PYTHONPATH": shadow.pythonpath or None})

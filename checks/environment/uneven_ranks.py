@@ -57,15 +57,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     # Of a node started once per rank all ranks may not be here yet.
     nodes = [n for n in cluster.nodes if n.plan.started == "node" or n.plan.nproc_per_node is not None]
-    found = disagreement({node.name: rank_count(node) for node in nodes})
-    if found is None:
+    difference = disagreement({node.name: rank_count(node) for node in nodes})
+    if difference is None:
         return
-    least, variable = min(found.values.values()), settings.IDENTICAL
+    least, variable = min(difference.values.values()), settings.IDENTICAL
     also = f", but {variable}=1 declares them equal" if multiplied else ""
     yield Finding.about(
-        [node for node in nodes if node.name in found.blamed],
-        f"The nodes have different numbers of ranks: {found.said()}{also}.",
-        unsure=not found.majority,
+        [node for node in nodes if node.name in difference.blamed],
+        f"The nodes have different numbers of ranks: {difference.said()}{also}.",
+        unsure=not difference.majority,
         severity="fail" if multiplied else "warn",
         evidence=(
             f"{n.name}: {rank_count(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})"

@@ -70,32 +70,37 @@ LOOKS_AT = ("identity.torch", "everyone")
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
 REFUSES = [2, 23]
 """From this NCCL on each rank compares the versions of all, and ends where they differ (its src/init.cc)."""
-WHAT = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
+NAMES = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {what: apart for what in WHAT if (apart := differing(cluster, what)) is not None}
-    if not found:
+    differences = {what: difference for what in NAMES if (difference := differing(cluster, what)) is not None}
+    if not differences:
         return
-    majority = all(apart.majority for apart in found.values())
-    blamed = {name for apart in found.values() for name in (apart.others if majority else apart.blamed)}
+    majority = all(difference.majority for difference in differences.values())
+    blamed = {
+        name for difference in differences.values() for name in (difference.others if majority else difference.blamed)
+    }
     nodes = [node for node in cluster.nodes if node.name in blamed]
     yield Finding.about(
         nodes,
-        f"{'; '.join(said(what, apart) for what, apart in found.items())}.",
+        f"{'; '.join(versions_text(what, difference) for what, difference in differences.items())}.",
         unsure=not majority,
-        severity="fail" if refused(cluster, found) else "warn",
+        severity="fail" if refused(cluster, differences) else "warn",
         evidence=(line(node) for node in cluster.nodes),
-        fixes=fixes(cluster, found),
+        fixes=fixes(cluster, differences),
     )
 
 
-def refused(cluster: Cluster, found: dict[str, Disagreement[str]]) -> bool:
+def refused(cluster: Cluster, differences: dict[str, Disagreement[str]]) -> bool:
     """Return whether NCCL's group of these nodes cannot be made for that."""
-    if "nccl" not in found or not all(map(plans_nccl_group, cluster.nodes)) or gpus.nccl_made(cluster.nodes):
+    if "nccl" not in differences or not all(map(plans_nccl_group, cluster.nodes)) or gpus.nccl_made(cluster.nodes):
         return False
-    versions = [version.split(".")[:2] for version in found["nccl"].values.values()]
-    return any(all(map(str.isdecimal, one)) and list(map(int, one)) >= REFUSES for one in versions)
+    versions = [version.split(".")[:2] for version in differences["nccl"].values.values()]
+    return any(
+        all(map(str.isdecimal, version_parts)) and list(map(int, version_parts)) >= REFUSES
+        for version_parts in versions
+    )
 
 
 def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
@@ -104,32 +109,32 @@ def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
     return disagreement({name: version for name, version in known.items() if version})
 
 
-def said(what: str, apart: Disagreement[str]) -> str:
+def versions_text(what: str, difference: Disagreement[str]) -> str:
     return together(
-        f"{WHAT[what]} {version} on {together(n for n, its in apart.values.items() if its == version)}"
-        for version in dict.fromkeys(apart.values.values())
+        f"{NAMES[what]} {version} on {together(n for n, its in difference.values.items() if its == version)}"
+        for version in dict.fromkeys(difference.values.values())
     )
 
 
 def line(node: Node) -> str:
     identity = node.identity
-    parts = [f"{WHAT[what]} {version}" for what in WHAT if (version := getattr(identity, what))]
+    parts = [f"{NAMES[what]} {version}" for what in NAMES if (version := getattr(identity, what))]
     return f"{node.name}: {', '.join(parts)}"
 
 
-def fixes(cluster: Cluster, found: dict[str, Disagreement[str]]) -> Iterator[Fix]:
-    if "distdoctor" in found:
-        apart = found["distdoctor"]
-        target = apart.usual if apart.majority else max(apart.values.values())
-        names = tuple(name for name, version in apart.values.items() if version != target)
+def fixes(cluster: Cluster, differences: dict[str, Disagreement[str]]) -> Iterator[Fix]:
+    if "distdoctor" in differences:
+        difference = differences["distdoctor"]
+        target = difference.usual if difference.majority else max(difference.values.values())
+        names = tuple(name for name, version in difference.values.items() if version != target)
         yield Fix(f"Install distdoctor {target} on all nodes.", names)
-    if "torch" in found:
-        apart = found["torch"]
-        wrong = [node for node in cluster.nodes if node.name in apart.others]
-        commands = {node.name: install_torch_command(cluster, node, version=apart.usual) for node in wrong}
-        yield from fixes_by_command(wrong, f"Install torch {apart.usual} on all nodes.", commands)
-    elif "nccl" in found or "cuda" in found:
-        others = dict.fromkeys(n for what in ("nccl", "cuda") if what in found for n in found[what].others)
+    if "torch" in differences:
+        difference = differences["torch"]
+        wrong = [node for node in cluster.nodes if node.name in difference.others]
+        commands = {node.name: install_torch_command(cluster, node, version=difference.usual) for node in wrong}
+        yield from fixes_by_command(wrong, f"Install torch {difference.usual} on all nodes.", commands)
+    elif "nccl" in differences or "cuda" in differences:
+        others = dict.fromkeys(n for what in ("nccl", "cuda") if what in differences for n in differences[what].others)
         usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])
         text = f"Install the same build of torch and the same NCCL as on {usual.name}."
         yield Fix(text, tuple(others))

@@ -62,29 +62,29 @@ FOLLOWS = ("environment/invalid-variable",)
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for started, what in (("node", "nnodes"), ("rank", "world_size")):
         nodes = [n for n in cluster.nodes if n.plan.started == started]
-        everywhere = Counter(getattr(one.plan, what) for one in cluster.slices)
+        everywhere = Counter(getattr(facts.plan, what) for facts in cluster.slices)
         values = {n.name: value for n in nodes for value in sizes(cluster, n, what, everywhere)}
-        said = Counter(values.values())
-        if len(said) > 1:
-            yield finding(cluster, [n for n in nodes if n.name in values], values, said, what)
+        counts = Counter(values.values())
+        if len(counts) > 1:
+            yield finding(cluster, [n for n in nodes if n.name in values], values, counts, what)
 
 
 def sizes(cluster: Cluster, node: Node, what: str, everywhere: Counter[int | None]) -> list[int]:
     """The size this node gives; of a node's several ranks the one that differs from the most usual."""
-    plans = [one.plan for one in cluster.slices_of.get(node.name, ())] or [node.plan]
-    found = [value for plan in plans if (value := getattr(plan, what)) is not None]
-    return sorted(found, key=lambda value: everywhere[value])[:1]
+    plans = [facts.plan for facts in cluster.slices_of.get(node.name, ())] or [node.plan]
+    values_here = [value for plan in plans if (value := getattr(plan, what)) is not None]
+    return sorted(values_here, key=lambda value: everywhere[value])[:1]
 
 
-def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: Counter[int], what: str) -> Finding:
-    (first, count), *rest = said.most_common()
+def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], counts: Counter[int], what: str) -> Finding:
+    (first, count), *rest = counts.most_common()
     majority = count > sum(n for _, n in rest)
     blamed = [n for n in nodes if not majority or values[n.name] != first]
     here = sum(1 for _ in cluster.slices) if what == "world_size" else len(cluster.nodes)
-    options = sorted(said, key=lambda value: (value != here, not majority or value != first, value))
+    options = sorted(counts, key=lambda value: (value != here, not majority or value != first, value))
     options = [value for value in options if value >= here] or options  # with less, those who came would be too many
     word = "--nnodes" if what == "nnodes" else "WORLD_SIZE"
-    parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(said)]
+    parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(counts)]
     return Finding.about(
         blamed,
         f"The nodes disagree on {word}: {'; '.join(parts)}. {here} joined.",
@@ -101,9 +101,11 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
 
 
 def all_may_start(cluster: Cluster, nodes: list[Node]) -> bool:
-    """Return whether those who came are as many as an elastic job may have by what each of them says: c10d's agents
-    compare no MAX, and start MIN or more after the last call (rendezvous/dynamic_rendezvous.py,
-    _add_to_participants)."""
+    """Return whether the number of joined nodes fits the elastic limits of every node.
+
+    c10d's agents compare no MAX, and start MIN or more after the last call (rendezvous/dynamic_rendezvous.py,
+    _add_to_participants).
+    """
     least = {node.plan.min_nodes for node in nodes}
     most = min((node.plan.nnodes or 0 for node in nodes), default=0)
     elastic = len(least) == 1 and None not in least and all(node.plan.rdzv_backend == "c10d" for node in nodes)
@@ -114,12 +116,12 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None or len(job.worlds) < 2:
         return
-    told = dict(sorted(job.worlds.items()))
-    usual = max(told, key=lambda size: len(told[size]))
-    alone = len({len(ranks) for ranks in told.values()}) > 1
-    blamed = sorted({rank for size, ranks in told.items() if size != usual or not alone for rank in ranks})
+    by_size = dict(sorted(job.worlds.items()))
+    usual = max(by_size, key=lambda size: len(by_size[size]))
+    alone = len({len(ranks) for ranks in by_size.values()}) > 1
+    blamed = sorted({rank for size, ranks in by_size.items() if size != usual or not alone for rank in ranks})
     nodes = tuple(dict.fromkeys(host for rank in blamed if (host := job.host_of(rank))))
-    parts = [f"{size} by rank{'s' if len(r) > 1 else ''} {together(map(str, r[:8]))}" for size, r in told.items()]
+    parts = [f"{size} by rank{'s' if len(r) > 1 else ''} {together(map(str, r[:8]))}" for size, r in by_size.items()]
     yield Finding.about(
         nodes,
         f"The ranks disagree on WORLD_SIZE: {'; '.join(parts)}. They wait for ranks that do not exist.",
@@ -127,7 +129,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         unsure=not alone,
         evidence=(
             f"rank {rank}{f' on {job.host_of(rank)}' if job.host_of(rank) else ''}: WORLD_SIZE {size}"
-            for size, ranks in told.items()
+            for size, ranks in by_size.items()
             for rank in ranks[:4]
         ),
         fixes=(Fix("Start all ranks with the same WORLD_SIZE.", nodes),),

@@ -56,20 +56,22 @@ BROKEN = {
 """Nothing there can be used, whatever it is for."""
 TEMPORARY = ("TMPDIR", "/tmp", ".")
 """Python takes another one in place of the first two; from the third a job only starts."""
-NOT_TOLD = (*TEMPORARY, "HF_HUB_CACHE")
+NOT_REPORTED = (*TEMPORARY, "HF_HUB_CACHE")
 """Also what models are read from: those that are there need no writing, and are often another user's."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: folders for node in cluster.nodes if (folders := closed(node))}
-    if not found:
+    closed_folders = {node: folders for node in cluster.nodes if (folders := closed(node))}
+    if not closed_folders:
         return
-    names = dict.fromkeys(name(folder) for folders in found.values() for folder in folders)
+    names = dict.fromkeys(name(folder) for folders in closed_folders.values() for folder in folders)
     yield Finding.about(
-        found,
-        f"The job's user cannot write to {' and '.join(names)} on {names_of(list(found))}.",
-        evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
-        fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
+        closed_folders,
+        f"The job's user cannot write to {' and '.join(names)} on {names_of(list(closed_folders))}.",
+        evidence=(
+            f"{node.name}: {evidence_text(folder)}" for node, folders in closed_folders.items() for folder in folders
+        ),
+        fixes=(fix(node, folder) for node, folders in closed_folders.items() for folder in folders),
     )
 
 
@@ -78,9 +80,10 @@ def closed(node: Node) -> tuple[Folder, ...]:
     account = node.host.account
     own = account is not None and account.home == account.home_of_entry and account.home != "/"
     return tuple(
-        one
-        for one in node.host.folders or ()
-        if one.error in BROKEN or (one.error in WHY and one.use not in NOT_TOLD and (own or one.use != "HOME"))
+        entry
+        for entry in node.host.folders or ()
+        if entry.error in BROKEN
+        or (entry.error in WHY and entry.use not in NOT_REPORTED and (own or entry.use != "HOME"))
     )
 
 
@@ -88,16 +91,16 @@ def name(folder: Folder) -> str:
     return folder.path if "/" in folder.use or folder.use in TEMPORARY[1:] else folder.use
 
 
-def said(folder: Folder) -> str:
-    told = folder.path if name(folder) == folder.path else f"{folder.use}={folder.path}"
+def evidence_text(folder: Folder) -> str:
+    place = folder.path if name(folder) == folder.path else f"{folder.use}={folder.path}"
     if folder.leads_to:
         link = "it" if folder.nearest == folder.path else folder.nearest
-        return f"{told}: {link} is a link to {folder.leads_to}, which does not exist ({folder.error})"
+        return f"{place}: {link} is a link to {folder.leads_to}, which does not exist ({folder.error})"
     above = folder.nearest if folder.nearest != folder.path else ""
     if folder.error == "ENOTDIR" and above:
-        return f"{told}: {above} is not a folder (ENOTDIR)"
+        return f"{place}: {above} is not a folder (ENOTDIR)"
     missing = f" does not exist; {above}" if above else ""
-    return f"{told}{missing}: {(WHY | BROKEN)[folder.error]} ({folder.error})"
+    return f"{place}{missing}: {(WHY | BROKEN)[folder.error]} ({folder.error})"
 
 
 def fix(node: Node, folder: Folder) -> Fix:

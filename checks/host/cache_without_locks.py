@@ -47,27 +47,29 @@ FOLDER_OF = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: folders for node in cluster.nodes if (folders := without_locks(node))}
-    if found:
-        names = dict.fromkeys(folder.path for folders in found.values() for folder in folders)
+    by_node = {node: folders for node in cluster.nodes if (folders := without_locks(node))}
+    if by_node:
+        names = dict.fromkeys(folder.path for folders in by_node.values() for folder in folders)
         yield Finding.about(
-            found,
-            f"{what_is_wrong(found.values())} in {' and '.join(names)} on {names_of(list(found))}.",
-            evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
-            fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
+            by_node,
+            f"{failure_text(by_node.values())} in {' and '.join(names)} on {names_of(list(by_node))}.",
+            evidence=(
+                f"{node.name}: {evidence_text(folder)}" for node, folders in by_node.items() for folder in folders
+            ),
+            fixes=(fix(node, folder) for node, folders in by_node.items() for folder in folders),
         )
 
 
-def what_is_wrong(found: Iterable[tuple[Folder, ...]]) -> str:
-    unanswered = all(folder.lock_error == "timeout" for folders in found for folder in folders)
+def failure_text(by_node: Iterable[tuple[Folder, ...]]) -> str:
+    unanswered = all(folder.lock_error == "timeout" for folders in by_node for folder in folders)
     return "Locking a file gets no answer" if unanswered else "Files cannot be locked"
 
 
 def without_locks(node: Node) -> tuple[Folder, ...]:
-    return tuple(one for one in node.host.folders or () if one.lock_error)
+    return tuple(entry for entry in node.host.folders or () if entry.lock_error)
 
 
-def said(folder: Folder) -> str:
+def evidence_text(folder: Folder) -> str:
     kind = folder.filesystem or "a file system of unknown type"
     what = "got no answer" if folder.lock_error == "timeout" else f"fails with {folder.lock_error}"
     return f"flock() of a new file in {folder.use}={folder.path} {what}; it is on {kind}"

@@ -61,9 +61,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             for folder in node.host.folders or ():
                 if folder.use == variable and has_server(folder):
                     users.setdefault((folder.source, folder.path), {})[node] = folder
-        for (_, path), found in users.items():
-            if len({node.identity.boot_id for node in found}) > 1:
-                yield finding(variable, path, found)
+        for (_, path), users_of_folder in users.items():
+            if len({node.identity.boot_id for node in users_of_folder}) > 1:
+                yield finding(variable, path, users_of_folder)
 
 
 def has_server(folder: Folder) -> bool:
@@ -71,16 +71,16 @@ def has_server(folder: Folder) -> bool:
     return folder.source != "none" and files.is_network_filesystem(folder.filesystem)
 
 
-def finding(variable: str, path: str, found: dict[Node, Folder]) -> Finding:
+def finding(variable: str, path: str, users_of_folder: dict[Node, Folder]) -> Finding:
     return Finding.about(
-        found,
-        f"{variable} is one folder for {names_of(found)}, on a network file system.",
+        users_of_folder,
+        f"{variable} is one folder for {names_of(users_of_folder)}, on a network file system.",
         severity="warn",
         evidence=(
             f"{node.name}: {variable}={path} is on {folder.filesystem}, mounted from {folder.source}"
-            for node, folder in found.items()
+            for node, folder in users_of_folder.items()
         ),
-        fixes=(fix(node, variable) for node in found),
+        fixes=(fix(node, variable) for node in users_of_folder),
     )
 
 

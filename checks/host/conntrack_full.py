@@ -47,7 +47,7 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    full = {node: lines for node in cluster.nodes if (lines := written(node))}
+    full = {node: lines for node in cluster.nodes if (lines := log_lines(node))}
     if full:
         yield Finding.about(
             full,
@@ -69,14 +69,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def by_size(full: Iterable[Node]) -> dict[int, list[Node]]:
     """The nodes by how large their tables should be: twice as large as they are, at least."""
-    found: dict[int, list[Node]] = {}
+    sizes: dict[int, list[Node]] = {}
     for node in full:
         now = node.host.sysctls.get(MAX, "")
-        found.setdefault(max(AMPLE, 2 * int(now) if now.isdecimal() else 0), []).append(node)
-    return found
+        sizes.setdefault(max(AMPLE, 2 * int(now) if now.isdecimal() else 0), []).append(node)
+    return sizes
 
 
-def written(node: Node) -> list[str]:
+def log_lines(node: Node) -> list[str]:
     """The lines about this node's table. Linux 6.18 and later name the network namespace, but for the first."""
     lines = [line for line in node.host.kernel_log or () if line.check == "host/conntrack-full"]
     own = node.identity.netns

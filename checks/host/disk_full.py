@@ -107,16 +107,21 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: folders for node in cluster.nodes if (folders := unusable(node))}
-    if not found:
+    full_folders = {node: folders for node in cluster.nodes if (folders := unusable(node))}
+    if not full_folders:
         return
-    places = dict.fromkeys(folder.path for folders in found.values() for folder in folders)
+    places = dict.fromkeys(folder.path for folders in full_folders.values() for folder in folders)
     yield Finding.about(
-        found,
-        f"The job cannot write to {' and '.join(places)} on {names_of(list(found))}.",
+        full_folders,
+        f"The job cannot write to {' and '.join(places)} on {names_of(list(full_folders))}.",
         severity="warn",
-        evidence=(f"{node.name}: {line}" for node, all_ in found.items() for one in all_ for line in seen(node, one)),
-        fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
+        evidence=(
+            f"{node.name}: {line}"
+            for node, all_ in full_folders.items()
+            for entry in all_
+            for line in evidence_lines(node, entry)
+        ),
+        fixes=(fix(node, folder) for node, folders in full_folders.items() for folder in folders),
     )
 
 
@@ -130,14 +135,14 @@ def unusable(node: Node) -> tuple[Folder, ...]:
 
 
 def commonly_read_only(node: Node, folder: Folder) -> bool:
-    """Return whether it is one of these, or lies in a home that is."""
+    """Return whether the folder is often read-only, or is inside a home that is."""
     if folder.use.startswith("HOME/"):
-        return any(one.use == "HOME" and one.error == READ_ONLY for one in node.host.folders or ())
+        return any(entry.use == "HOME" and entry.error == READ_ONLY for entry in node.host.folders or ())
     return folder.use in (*COMMONLY_READ_ONLY, MODELS)
 
 
 def remounted(node: Node, folder: Folder) -> str:
-    """The kernel's own word that it has made the disk of this folder read-only; nothing where it has said none."""
+    """Return the kernel's line about remounting the disk of this folder read-only; empty if there is none."""
     for line in node.host.kernel_log or ():
         device = line.values.get("device") if line.check == "host/disk-full" else None
         if device and folder.error == READ_ONLY and folder.source.rpartition("/")[2] == device:
@@ -145,13 +150,13 @@ def remounted(node: Node, folder: Folder) -> str:
     return ""
 
 
-def seen(node: Node, folder: Folder) -> Iterator[str]:
-    yield said(folder)
+def evidence_lines(node: Node, folder: Folder) -> Iterator[str]:
+    yield folder_text(folder)
     if text := remounted(node, folder):
         yield f"kernel log: {text}"
 
 
-def said(folder: Folder) -> str:
+def folder_text(folder: Folder) -> str:
     why = FULL.get(folder.error, "it is read-only")
     name = f"{folder.use}={folder.path}" if folder.use not in COMMONLY_READ_ONLY[1:] else folder.path
     left = "" if folder.free is None else f"; {folder.free:,} bytes free"

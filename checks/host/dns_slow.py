@@ -52,34 +52,37 @@ SLOW = 1.5
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: slow for node in cluster.nodes if (slow := lookups(node))}
-    if not found:
+    slow_lookups = {node: slow for node in cluster.nodes if (slow := lookups(node))}
+    if not slow_lookups:
         return
-    worst = max(look.seconds for slow in found.values() for _, look in slow)
+    worst = max(look.seconds for slow in slow_lookups.values() for _, look in slow)
     yield Finding.about(
-        found,
-        f"Name look-ups on {names_of(found)} take {worst:.1f} s{' or more' if given_up(found) else ''}.",
-        evidence=(line(node, what, look) for node, slow in found.items() for what, look in slow),
+        slow_lookups,
+        f"Name look-ups on {names_of(slow_lookups)} take {worst:.1f} s{' or more' if given_up(slow_lookups) else ''}.",
+        evidence=(line(node, what, look) for node, slow in slow_lookups.items() for what, look in slow),
         fixes=(
-            *(fix for node, slow in found.items() for fix in fixes(cluster, node, slow)),
-            Fix.on(found, "Or repair the silent name server, or remove it from /etc/resolv.conf.", 2),
+            *(fix for node, slow in slow_lookups.items() for fix in fixes(cluster, node, slow)),
+            Fix.on(slow_lookups, "Or repair the silent name server, or remove it from /etc/resolv.conf.", 2),
         ),
-        because_of=cause(found),
+        because_of=cause(slow_lookups),
     )
 
 
-def cause(found: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
-    """Why nobody answers, where that is known: a name server of the host's own (systemd-resolved's 127.0.0.53) hears
-    nothing where all that the host sends to itself is dropped."""
-    if any(map(unannounced, found)):
+def cause(slow_lookups: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
+    """Return the finding that explains the silence, if known.
+
+    A name server of the host's own (systemd-resolved's 127.0.0.53) gets nothing if the host drops all packets to
+    itself.
+    """
+    if any(map(unannounced, slow_lookups)):
         return "host/rendezvous-name"
-    own = [node.network.own_port for node in found]
+    own = [node.network.own_port for node in slow_lookups]
     deaf = all(one is not None and one.outcome == "no-answer" for one in own)
-    return "mesh/peer-ports-blocked" if deaf and given_up(found) else None
+    return "mesh/peer-ports-blocked" if deaf and given_up(slow_lookups) else None
 
 
 def unannounced(node: Node) -> bool:
-    """Return whether nobody answered what torchrun calls this host."""
+    """Return whether the name that torchrun advertises for this host got no answer."""
     announced = node.host.announced
     return announced is not None and announced.timed_out and not announced.addresses
 
@@ -89,12 +92,12 @@ def lookups(node: Node) -> list[tuple[str, Resolution]]:
     network = node.network
     tried = (("own name", node.host.own_name), ("master", network.master), ("reverse", network.reverse))
     slow = [(what, look) for what, look in tried if look is not None and (look.timed_out or look.seconds > SLOW)]
-    # Of an address nobody is asked what it is: such a look-up waited for the processor.
+    # No server is asked about an address: such a look-up waited for the CPU.
     return [(what, look) for what, look in slow if what == "reverse" or parse_address(look.name) is None]
 
 
-def given_up(found: dict[Node, list[tuple[str, Resolution]]]) -> bool:
-    return any(look.timed_out for slow in found.values() for _, look in slow)
+def given_up(slow_lookups: dict[Node, list[tuple[str, Resolution]]]) -> bool:
+    return any(look.timed_out for slow in slow_lookups.values() for _, look in slow)
 
 
 def line(node: Node, what: str, look: Resolution) -> str:

@@ -51,7 +51,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if announced is not None and asks_for_names(node):
             named.setdefault(announced.name, []).append(node)
     for name, nodes in named.items():
-        if len({node.host_key for node in nodes}) > 1 and any(lost(nodes, host) for host in nodes):
+        if len({node.host_key for node in nodes}) > 1 and any(unreachable(nodes, host) for host in nodes):
             yield finding(cluster, name, nodes)
 
 
@@ -66,8 +66,8 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
     return Finding.about(
         nodes,
         f"{names_of(nodes)} have the same name, {name}, under which torchrun's ranks look for their store.",
-        severity="fail" if all(lost(nodes, host) for host in nodes) else "warn",
-        evidence=(f"{node.name}: its name is {name}, which resolves to {meaning(node)} there" for node in nodes),
+        severity="fail" if all(unreachable(nodes, host) for host in nodes) else "warn",
+        evidence=(f"{node.name}: its name is {name}, which resolves to {addresses_text(node)} there" for node in nodes),
         fixes=(
             *(fix for node in nodes for fix in own_address(cluster, node)),
             Fix.on(nodes, "Or give each node its own host name (hostnamectl set-hostname) and add it to DNS.", 2),
@@ -75,7 +75,7 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
     )
 
 
-def lost(nodes: list[Node], host: Node) -> bool:
+def unreachable(nodes: list[Node], host: Node) -> bool:
     """Return whether one of the nodes does not find ``host``, were the store there: by none of the addresses that
     the name has on it, which torch tries one after the other (TCPStore's socket.cpp)."""
     others = (node for node in nodes if node.host_key != host.host_key)
@@ -88,7 +88,7 @@ def addresses(node: Node) -> list[str]:
     return [address for address in announced.addresses if not is_loopback(address)] if announced is not None else []
 
 
-def meaning(node: Node) -> str:
+def addresses_text(node: Node) -> str:
     announced = node.host.announced
     return ", ".join(announced.addresses) if announced is not None and announced.addresses else "no address"
 

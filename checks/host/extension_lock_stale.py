@@ -65,28 +65,28 @@ LOG = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: locks for node in cluster.nodes if (locks := left(node))}
-    if not found:
+    stale_locks = {node: locks for node in cluster.nodes if (locks := unheld_locks(node))}
+    if not stale_locks:
         return
-    paths = dict.fromkeys(lock.path for locks in found.values() for lock in locks)
+    paths = dict.fromkeys(lock.path for locks in stale_locks.values() for lock in locks)
     yield Finding.about(
-        found,
-        f"A killed build left its lock file on {names_of(list(found))}: {together(list(paths))}.",
+        stale_locks,
+        f"A killed build left its lock file on {names_of(list(stale_locks))}: {together(list(paths))}.",
         severity="warn",
         evidence=(
             f"{node.name}: {lock.path} is {duration_text(lock.age)} old, and no process here has it open"
-            for node, locks in found.items()
+            for node, locks in stale_locks.items()
             for lock in locks
         ),
         fixes=(
             Fix.on(node, "Remove the lock file.", commands=tuple(f"rm {quote(lock.path)}" for lock in locks))
-            for node, locks in found.items()
+            for node, locks in stale_locks.items()
         ),
     )
 
 
-def left(node: Node) -> tuple[BuildLock, ...]:
-    """The locks that nobody holds any more."""
+def unheld_locks(node: Node) -> tuple[BuildLock, ...]:
+    """Return the locks that no process holds."""
     return tuple(
         lock
         for lock in node.host.build_locks or ()
@@ -102,7 +102,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     waits = [rank for rank in job.ranks if rank.place.kind == live.places.LOCK] if job else []
     if job is None or not waits:
-        yield from perhaps(job) if job else ()
+        yield from polling_findings(job) if job else ()
         return
     locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
     if any(lock.building for _, lock in locks) or not locks:
@@ -130,8 +130,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def perhaps(job: live.LiveJob) -> Iterator[Finding]:
-    """Ranks that look for something ten times a second, which no stack shows, and a lock that nobody holds."""
+def polling_findings(job: live.LiveJob) -> Iterator[Finding]:
+    """Yield the finding about ranks without a stack that poll ten times a second, with a lock that no process holds."""
     polling = [rank for rank in job.ranks if live.looks_for_a_file(rank.process) and not rank.works]
     locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
     if not polling or not locks or any(lock.building for _, lock in locks):

@@ -105,7 +105,7 @@ LOG = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     """A folder that the job uses does not answer, and the kernel says the same of its server."""
-    silent = {node: lines for node in cluster.nodes if (lines := list(waits(node)))}
+    silent = {node: lines for node in cluster.nodes if (lines := list(stalled_folders(node)))}
     if silent:
         servers = any("nfs: server" in line for lines in silent.values() for line in lines)
         text = f"Restart or reconnect the {'file server' if servers else 'disk or its server'}. Confirm with:"
@@ -120,9 +120,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def waits(node: Node) -> Iterator[str]:
-    """The folders whose server answers neither this check nor the kernel, which said nothing better since; and of other
-    file systems those that do not answer while the kernel says that processes wait for longer than two minutes."""
+def stalled_folders(node: Node) -> Iterator[str]:
+    """Yield the folders whose server answers neither this check nor the kernel.
+
+    For other file systems: folders that do not answer while the kernel reports processes blocked for more than two
+    minutes.
+    """
     last: dict[str, tuple[bool, str]] = {}
     hung = ""
     for line in node.host.kernel_log or ():
@@ -130,8 +133,8 @@ def waits(node: Node) -> Iterator[str]:
             last[line.values["server"]] = line.shows != "noise", line.text
         elif line.check == "host/filesystem-stalled" and "pid" in line.values:
             hung = line.text
-    folders = [(one.path, one.source, one.error) for one in node.host.folders or ()]
-    folders += [(one.path, one.source, one.error) for one in node.host.shared or ()]
+    folders = [(folder.path, folder.source, folder.error) for folder in node.host.folders or ()]
+    folders += [(folder.path, folder.source, folder.error) for folder in node.host.shared or ()]
     for path, source, error in folders:
         bad, text = last.get(source.partition(":")[0], (bool(hung), hung))
         if bad and error == "timeout":

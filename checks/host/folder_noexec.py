@@ -42,22 +42,22 @@ TEMPORARY, INSTEAD = ("TMPDIR", "/tmp"), "TORCHINDUCTOR_CACHE_DIR"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    closed = {node: one for node in cluster.nodes if (one := without_exec(node))}
+    closed = {node: entry for node in cluster.nodes if (entry := without_exec(node))}
     # Who names a folder for it will build there; in /tmp most jobs build nothing.
-    named = {node: folders for node, folders in closed.items() if any(one.use != TEMPORARY[1] for one in folders)}
-    if found := named or closed:
-        names = dict.fromkeys(folder.use for folders in found.values() for folder in folders)
+    named = {node: folders for node, folders in closed.items() if any(entry.use != TEMPORARY[1] for entry in folders)}
+    if reported := named or closed:
+        names = dict.fromkeys(folder.use for folders in reported.values() for folder in folders)
         yield Finding.about(
-            found,
-            f"Ranks cannot load compiled code from {' and '.join(names)} on {names_of(list(found))}: mounted with "
+            reported,
+            f"Ranks cannot load compiled code from {' and '.join(names)} on {names_of(list(reported))}: mounted with "
             "noexec.",
             severity="warn" if named else "info",
             evidence=(
                 f"{node.name}: {named_as(folder)} is on {folder.source or folder.filesystem or 'a disk'}, with noexec"
-                for node, folders in found.items()
+                for node, folders in reported.items()
                 for folder in folders
             ),
-            fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
+            fixes=(fix(node, folder) for node, folders in reported.items() for folder in folders),
         )
 
 
@@ -68,15 +68,15 @@ def named_as(folder: Folder) -> str:
 def without_exec(node: Node) -> tuple[Folder, ...]:
     """Those in which code is compiled, and from which none can be loaded."""
     folders = node.host.folders or ()
-    uses = OF_CODE if any(one.use == INSTEAD for one in folders) else (*OF_CODE, *TEMPORARY)
-    return tuple(one for one in folders if one.noexec and one.use in uses)
+    uses = OF_CODE if any(entry.use == INSTEAD for entry in folders) else (*OF_CODE, *TEMPORARY)
+    return tuple(entry for entry in folders if entry.noexec and entry.use in uses)
 
 
 def fix(node: Node, folder: Folder) -> Fix:
     if folder.use not in TEMPORARY:
         text = f"Unset {folder.use}, or set it to a folder on another file system."
         return Fix.on(node, text, env={folder.use: None})
-    home = next((one for one in node.host.folders or () if one.use == "HOME"), None)
+    home = next((entry for entry in node.host.folders or () if entry.use == "HOME"), None)
     free = home is not None and not home.noexec and not home.error
     env: dict[str, str | None] = {INSTEAD: f"{home.path}/.cache/torchinductor"} if home is not None and free else {}
     return Fix.on(node, f"Set {INSTEAD} to a folder on another file system.", env=env)

@@ -62,11 +62,11 @@ FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variabl
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lost = [node for node in cluster.nodes if master_is_number(cluster, node)]
-    if lost:
-        yield master_finding(cluster, lost)
+    misdirected = [node for node in cluster.nodes if master_is_number(cluster, node)]
+    if misdirected:
+        yield master_finding(cluster, misdirected)
     named = [node for node in cluster.nodes if node.identity.hostname.isdecimal() and matters(cluster, node)]
-    if named and not lost:
+    if named and not misdirected:
         yield own_finding(named)
 
 
@@ -79,7 +79,9 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
         return False
     owned = {parse_address(address) for other in cluster.nodes for address in other.addresses}
     meant = {parse_address(address) for address in network.master.addresses}
-    return not meant & owned and not any(one is not None and one.is_unspecified for one in meant)  # 0: the host itself
+    return not meant & owned and not any(
+        number is not None and number.is_unspecified for number in meant
+    )  # 0: the host itself
 
 
 def matters(cluster: Cluster, node: Node) -> bool:
@@ -90,27 +92,29 @@ def matters(cluster: Cluster, node: Node) -> bool:
     return bool(cluster.peers(node)) or (len(cluster.nodes) == 1 and cluster.multi_host)
 
 
-def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
-    masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
+def master_finding(cluster: Cluster, misdirected: list[Node]) -> Finding:
+    masters = list(dict.fromkeys(str(node.plan.master_addr) for node in misdirected))
     owner = next((n for n in cluster.nodes if n.identity.hostname in masters), cluster.node0)
     address = reachable_address(owner, cluster) if owner else None
     text = "Set the master to node 0's address."
     fixes = (
-        set_master_fixes(lost, text, address=address) if address else (Fix.on(lost, text, unknown=("--master-addr",)),)
+        set_master_fixes(misdirected, text, address=address)
+        if address
+        else (Fix.on(misdirected, text, unknown=("--master-addr",)),)
     )
     own = tuple(own_fix(n) for n in cluster.nodes if n.identity.hostname.isdecimal() and matters(cluster, n))
     return Finding.about(
-        lost,
+        misdirected,
         f"MASTER_ADDR {together(masters)} has digits only, so it is read as an IPv4 address that no node has.",
-        evidence=map(line, lost),
+        evidence=map(line, misdirected),
         fixes=(*fixes, *own),
     )
 
 
 def line(node: Node) -> str:
-    found = node.master_addresses
+    addresses = node.master_addresses
     source = node.plan.sources.get("master_addr", "default")
-    return f"{node.name}: {node.plan.master_addr} (from {source}) resolves to {', '.join(found) or 'no address'}"
+    return f"{node.name}: {node.plan.master_addr} (from {source}) resolves to {', '.join(addresses) or 'no address'}"
 
 
 def own_finding(named: list[Node]) -> Finding:
@@ -125,8 +129,8 @@ def own_finding(named: list[Node]) -> Finding:
 
 
 def own_line(node: Node) -> str:
-    found = node.host.own_name.addresses
-    return f"{node.name}: {node.identity.hostname} resolves to {', '.join(found) or 'no address'}"
+    addresses = node.host.own_name.addresses
+    return f"{node.name}: {node.identity.hostname} resolves to {', '.join(addresses) or 'no address'}"
 
 
 def own_fix(node: Node) -> Fix:

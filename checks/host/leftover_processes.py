@@ -48,45 +48,45 @@ SHOWN = 4
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: left for node in cluster.nodes if (left := node.host.leftovers)}
-    if not found:
+    by_node = {node: leftovers_of for node in cluster.nodes if (leftovers_of := node.host.leftovers)}
+    if not by_node:
         return
-    count = len({(node.host_key, one.pid) for node, left in found.items() for one in left})
+    count = len({(node.host_key, process.pid) for node, leftovers_of in by_node.items() for process in leftovers_of})
     left_over = Finding.about(
-        found,
+        by_node,
         f"{count} rank{'s' if count > 1 else ''} of an earlier run still {'run' if count > 1 else 'runs'} on "
-        f"{names_of(found)}.",
-        evidence=(line for node, left in found.items() for line in lines(node, left)),
-        fixes=fixes(cluster, found),
+        f"{names_of(by_node)}.",
+        evidence=(line for node, leftovers_of in by_node.items() for line in lines(node, leftovers_of)),
+        fixes=fixes(cluster, by_node),
     )
     yield replace(left_over, of_its_own=True)  # what has the port of another host is none of these
 
 
-def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
-    for one in left[:SHOWN]:
-        rank = f", rank {one.rank}" if one.rank else ""
-        ports = f", listens on {together(map(str, one.ports[:4]))}" if one.ports else ""
-        who = f"pid {one.pid} of {one.user or '?'}{rank}"
-        yield f"{node.name}: {who}, {duration_text(one.age)} old{ports}: {one.name or '?'}"
-    if len(left) > SHOWN:
-        yield f"{node.name}: and {len(left) - SHOWN} more"
+def lines(node: Node, leftovers_of: tuple[Leftover, ...]) -> Iterator[str]:
+    for process in leftovers_of[:SHOWN]:
+        rank = f", rank {process.rank}" if process.rank else ""
+        ports = f", listens on {together(map(str, process.ports[:4]))}" if process.ports else ""
+        who = f"pid {process.pid} of {process.user or '?'}{rank}"
+        yield f"{node.name}: {who}, {duration_text(process.age)} old{ports}: {process.name or '?'}"
+    if len(leftovers_of) > SHOWN:
+        yield f"{node.name}: and {len(leftovers_of) - SHOWN} more"
 
 
-def fixes(cluster: Cluster, found: dict[Node, tuple[Leftover, ...]]) -> Iterator[Fix]:
+def fixes(cluster: Cluster, by_node: dict[Node, tuple[Leftover, ...]]) -> Iterator[Fix]:
     port = cluster.plan.master_port
     option = 1
-    if any(port in one.ports for left in found.values() for one in left):
-        bind = next((node.network.bind for node in found if node.network.bind), None)
+    if any(port in process.ports for leftovers_of in by_node.values() for process in leftovers_of):
+        bind = next((node.network.bind for node in by_node if node.network.bind), None)
         yield from other_master_port_fixes(cluster, bind.free_port if bind else None)
         option = 2
-    for node, left in found.items():
-        mine = [one for one in left if one.user == node.identity.user]
+    for node, leftovers_of in by_node.items():
+        mine = [process for process in leftovers_of if process.user == node.identity.user]
         if mine:
-            command = f"kill {' '.join(str(one.pid) for one in mine)}"
+            command = f"kill {' '.join(str(process.pid) for process in mine)}"
             text = "End them, if no user waits for their results."
             yield Fix.on(node, text, option, commands=(command,))
-        others = list(dict.fromkeys(one.user or "?" for one in left if one not in mine))
+        others = list(dict.fromkeys(process.user or "?" for process in leftovers_of if process not in mine))
         if others:
-            numbers = together(str(one.pid) for one in left if one not in mine)
+            numbers = together(str(process.pid) for process in leftovers_of if process not in mine)
             users = f"user{'s' if len(others) > 1 else ''} {together(others)}"
             yield Fix.on(node, f"Ask {users} to stop pid {numbers}.", option)

@@ -47,7 +47,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             bare,
             f"The loopback interface of {names_of(bare)} has no address, but its ranks use 127.0.0.1.",
             title="The loopback interface has no address",
-            evidence=map(seen, bare),
+            evidence=map(evidence_line, bare),
             fixes=(Fix.on(bare, "Give the interface its address, as root.", commands=commands),),
         )
     bad = [node for node in cluster.nodes if down(node)]
@@ -58,21 +58,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             blamed,
             f"The loopback interface of {names_of(blamed)} is down: the node cannot connect to itself.",
             severity="fail" if needed else "warn",
-            evidence=map(seen, blamed),
+            evidence=map(evidence_line, blamed),
             fixes=(Fix.on(blamed, "Set the interface up, as root.", commands=("ip link set lo up",)),),
         )
 
 
 def down(node: Node) -> bool:
     """Return whether none of its loopback interfaces is up; where none is seen it is not known."""
-    found = [one for one in node.host.interfaces if one.loopback]
-    return bool(found) and not any(one.up for one in found)
+    loopbacks = [interface for interface in node.host.interfaces if interface.loopback]
+    return bool(loopbacks) and not any(interface.up for interface in loopbacks)
 
 
 def without_address(node: Node) -> bool:
     """Return whether none of its loopback interfaces has an address of IPv4, and the main one has a name."""
-    found = [one for one in node.host.interfaces if one.loopback or one.name == "lo"]
-    return bool(found) and not any("." in address for one in found for address in one.addresses)
+    loopbacks = [interface for interface in node.host.interfaces if interface.loopback or interface.name == "lo"]
+    return bool(loopbacks) and not any("." in address for interface in loopbacks for address in interface.addresses)
 
 
 def needs_loopback(node: Node) -> bool:
@@ -80,8 +80,8 @@ def needs_loopback(node: Node) -> bool:
     return node.plan.nnodes == 1 and node.plan.master_addr in LOOPBACK and not down(node)
 
 
-def seen(node: Node) -> str:
-    names = [one.name for one in node.host.interfaces if one.loopback]
-    addresses = [address for one in node.host.interfaces if one.loopback for address in one.addresses]
+def evidence_line(node: Node) -> str:
+    names = [interface.name for interface in node.host.interfaces if interface.loopback]
+    addresses = [address for interface in node.host.interfaces if interface.loopback for address in interface.addresses]
     state = "down" if down(node) else "up"
     return f"{node.name}: {', '.join(names)} is {state} and has {', '.join(addresses) or 'no address'}"

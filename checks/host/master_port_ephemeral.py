@@ -50,8 +50,8 @@ FOLLOWS_ANYWHERE = ("environment/master-mismatch", "host/ports-exhaustible")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if claims_node0(node) and picked_by_hand(node) and (found := inside(node)) is not None:
-            yield finding(cluster, node, found)
+        if claims_node0(node) and picked_by_hand(node) and (held_range := inside(node)) is not None:
+            yield finding(cluster, node, held_range)
 
 
 def picked_by_hand(node: Node) -> bool:
@@ -82,8 +82,8 @@ def reserved(text: str, port: int) -> bool:
     return False
 
 
-def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
-    port, (low, high) = node.plan.master_port, found
+def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Finding:
+    port, (low, high) = node.plan.master_port, held_range
     source = node.plan.sources.get("master_port", "default")
     value = ",".join(filter(None, (node.limits.reserved_ports, str(port))))
     reserve = Fix.on(

@@ -63,8 +63,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def of_cgroups(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if (least := need(node)) and left(node) < AMPLE * least]
-    short = [node for node in bad if left(node) < (need(node) or 0)]
+    bad = [node for node in cluster.nodes if (least := need(node)) and bytes_left(node) < AMPLE * least]
+    short = [node for node in bad if bytes_left(node) < (need(node) or 0)]
     blamed = short or bad
     if blamed:
         enough = "" if short else ": enough to start, but little more"
@@ -72,28 +72,30 @@ def of_cgroups(cluster: Cluster) -> Iterator[Finding]:
             blamed,
             f"The memory limit on {names_of(blamed)} is too low for the ranks there{enough}.",
             severity="fail" if short else "warn",
-            evidence=(seen(node) for node in blamed),
-            fixes=(Fix.on(node, fix_said(node)) for node in blamed),
+            evidence=(evidence_line(node) for node in blamed),
+            fixes=(Fix.on(node, fix_text(node)) for node in blamed),
         )
 
 
 def of_processes(cluster: Cluster) -> Iterator[Finding]:
     """The limits of ulimit. Where torch could not even be imported, that says it."""
-    bad = {node: found for node in cluster.nodes if node.identity.torch_failure is None and (found := low(node))}
+    bad = {
+        node: reasons_of for node in cluster.nodes if node.identity.torch_failure is None and (reasons_of := low(node))
+    }
     if not bad:
         return
-    said = errors_with_words(cluster, WORDS)
+    errors = errors_with_words(cluster, WORDS)
     for node in filter(gpus.cuda_short_of_addresses, bad):
         reasons = (f"{node.name}: torch sees no GPU: {text}" for text in gpus.gpu_reasons(node))
-        said[node.name] = (*said.get(node.name, ()), *reasons)
-    refused = [node for node in bad if node.name in said]
+        errors[node.name] = (*errors.get(node.name, ()), *reasons)
+    refused = [node for node in bad if node.name in errors]
     blamed = refused or list(bad)
     yield Finding.about(
         blamed,
         f"A limit on {names_of(blamed)} allows each process only little memory.",
         title="A limit allows each process too little memory",
         severity="fail" if refused else "warn",
-        evidence=(line for node in blamed for line in (*bad[node].values(), *said.get(node.name, ()))),
+        evidence=(line for node in blamed for line in (*bad[node].values(), *errors.get(node.name, ()))),
         fixes=(
             Fix.on(
                 node,
@@ -144,12 +146,12 @@ def need(node: Node) -> int | None:
     return each * rank_count(node)
 
 
-def left(node: Node) -> int:
+def bytes_left(node: Node) -> int:
     """Bytes that the cgroup had left before torch was imported."""
     return (node.limits.memory or 0) - (node.limits.memory_used or 0)
 
 
-def seen(node: Node) -> str:
+def evidence_line(node: Node) -> str:
     most, used, each = (
         (value or 0) // MIB for value in (node.limits.memory, node.limits.memory_used, node.identity.torch_memory)
     )
@@ -159,7 +161,7 @@ def seen(node: Node) -> str:
     )
 
 
-def fix_said(node: Node) -> str:
+def fix_text(node: Node) -> str:
     wanted = (node.limits.memory_used or 0) + 4 * (need(node) or 0)
     size = -(-wanted // (1 << 30))
     return f"Raise the limit to {size} GiB or more (docker run --memory, the pod's limit, SLURM's --mem)."

@@ -74,7 +74,7 @@ POLLED = 65
 in older versions and 72 in newer ones, and one or two more (src/proxy.cc). With 64 it hung on an H100 (2.28.9)."""
 COMFORT = 128
 USUAL = 65536
-SAID = ("Too many open files", "Errno 24", "EMFILE")
+MESSAGES = ("Too many open files", "Errno 24", "EMFILE")
 SYSTEM = "Too many open files in system"
 """ENFILE: the kernel's own table is full, and no process's limit is why."""
 
@@ -82,11 +82,11 @@ SYSTEM = "Too many open files in system"
 def judge(cluster: Cluster) -> Iterator[Finding]:
     ranks = planned_rank_count(cluster)
     needs = {node.name: need_of(node, ranks) for node in cluster.nodes}
-    said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
+    reported = errors_with_words(cluster, MESSAGES, unless=SYSTEM)
     polls = {
         node.name: text for node in cluster.nodes if (text := gpus.nccl_warned(node, "Poll failed: Invalid argument"))
     }
-    hit, comfort = {**said_so, **crowded(cluster), **polls}, max(COMFORT, 2 * max(needs.values(), default=0))
+    hit, comfort = {**reported, **crowded(cluster), **polls}, max(COMFORT, 2 * max(needs.values(), default=0))
     used_up = [
         node
         for node in cluster.nodes
@@ -102,7 +102,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     enough = "" if short else ": enough for this job, but little more"
     yield Finding.about(
         blamed,
-        f"A process on {names_of(blamed)} may open only {together(said(blamed))} files{enough}.",
+        f"A process on {names_of(blamed)} may open only {together(limits_text(blamed))} files{enough}.",
         severity="fail" if short else "warn",
         evidence=(line for node in blamed for line in (*evidence(node, needs[node.name]), *hit.get(node.name, ()))),
         fixes=(fix(node, needs[node.name]) for node in blamed),
@@ -119,15 +119,15 @@ def need_of(node: Node, ranks: int) -> int:
 
 
 def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Node name -> the line of evidence that its store has no descriptor left for who comes."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return node name -> the line of evidence that its store has no descriptor left for further nodes."""
+    full_stores: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         bind = node.network.bind
         if bind is not None and bind.files is not None:
             held, most = bind.files
             text = f"the store has {held} of {most} files open, and none left for a node: connections occupy port"
-            found[node.name] = (f"{node.name}: {text} {bind.port}",)
-    return found
+            full_stores[node.name] = (f"{node.name}: {text} {bind.port}",)
+    return full_stores
 
 
 def refuses_nccl(node: Node, ranks: int) -> bool:
@@ -149,7 +149,7 @@ def room(node: Node) -> int | None:
     return None if most is None else most - (node.limits.open_files_inherited or 0)
 
 
-def said(nodes: list[Node]) -> list[str]:
+def limits_text(nodes: list[Node]) -> list[str]:
     return list(dict.fromkeys(str(limit(node)) if limit(node) is not None else "too few" for node in nodes))
 
 

@@ -66,10 +66,10 @@ def finding(cluster: Cluster, node: Node, start: int) -> Finding:
     user = f"the user {node.identity.user}" if node.identity.user else "this user"
     port = node.plan.master_port
     free = max(DEFAULT_PORT, start)
-    said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
+    error_lines = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
     return Finding.about(
         [node],
         f"Node 0 cannot host the store: {user} on {node.name} may not bind port {port}.",
-        evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *said),
+        evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *error_lines),
         fixes=set_master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
     )

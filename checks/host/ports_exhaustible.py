@@ -61,12 +61,12 @@ USUAL = (32768, 60999)
 WIDER = (USUAL, (USUAL[0], 65535), (10000, 65535), (1024, 65535))
 EACH = 3
 """Ports of a rank without any peer: gloo's listener, the store, and one more for the next connection."""
-SAID = ("Cannot assign requested address", "EADDRNOTAVAIL")
+MESSAGES = ("Cannot assign requested address", "EADDRNOTAVAIL")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # A bind() that says so was given an address that this host does not have: that is no matter of ports.
-    hit, world = errors_with_words(cluster, SAID, unless="bind"), planned_rank_count(cluster)
+    hit, world = errors_with_words(cluster, MESSAGES, unless="bind"), planned_rank_count(cluster)
     short = [n for n in cluster.nodes if (w := width(n)) is not None and (w < least(n) or n.name in hit)]
     tight = [n for n in cluster.nodes if (w := width(n)) is not None and w < most(n, world)]
     bad = short or tight
@@ -129,7 +129,7 @@ def evidence(node: Node, world: int) -> str:
 
 
 def fixes(bad: list[Node], world: int) -> Iterator[Fix]:
-    """The narrowest of the wider ranges that has enough ports beside those that are reserved, on each node its own."""
+    """Yield the narrowest wider range with enough ports besides the reserved ones, for each node."""
     ways: dict[tuple[str, ...], list[Node]] = {}
     for node in bad:
         ways.setdefault(commands(node, world), []).append(node)

@@ -49,20 +49,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     starved = starved_ranks(cluster)
     if not starved:
         return
-    nodes = list(dict.fromkeys(one.node for one in starved))
+    nodes = list(dict.fromkeys(starved_rank.node for starved_rank in starved))
     yield Finding.about(
         nodes,
-        f"The ranks on {names_of(nodes)} were ready to run but had no CPU for {said(starved[0])}.",
-        ranks=[one.rank.rank for one in starved if one.rank.rank is not None],
-        evidence=(f"{one.node.name} rank {one.rank.rank}: no CPU for {said(one)}" for one in starved),
+        f"The ranks on {names_of(nodes)} were ready to run but had no CPU for {starved_text(starved[0])}.",
+        ranks=[starved_rank.rank.rank for starved_rank in starved if starved_rank.rank.rank is not None],
+        evidence=(
+            f"{starved_rank.node.name} rank {starved_rank.rank.rank}: no CPU for {starved_text(starved_rank)}"
+            for starved_rank in starved
+        ),
         fixes=(fix(node) for node in nodes),
     )
 
 
-def said(one: FailedRank) -> str:
-    starved = one.stage.detail.get("starved")
+def starved_text(starved_rank: FailedRank) -> str:
+    starved = starved_rank.stage.detail.get("starved")
     kept = float(starved) if isinstance(starved, (int, float)) else 0.0
-    return f"{kept:.1f} s of the {max(one.stage.seconds, kept):.1f} s of {one.stage.stage}"
+    return f"{kept:.1f} s of the {max(starved_rank.stage.seconds, kept):.1f} s of {starved_rank.stage.stage}"
 
 
 def fix(node: Node) -> Fix:

@@ -60,10 +60,10 @@ REMEDY = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    named = (one.path for node in cluster.nodes for one in files.shared_folders(node) if one.by == "--shared")
+    named = (view.path for node in cluster.nodes for view in files.shared_folders(node) if view.by == "--shared")
     for path in dict.fromkeys(named):
-        here = {node: one for node in cluster.nodes if (one := files.shared_folder(node, path)) is not None}
-        closed = [node for node, one in here.items() if one.error]
+        here = {node: view for node in cluster.nodes if (view := files.shared_folder(node, path)) is not None}
+        closed = [node for node, view in here.items() if view.error]
         if closed:
             yield finding(cluster, path, closed, f"{names_of(closed)} cannot write to {path}.")
         apart, unsure = files.nodes_with_other_folder(cluster, path)
@@ -80,24 +80,26 @@ def finding(cluster: Cluster, path: str, bad: list[Node], summary: str, unsure: 
     look = f"findmnt -T {quote(path)}; ls -ld {quote(path)}; id"
     by_text: dict[str, list[Node]] = {}
     for node in bad:
-        one = files.shared_folder(node, path)
-        by_text.setdefault(REMEDY.get(one.error if one else "", MOUNT), []).append(node)
+        view = files.shared_folder(node, path)
+        by_text.setdefault(REMEDY.get(view.error if view else "", MOUNT), []).append(node)
     return Finding.about(
         bad,
         summary,
         unsure=unsure,
-        evidence=(seen(one, node) for node in cluster.nodes if (one := files.shared_folder(node, path)) is not None),
+        evidence=(
+            evidence_line(view, node) for node in cluster.nodes if (view := files.shared_folder(node, path)) is not None
+        ),
         fixes=(Fix.on(nodes, text, commands=(look,)) for text, nodes in by_text.items()),
     )
 
 
-def seen(one: files.SharedFolder, node: Node) -> str:
-    place = f"{one.source or 'an unknown source'} ({one.filesystem or 'unknown type'})"
-    if one.error:
-        return f"{node.name}: {WHY.get(one.error, 'a file could not be written')} ({one.error}); it is on {place}"
-    if one.node0 is None:
+def evidence_line(view: files.SharedFolder, node: Node) -> str:
+    place = f"{view.source or 'an unknown source'} ({view.filesystem or 'unknown type'})"
+    if view.error:
+        return f"{node.name}: {WHY.get(view.error, 'a file could not be written')} ({view.error}); it is on {place}"
+    if view.node0 is None:
         return f"{node.name}: writing a file there worked; it is on {place}"
-    if one.node0:
-        why = "is missing" if one.node0 == "ENOENT" else f"cannot be read ({one.node0})"
+    if view.node0:
+        why = "is missing" if view.node0 == "ENOENT" else f"cannot be read ({view.node0})"
         return f"{node.name}: writing a file there worked, but node 0's file {why}; it is on {place}"
     return f"{node.name}: writing a file and reading node 0's file there worked; it is on {place}"

@@ -59,19 +59,19 @@ MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: shm for node in cluster.nodes if (shm := closed(node)) is not None}
-    if not found:
+    closed_on = {node: shm for node in cluster.nodes if (shm := closed(node)) is not None}
+    if not closed_on:
         return
-    fails = any(refused(node) for node in found)
+    fails = any(refused(node) for node in closed_on)
     yield Finding.about(
-        found,
-        f"The job's user cannot write to /dev/shm on {names_of(found)}.",
+        closed_on,
+        f"The job's user cannot write to /dev/shm on {names_of(closed_on)}.",
         severity="fail" if fails else "warn",
         evidence=(
-            *(line(node, shm) for node, shm in found.items()),
-            *(text for node in found for text in gpus.nccl_warned(node, REFUSED)[:1]),
+            *(line(node, shm) for node, shm in closed_on.items()),
+            *(text for node in closed_on for text in gpus.nccl_warned(node, REFUSED)[:1]),
         ),
-        fixes=(fix(node, shm) for node, shm in found.items()),
+        fixes=(fix(node, shm) for node, shm in closed_on.items()),
     )
 
 

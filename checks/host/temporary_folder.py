@@ -43,16 +43,16 @@ LOOKS_AT = ("host.temporary",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
+    missing_on = {node: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
     for started in ("node", "rank"):
-        bad = [node for node in found if node.plan.started == started]
+        bad = [node for node in missing_on if node.plan.started == started]
         if bad:
             yield Finding.about(
                 bad,
                 f"{names_of(bad)} {'has' if len(bad) == 1 else 'have'} no writable folder for temporary files.",
                 severity="fail" if started == "node" else "warn",
-                evidence=(f"{node.name}: {said(found[node])}" for node in bad),
-                fixes=(fix(node, found[node]) for node in bad),
+                evidence=(f"{node.name}: {error_text(missing_on[node])}" for node in bad),
+                fixes=(fix(node, missing_on[node]) for node in bad),
             )
 
 
@@ -61,7 +61,7 @@ def lacking(node: Node) -> TemporaryFolder | None:
     return folder if folder is not None and folder.path is None else None
 
 
-def said(folder: TemporaryFolder) -> str:
+def error_text(folder: TemporaryFolder) -> str:
     return f"{folder.error}; umask {folder.umask}" if folder.umask else folder.error
 
 

@@ -64,7 +64,7 @@ OF_THE_CHECK = 10
 ABORTED = "by signal 6"
 """Of a rank that got no thread where nobody catches that: C++ ends it by abort() (std::terminate)."""
 WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
-BLIND = (
+RAISE_ANY = (
     "Raise the limit of processes and threads in the shell that starts the job (ulimit -u), or that of its container "
     "or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
 )
@@ -123,18 +123,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: clone3() fails with EPERM, and starting a thread fails" for node in forbidden),
             fixes=[Fix.on(forbidden, UNKNOWN_CALL, commands=SANDBOX_OFF)],
         )
-    said = errors_with_words(cluster, WORDS)
+    errors = errors_with_words(cluster, WORDS)
     # Who had no thread for the look at its limits has none for its ranks.
-    blind = [
-        n for n in cluster.nodes if n not in forbidden and tightest(n) is None and NO_THREAD in str(said.get(n.name))
+    without_facts = [
+        n for n in cluster.nodes if n not in forbidden and tightest(n) is None and NO_THREAD in str(errors.get(n.name))
     ]
-    if blind:
+    if without_facts:
         yield Finding.about(
-            blind,
-            f"The check could not start another thread on {names_of(blind)}.",
+            without_facts,
+            f"The check could not start another thread on {names_of(without_facts)}.",
             title="The check itself cannot start a thread",
-            evidence=(line for node in blind for line in said[node.name]),
-            fixes=[Fix.on(blind, BLIND)],
+            evidence=(line for node in without_facts for line in errors[node.name]),
+            fixes=[Fix.on(without_facts, RAISE_ANY)],
         )
     tight = {
         node: room
@@ -143,13 +143,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     }
     if not tight:
         return
-    refused = [node for node in tight if node.name in said or ended_there(node, tight[node])]
+    refused = [node for node in tight if node.name in errors or ended_there(node, tight[node])]
     blamed = refused or list(tight)
     yield Finding.about(
         blamed,
         f"A limit on {names_of(blamed)} allows too few processes and threads for the ranks there.",
         severity="fail" if refused else "warn",
-        evidence=(line for node in blamed for line in (seen(node, tight[node]), *said.get(node.name, ()))),
+        evidence=(line for node in blamed for line in (evidence_line(node, tight[node]), *errors.get(node.name, ()))),
         fixes=(fix for node in blamed for fix in fixes(node, tight[node])),
     )
 
@@ -172,21 +172,21 @@ def ended_there(node: Node, room: Room) -> bool:
 def tightest(node: Node) -> Room | None:
     """The limit of which the least is left; None where none is known."""
     limits = node.limits
-    said = (
+    errors = (
         ("user", limits.processes, limits.user_processes),
         ("cgroup", limits.pids_max, limits.pids_used),
         ("machine", limits.threads_max, limits.threads),
         ("numbers", limits.pid_max, limits.threads if limits.pids_seen is None else limits.pids_seen),
     )
-    rooms = [Room(of, most, used) for of, most, used in said if most is not None and used is not None]
+    rooms = [Room(of, most, used) for of, most, used in errors if most is not None and used is not None]
     return min((room for room in rooms if room.most >= 0), key=lambda room: room.left, default=None)
 
 
 def computing(node: Node) -> int:
     """With how many threads a rank computes, by OMP_NUM_THREADS or what it is where that is not set."""
-    told = node.variables.get("OMP_NUM_THREADS", "")
-    if told.isdecimal():
-        return int(told)
+    value = node.variables.get("OMP_NUM_THREADS", "")
+    if value.isdecimal():
+        return int(value)
     # torch/distributed/run.py, config_from_args(): 1 where it starts several on a node.
     return 1 if node.plan.started == "node" and rank_count(node) > 1 else node.limits.cpus or 1
 
@@ -197,7 +197,7 @@ def need(node: Node) -> int:
     return rank_count(node) * (OF_A_RANK + (threads if threads > 1 else 0))
 
 
-def seen(node: Node, room: Room) -> str:
+def evidence_line(node: Node, room: Room) -> str:
     threads, limit = computing(node), f"{node.name}: {CALLED[room.of]} is {room.most}, with {room.used} in use"
     each = f"{threads} compute thread{'s' if threads > 1 else ''} each"
     return f"{limit}; {rank_count(node)} ranks with {each} need {need(node)}"
@@ -216,7 +216,7 @@ def fixes(node: Node, room: Room) -> Iterator[Fix]:
 
 
 def raised(node: Node, room: Room) -> Fix:
-    """Return how the limit is raised, by whom."""
+    """Return the fix that raises the limit."""
     wanted = 1 << (room.used + 8 * need(node)).bit_length()
     hard = node.limits.processes_hard
     if room.of == "machine":

@@ -49,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             f"The job's user has no {together(dict.fromkeys(w for what in lacking.values() for w in what))} on "
             f"{names_of(lacking)}.",
             severity="warn",
-            evidence=(seen(node, what) for node, what in lacking.items()),
+            evidence=(evidence_line(node, what) for node, what in lacking.items()),
             fixes=(fix(node, what) for node, what in lacking.items()),
         )
 
@@ -62,7 +62,7 @@ def lacks(account: Account | None) -> tuple[str, ...]:
     return tuple(what for what, lack in (("name", not account.named), ("home", homeless)) if lack)
 
 
-def seen(node: Node, what: tuple[str, ...]) -> str:
+def evidence_line(node: Node, what: tuple[str, ...]) -> str:
     account = node.host.account
     assert account
     parts = [f"uid {account.uid} is not in the user database (/etc/passwd)"]

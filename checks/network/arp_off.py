@@ -70,9 +70,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         for name, address, length, how in silent_addresses(node):
             near = [
-                one for one in cluster.peers(node) if one.host_key != node.host_key and beside(one, address, length)
+                one
+                for one in cluster.peers(node)
+                if one.host_key != node.host_key and in_same_network(one, address, length)
             ]
-            links = list(unheard(cluster, node, address, length, how))
+            links = list(unanswered_connections(cluster, node, address, length, how))
             never = str(NEVER) in how.rpartition(" ")[2]
             used = cluster.met and never and address in (node.reached_at, node.gloo_address)
             if links or (used and near):
@@ -80,7 +82,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 break
 
 
-def beside(peer: Node, address: str, length: int) -> bool:
+def in_same_network(peer: Node, address: str, length: int) -> bool:
     """Return whether the peer is in the network of ``address``/``length``, too."""
     return any(in_network(address, length, its) for its in peer.addresses)
 
@@ -107,36 +109,44 @@ def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
                             yield card.name, elsewhere, length, f"{elsewhere} is on {other.name}, and {how}"
 
 
-def unheard(
+def unanswered_connections(
     cluster: Cluster, node: Node, address: str, length: int, how: str
 ) -> Iterator[tuple[Node, Node | str, str]]:
-    """(who, to whom, what was seen) of each connection to this address from its own network that got no answer, and
-    that nothing else explains. Of those from it, too: the answers have to find it; and without ARP it asks nobody."""
+    """Yield (source, target, evidence) of each unexplained connection to this address from its own network without an
+    answer. Connections from it count, too: the replies have to find it, and without ARP it asks for no address."""
     off = OFF in how
     for peer in cluster.peers(node):
-        near = peer.host_key != node.host_key and beside(peer, address, length)
-        yield from ((peer, node, seen) for at, seen in tried(peer, node, UNHEARD) if near and at == address)
+        near = peer.host_key != node.host_key and in_same_network(peer, address, length)
+        yield from (
+            (peer, node, evidence_text)
+            for at, evidence_text in failed_contacts_to(peer, node, UNHEARD)
+            if near and at == address
+        )
         ends = UNHEARD if off else SILENT
-        yield from ((node, peer, seen) for at, seen in tried(node, peer, ends) if in_network(address, length, at))
+        yield from (
+            (node, peer, evidence_text)
+            for at, evidence_text in failed_contacts_to(node, peer, ends)
+            if in_network(address, length, at)
+        )
     contact = node.network.contact
-    if off and contact is not None and alone(cluster, contact) and contact.outcome in UNHEARD:
+    if off and contact is not None and is_unknown_host(cluster, contact) and contact.outcome in UNHEARD:
         sent = in_network(address, length, contact.address)
-        yield from [(node, node0_name(cluster, node), said(node, contact))] if sent else []
+        yield from [(node, node0_name(cluster, node), contact_line(node, contact))] if sent else []
 
 
-def alone(cluster: Cluster, contact: Contact) -> bool:
-    """Return whether the host that was tried is none of those whose facts are here."""
+def is_unknown_host(cluster: Cluster, contact: Contact) -> bool:
+    """Return whether the contacted host is none of the nodes with facts."""
     return not any(contact.address in node.addresses for node in cluster.nodes)
 
 
-def tried(source: Node, target: Node, outcomes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def failed_contacts_to(source: Node, target: Node, outcomes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(address, what was seen) of each connection from one node to the other that ended so, where no packet filter and
     no routing table says why."""
     contact = source.network.contact
     if contact is not None and not source.meeting.joined and contact.address in target.addresses:
         link = Link(target.facts.key, contact.address, contact.port, (), contact.outcome, contact.errno)
         if contact.outcome in outcomes and unexplained(source, target, link):
-            yield contact.address, said(source, contact)
+            yield contact.address, contact_line(source, contact)
     for link in source.mesh.bad:
         if link.to in target.keys and link.outcome in outcomes and unexplained(source, target, link):
             errno = f" (errno {link.errno})" if link.errno else ""
@@ -148,7 +158,7 @@ def unexplained(source: Node, target: Node, link: Link) -> bool:
     return not known
 
 
-def said(node: Node, contact: Contact) -> str:
+def contact_line(node: Node, contact: Contact) -> str:
     return f"{node.name}: {contact_text(contact)}"
 
 
@@ -168,6 +178,6 @@ def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Nod
         f"{node.name} does not answer ARP requests for {address}, and {what}.",
         severity="fail" if links else "warn",
         links=((a.name, b.name if isinstance(b, Node) else b) for a, b, _ in links),
-        evidence=(f"{node.name}: {how}", *list(dict.fromkeys(seen for _, _, seen in links))[:SHOWN]),
+        evidence=(f"{node.name}: {how}", *list(dict.fromkeys(evidence_text for _, _, evidence_text in links))[:SHOWN]),
         fixes=(Fix.on(node, f"Let {name} of {node.name} answer ARP requests, as root.", commands=(command,)),),
     )

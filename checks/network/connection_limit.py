@@ -75,22 +75,22 @@ LOST = 3
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes if cluster.multi_host else ():
-        if rules(node) and (seen := (*to_the_store(cluster, node), *between_ranks(cluster, node))):
-            yield finding(cluster, node, seen)
+        if rules(node) and (evidence_lines := (*to_the_store(cluster, node), *between_ranks(cluster, node))):
+            yield finding(cluster, node, evidence_lines)
         elif (late := late_connections(cluster, node)) and (rules(node) or held_back(late, node)):
             yield slowed(cluster, node, late)
 
 
 def rules(node: Node) -> tuple[str, ...]:
-    """The rules on the way in to this node that count connections, and turn away what comes beyond."""
-    found = []
+    """Return the rules for packets to this node that count connections and refuse those beyond a limit."""
+    delayed_peers = []
     for chain in node.filter_chains:
         if chain.hook == "input":
             counting = ((rule, chain.single_ports(rule)) for rule in chain.blocking_rules if BY_NUMBER.search(rule))
-            found += [rule for rule, ports in counting if not ports or str(node.plan.master_port) in ports]
+            delayed_peers += [rule for rule, ports in counting if not ports or str(node.plan.master_port) in ports]
             # One that accepts for single ports says nothing of why others are shut.
-            found += [rule for rule in chain.limited if not chain.single_ports(rule)]
-    return tuple(found)
+            delayed_peers += [rule for rule in chain.limited if not chain.single_ports(rule)]
+    return tuple(delayed_peers)
 
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
@@ -112,7 +112,8 @@ def links(cluster: Cluster, node: Node) -> list[FailingLink]:
 
 
 def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
-    """Return what ranks elsewhere say whose connections to this node's ranks were turned away, though one is let in."""
+    """Return the errors of ranks on other nodes whose connections to this node's ranks failed, though a single one
+    works."""
     failed: list[FailedRank] = [one for one in failed_ranks(cluster, "gloo") if one.node is not node]
     if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
         return ()
@@ -121,14 +122,14 @@ def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
 
 
 def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections]:
-    """The other nodes whose ranks sent SYNs to this node again, though no other packet to it was lost."""
-    found = {}
+    """Return the nodes whose ranks repeated SYNs to this node, though no other packet to it was lost."""
+    delayed_peers = {}
     for peer in cluster.peers(node):
         lossy = any(rate.retransmitted >= LOST for rate in peer.mesh.rates if cluster.by_key.get(rate.to) is node)
         for late in peer.network.late_connections if not lossy else ():
             if late.address in node.addresses:
-                found[peer] = late
-    return found
+                delayed_peers[peer] = late
+    return delayed_peers
 
 
 def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
@@ -156,7 +157,7 @@ def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> F
 
 
 def finding(
-    cluster: Cluster, node: Node, seen: tuple[str, ...], summary: str = "", severity: Severity | None = None
+    cluster: Cluster, node: Node, evidence_lines: tuple[str, ...], summary: str = "", severity: Severity | None = None
 ) -> Finding:
     peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
     others = [peer.name for peer in cluster.peers(node)[:MAX_LINKS]]
@@ -166,6 +167,6 @@ def finding(
         or f"{node.name}'s packet filter limits the number or rate of connections, and refused some of this job's.",
         severity=severity,
         links=((other, node.name) for other in others),
-        evidence=(*seen[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),
+        evidence=(*evidence_lines[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),
         fixes=(open_firewall_fix(node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None),),
     )

@@ -77,17 +77,17 @@ def after(node: Node) -> float:
 
 
 def line(node: Node) -> str:
-    found = ", ".join(node.master_addresses)
-    return f"{node.name}: {node.plan.master_addr} had no address for {after(node):.1f} s, then it was {found}"
+    addresses = ", ".join(node.master_addresses)
+    return f"{node.name}: {node.plan.master_addr} had no address for {after(node):.1f} s, then it was {addresses}"
 
 
 def fixes(node: Node) -> Iterator[Fix]:
     name = node.plan.master_addr or ""
-    found = node.master_addresses
+    addresses = node.master_addresses
     wait = f"until getent hosts {name}; do sleep 1; done"
-    if not found or master_means_itself(node):
+    if not addresses or master_means_itself(node):
         yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.")
-    elif commands := hosts_file_commands(node, found[0], name):
+    elif commands := hosts_file_commands(node, addresses[0], name):
         text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
         yield Fix.on(node, text, commands=commands)
     else:  # /etc/hosts has it by now: what writes it there is late

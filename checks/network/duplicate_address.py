@@ -61,9 +61,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield from (refused(node, name, address) for name, address in needed(cluster, node))
     for one in duplicate_addresses(cluster):
         if one.written:
-            yield written_by_hand(one)
+            yield static_arp_finding(one)
         elif one.mac:
-            yield with_one_card(one) if len(one.owners) > 1 else with_a_stranger(one)
+            yield same_mac_finding(one) if len(one.owners) > 1 else unknown_host_finding(one)
         else:
             yield between_nodes(cluster, one)
 
@@ -97,8 +97,8 @@ def refused(node: Node, name: str, address: str) -> Finding:
     )
 
 
-def written_by_hand(one: DuplicateAddress) -> Finding:
-    """The finding about nodes that somebody told another hardware address than the one that the owner has."""
+def static_arp_finding(one: DuplicateAddress) -> Finding:
+    """Return the finding about nodes with a static ARP entry that has another hardware address than the owner."""
     (node,) = one.owners
     name = node.interface_of(one.address)
     own = next((i.mac for i in node.interfaces if i.name == name), "")
@@ -129,8 +129,8 @@ def written_by_hand(one: DuplicateAddress) -> Finding:
     )
 
 
-def with_one_card(one: DuplicateAddress) -> Finding:
-    """The finding about hosts in one network whose cards have the same hardware address."""
+def same_mac_finding(one: DuplicateAddress) -> Finding:
+    """Return the finding about hosts of one network whose cards have the same hardware address."""
     nodes = one.owners
     at = {node: next(i.name for i in node.interfaces if i.mac == one.mac) for node in nodes}
     return Finding.about(
@@ -164,12 +164,12 @@ def between_nodes(cluster: Cluster, one: DuplicateAddress) -> Finding:
             f"{node.name}: {one.address} is on its {node.interface_of(one.address)}{reached(node, one.address)}"
             for node in nodes
         ),
-        fixes=[*(surplus(node, one.address) for node in one.spare), *asked_anew(others, one.address)]
+        fixes=[*(spare_address_fix(node, one.address) for node in one.spare), *arp_flush_fixes(others, one.address)]
         if one.spare
         else [
             fix
             for option, node in enumerate(nodes, start=1)
-            for fix in (another(node, one.address, option), *asked_anew(others, one.address, option))
+            for fix in (other_address_fix(node, one.address, option), *arp_flush_fixes(others, one.address, option))
         ],
     )
 
@@ -179,7 +179,7 @@ def reached(node: Node, but: str) -> str:
     return f"; it is reached at {node.reached_at}" if node.reached_at not in (None, but) else ""
 
 
-def surplus(node: Node, address: str) -> Fix:
+def spare_address_fix(node: Node, address: str) -> Fix:
     length, name = next(
         (length, interface.name)
         for interface in node.interfaces
@@ -191,11 +191,11 @@ def surplus(node: Node, address: str) -> Fix:
     return Fix.on(node, text, commands=(f"ip address del {address}/{length} dev {shlex.quote(name)}",))
 
 
-def another(node: Node, address: str, option: int) -> Fix:
+def other_address_fix(node: Node, address: str, option: int) -> Fix:
     return Fix.on(node, f"On {node.name}, give {node.interface_of(address)} another address than {address}.", option)
 
 
-def asked_anew(nodes: Sequence[Node], address: str, option: int = 1) -> Iterator[Fix]:
+def arp_flush_fixes(nodes: Sequence[Node], address: str, option: int = 1) -> Iterator[Fix]:
     """For nodes that may know the hardware address of the wrong one: the kernel holds to an answer for up to a minute
     (base_reachable_time, and what follows it)."""
     if nodes:
@@ -203,7 +203,7 @@ def asked_anew(nodes: Sequence[Node], address: str, option: int = 1) -> Iterator
         yield Fix.on(nodes, text, option, commands=(f"ip neighbour flush to {address}",))
 
 
-def with_a_stranger(one: DuplicateAddress) -> Finding:
+def unknown_host_finding(one: DuplicateAddress) -> Finding:
     """The finding about a node and a host that is none of the job's."""
     (node,) = one.owners
     name = node.interface_of(one.address)
@@ -220,5 +220,5 @@ def with_a_stranger(one: DuplicateAddress) -> Finding:
             *(f"{peer.name}: {one.mac} answers for {one.address}" for peer in one.seen_by),
             f"{node.name}: {one.address} is on {name}, whose hardware address is {own or 'another'}",
         ),
-        fixes=(Fix.on(node, text), *asked_anew(one.seen_by, one.address)),
+        fixes=(Fix.on(node, text), *arp_flush_fixes(one.seen_by, one.address)),
     )

@@ -40,9 +40,9 @@ FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-ra
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    seen = [(node, answer) for node in cluster.nodes if (answer := foreign(node)) is not None]
-    if seen:
-        yield finding(cluster, seen)
+    answers = [(node, answer) for node in cluster.nodes if (answer := foreign(node)) is not None]
+    if answers:
+        yield finding(cluster, answers)
 
 
 def foreign(node: Node) -> Answer | None:
@@ -56,25 +56,25 @@ def foreign(node: Node) -> Answer | None:
     return network.answer if network.answer is not None and network.answer.kind == "foreign" else None
 
 
-def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
-    answer = seen[0][1]
-    said = f": {sample(answer)}" if answer.sample else ""
+def finding(cluster: Cluster, answers: list[tuple[Node, Answer]]) -> Finding:
+    answer = answers[0][1]
+    quoted = f": {sample(answer)}" if answer.sample else ""
     return taken_port_finding(
         cluster,
-        [node for node, _ in seen],
+        [node for node, _ in answers],
         "A service that closes connections at once listens"
         if answer.kind == "closed"
-        else f"A service that is not a store answers{said}",
-        (f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {told(a)}" for n, a in seen),
+        else f"A service that is not a store answers{quoted}",
+        (f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {answer_text(a)}" for n, a in answers),
     )
 
 
-def told(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     return "closes the connection" if answer.kind == "closed" else f"answers {sample(answer)}"
 
 
 def sample(answer: Answer) -> str:
-    """The first line of what it said: where line ends stood, the sample has spaces."""
+    """Return the first line of the service's answer; the sample has spaces in place of line ends."""
     if SETTINGS.match(answer.sample):
         return "a SETTINGS frame of HTTP/2, as a server of gRPC sends (JAX's coordinator, etcd)"
     return repr(answer.sample.partition("  ")[0])

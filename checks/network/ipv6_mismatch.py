@@ -67,7 +67,7 @@ MATTERS = "every connection to the master would first wait for the unreachable a
 PREVENTS = "store used"
 LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")
-SAID = "ss_family"
+GLOO_MESSAGE = "ss_family"
 NOTICED = 1.0
 """Seconds from which an address that fails is a delay that people notice."""
 
@@ -92,13 +92,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         unsure=usual is None,
         severity="fail" if cluster.gloo_planned else "warn",
         matters="" if cluster.gloo_planned else NO_GLOO,
-        evidence=(*(line(node) for node in blamed), *said(families)),
+        evidence=(*(line(node) for node in blamed), *gloo_error(families)),
         fixes=fixes(families, usual),
     )
 
 
 def dead_first(node: Node) -> tuple[Contact, ...]:
-    """The IPv6 addresses of MASTER_ADDR that a store client waits for in vain before it comes to the IPv4 one."""
+    """Return the IPv6 addresses of MASTER_ADDR that a store client tries in vain before the IPv4 one."""
     contact = node.network.contact
     if contact is None or contact.outcome != "open" or ":" in contact.address:
         return ()
@@ -107,7 +107,7 @@ def dead_first(node: Node) -> tuple[Contact, ...]:
 
 
 def tried_first(nodes: list[Node]) -> Finding:
-    """The finding about a MASTER_ADDR whose IPv6 address leads nowhere, while its IPv4 address works."""
+    """Return the finding about a MASTER_ADDR whose IPv6 address is unreachable, while its IPv4 address works."""
     names = tuple(node.name for node in nodes)
     first, contact = dead_first(nodes[0])[0], nodes[0].network.contact
     working = contact.address if contact else None
@@ -130,7 +130,7 @@ def own_rule(zero: Node | None) -> str:
 
 
 def shut_by_node0(zero: Node, nodes: list[Node], rule: str) -> Finding:
-    """The finding about a node 0 whose own packet filter keeps IPv6 out, by which its name is looked for first."""
+    """Return the finding about a node 0 whose own packet filter blocks IPv6, which clients try first."""
     port, peers = zero.plan.master_port, [address for node in (*nodes, zero) for address in own_six(node)]
     return Finding.about(
         (zero.name,),
@@ -189,12 +189,12 @@ def line(node: Node) -> str:
     return f"{node.name}: gloo uses {node.gloo_address}{resolved}; other nodes reach it at {node.reached_at}"
 
 
-def said(families: dict[Node, int]) -> Iterator[str]:
-    """Return what gloo itself said of it, once."""
+def gloo_error(families: dict[Node, int]) -> Iterator[str]:
+    """Yield gloo's own error about it, once."""
     for node in families:
         for rank in node.facts.ranks:
             for entry in rank.stages:
-                if entry.error and SAID in entry.error:
+                if entry.error and GLOO_MESSAGE in entry.error:
                     yield f"{node.name} rank {rank.rank}: {shorten_error(entry.error)}"
                     return
 

@@ -116,9 +116,8 @@ def interfaces_of_data(node: Node) -> set[str]:
 
 
 def losses(node: Node) -> list[str]:
-    """The lines about the interface that the data of the job takes, or what that is made of (parts of a bond, the one
-    below a VLAN), of that which lost its link most often: where the switch is started anew, each part of a bond does
-    once. None where that is not known."""
+    """Return the log lines about the data interface, or about its parts (of a bond, below a VLAN), for the part with
+    the most losses. A switch restart takes each part of a bond down once. Empty if that is unknown."""
     names = interfaces_of_data(node)
     lines = [line for line in node.host.kernel_log or () if line.check == "network/link-flaps"]
     lost: dict[str, list[str]] = {}

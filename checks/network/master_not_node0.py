@@ -101,9 +101,9 @@ FOLLOWS_ANYWHERE = ("host/hostname-numeric",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    astray = [node for node in cluster.nodes if not reaches_itself(node)]
+    misdirected = [node for node in cluster.nodes if not reaches_itself(node)]
     looped = [node for node in cluster.nodes if means_itself(cluster, node)]
-    bad = [*astray, *(node for node in looped if node not in astray)]
+    bad = [*misdirected, *(node for node in looped if node not in misdirected)]
     if not bad and nobody_hosts(cluster):
         bad = [n for n in cluster.nodes if n.network.master and n.network.master.addresses]
     # Whoever names the same wrong value is wrong with it; a name may mean its own host on one node alone.
@@ -113,14 +113,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     zero = right_node(cluster)
-    if zero is not None and bad == [zero] and (came := guests(cluster, zero)):
-        yield forwarded(cluster, zero, came)
+    if zero is not None and bad == [zero] and (visitors := guests(cluster, zero)):
+        yield forwarded(cluster, zero, visitors)
     else:
         yield finding(cluster, bad)
 
 
 def guests(cluster: Cluster, zero: Node) -> tuple[str, ...]:
-    """Return who got into the store of a node 0 that MASTER_ADDR does not lead to it itself; empty where nobody did."""
+    """Return the nodes that joined the store of a node 0 that cannot reach itself by MASTER_ADDR; empty if none did."""
     if reaches_itself(zero) or sum(claims_node0(node) for node in cluster.nodes) > 1:
         return ()
     others = [peer for peer in cluster.peers(zero) if joined(peer)]
@@ -128,11 +128,11 @@ def guests(cluster: Cluster, zero: Node) -> tuple[str, ...]:
     return tuple(theirs) or ("others",) * min(zero.meeting.visitors, 1)
 
 
-def forwarded(cluster: Cluster, zero: Node, came: tuple[str, ...]) -> Finding:
+def forwarded(cluster: Cluster, zero: Node, visitors: tuple[str, ...]) -> Finding:
     """The finding about a MASTER_ADDR that is forwarded to node 0, and that node 0 itself cannot use: a TCPStore's host
     is a client of it, too (torch/csrc/distributed/c10d/TCPStore.cpp)."""
     master, own = zero.plan.master_addr, reachable_address(zero, cluster)
-    who = together(came)
+    who = together(visitors)
     text = f"On {zero.name} alone, set the master to its own address; the other nodes keep {master}."
     return Finding.about(
         (zero,),
@@ -143,8 +143,7 @@ def forwarded(cluster: Cluster, zero: Node, came: tuple[str, ...]) -> Finding:
 
 
 def shares(node: Node, values: Collection[str | None], pairs: Collection[tuple[str | None, tuple[str, ...]]]) -> bool:
-    """Return whether the node has one of these values for MASTER_ADDR, or one with the addresses that it has
-    elsewhere."""
+    """Return whether the node has one of these values for MASTER_ADDR, or one that resolves to the same addresses."""
     return node.plan.master_addr in values or (node.plan.master_addr, node.master_addresses) in pairs
 
 
@@ -155,7 +154,7 @@ def joined(node: Node) -> bool:
 
 
 def reaches_itself(node: Node) -> bool:
-    """False for a node 0 by its own plan that hosts or should host the store, while MASTER_ADDR leads elsewhere."""
+    """Return False for a node 0, by its own plan, that hosts the store while MASTER_ADDR leads to another host."""
     network, meeting = node.network, node.meeting
     if meeting.joined or network.master_is_own is not False:
         return True
@@ -182,8 +181,8 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
         return False
     if len(cluster.nodes) == 1:
         return master.plans_other_hosts(node) and not alone_for_another_reason(node)
-    # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too,
-    # where they do not have a store of their own: with c10d each node whose endpoint is its own address hosts one.
+    # Nodes on the same host only: localhost leads to them. Nodes on other hosts with the right name reach it, too,
+    # unless they have a store of their own: with c10d each node whose endpoint is its own address hosts one.
     peers = cluster.peers(node)
     return bool(peers) and (not meeting.hosted or any(master_means_itself(p) or p.meeting.hosted for p in peers))
 

@@ -61,14 +61,14 @@ FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "netw
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = master_targets(cluster)
-    for name, nodes in names_with_different_masters(cluster, found).items():
-        yield finding(cluster, name, nodes, found)
+    targets = master_targets(cluster)
+    for name, nodes in names_with_different_masters(cluster, targets).items():
+        yield finding(cluster, name, nodes, targets)
 
 
-def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, MasterTarget]) -> Finding:
-    right, sure = correct_master_target(nodes, found)
-    wrong = [node for node in nodes if found[node.name] != right]
+def finding(cluster: Cluster, name: str, nodes: list[Node], targets: dict[str, MasterTarget]) -> Finding:
+    right, sure = correct_master_target(nodes, targets)
+    wrong = [node for node in nodes if targets[node.name] != right]
     blamed = wrong if sure else nodes
     mirrored = {node: at for node in wrong if (at := shared_master_address(cluster, node, right)) is not None}
     if mirrored:
@@ -80,7 +80,7 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Mas
         f"{name} resolves to {together(says)} on {who}, and to another host on the other nodes.",
         unsure=not sure,
         evidence=(line for node in nodes for line in evidence(node)),
-        fixes=fixes(cluster, name, nodes, wrong, found, right),
+        fixes=fixes(cluster, name, nodes, wrong, targets, right),
     )
 
 
@@ -109,10 +109,10 @@ def each_itself(
 
 def evidence(node: Node) -> Iterator[str]:
     name, addresses = node.plan.master_addr, ", ".join(node.master_addresses)
-    said = [f"{name} is {addresses}"] if name != addresses else []
-    said += ["hosts the store"] if node.meeting.hosted else []
-    if said:
-        yield f"{node.name}: {', and '.join(said)}"
+    parts = [f"{name} is {addresses}"] if name != addresses else []
+    parts += ["hosts the store"] if node.meeting.hosted else []
+    if parts:
+        yield f"{node.name}: {', and '.join(parts)}"
 
 
 def fixes(
@@ -120,10 +120,10 @@ def fixes(
     name: str,
     nodes: list[Node],
     wrong: list[Node],
-    found: dict[str, MasterTarget],
+    targets: dict[str, MasterTarget],
     right: MasterTarget,
 ) -> Iterator[Fix]:
-    address = meant(cluster, nodes, found, right)
+    address = node0_address(cluster, nodes, targets, right)
     if address is None:
         yield Fix.on(wrong, f"Let {name} resolve to the same host on {names_of(wrong)} as on the other nodes.")
         return
@@ -133,10 +133,12 @@ def fixes(
     yield from set_master_fixes(nodes, "Or use node 0's address on every node.", address=address, option=2)
 
 
-def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], right: MasterTarget) -> str | None:
+def node0_address(
+    cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget], right: MasterTarget
+) -> str | None:
     """Node 0's address as those that get there resolve it; else that of the host they get to."""
     for node in nodes:
-        if found[node.name] == right and node.host_key != right[0]:
+        if targets[node.name] == right and node.host_key != right[0]:
             return node.master_addresses[0]
     owner = next((node for node in cluster.nodes if node.host_key == right[0]), None)
     own = [a for node in nodes if node is owner for a in node.master_addresses if not is_loopback(a)]
@@ -144,7 +146,7 @@ def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], r
 
 
 def in_hosts(name: str, address: str) -> str:
-    """A command that makes ``name`` mean ``address`` on this node: its old entries go, a new line comes."""
+    """Return a command that lets ``name`` resolve to ``address`` on this node: it replaces the old entries."""
     gone = re.sub(r"([][.*^$/\\])", r"\\\1", name)
     edit = shlex.quote(f"s/^\\([^#]*[[:space:]]\\){gone}\\([[:space:]]\\|$\\)/\\1\\2/")
     taken_off = f'new=$(sed {edit} /etc/hosts) && printf "%s\\n" "$new" > /etc/hosts'

@@ -73,25 +73,27 @@ NOTICED = 1.0
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if not lacks_route(one)]
-    if delayed := [node for node in cluster.nodes if waited_for(node)]:
+    if delayed := [node for node in cluster.nodes if slow_contacts(node)]:
         yield tried_first(delayed)
-    found = route_obstacles(cluster, shut)
-    if found:
-        yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
-    shut = [one for one in shut if one.node not in found]
+    obstacles = route_obstacles(cluster, shut)
+    if obstacles:
+        yield misrouted_finding(cluster, [one for one in shut if one.node in obstacles], obstacles)
+    shut = [one for one in shut if one.node not in obstacles]
     for group in grouped_by_address(shut):
         alone = [] if store_host_tried(cluster, group) else [one for one in group if one.silent_neighbour]
-        yield from nobody_there_findings(cluster, alone)
+        yield from no_host_findings(cluster, alone)
         rest = [one for one in group if one not in alone]
         if rest:
             yield finding(cluster, rest)
 
 
-def waited_for(node: Node) -> list[Contact]:
-    """The IPv4 addresses of MASTER_ADDR that a store client waits for in vain before it comes to the one that works:
-    it tries them one after the other (torch/csrc/distributed/c10d/socket.cpp)."""
-    found = node.network.contact
-    works = found is not None and found.outcome == "open"
+def slow_contacts(node: Node) -> list[Contact]:
+    """Return the IPv4 addresses of MASTER_ADDR that a store client tries in vain before the one that works.
+
+    It tries them in order (torch/csrc/distributed/c10d/socket.cpp).
+    """
+    obstacles = node.network.contact
+    works = obstacles is not None and obstacles.outcome == "open"
     slow = [c for c in node.network.passed_over if works and ":" not in c.address and c.seconds >= NOTICED]
     return [c for c in slow if c.outcome in ("no-answer", "unreachable", "error")]
 
@@ -99,7 +101,7 @@ def waited_for(node: Node) -> list[Contact]:
 def tried_first(nodes: list[Node]) -> Finding:
     """The finding about a name with several addresses, the first of which lead nowhere. Where packets are dropped each
     connection waits until its timeout, or until the kernel gives up after two minutes (tcp_syn_retries, tcp(7))."""
-    vain = [(node, contact) for node in nodes for contact in waited_for(node)]
+    vain = [(node, contact) for node in nodes for contact in slow_contacts(node)]
     first, working = vain[0][1], nodes[0].network.contact
     address = working.address if working is not None else None
     return Finding.about(
@@ -113,20 +115,20 @@ def tried_first(nodes: list[Node]) -> Finding:
     )
 
 
-def nobody_there_findings(cluster: Cluster, shut: list[FailedContact]) -> Iterator[Finding]:
+def no_host_findings(cluster: Cluster, shut: list[FailedContact]) -> Iterator[Finding]:
     """The findings about addresses that no host has, on networks that these nodes are in themselves."""
     for way in (True, False):
         several = [one for one in shut if (near := one.silent_neighbour) is not None and near.gateway is way]
         if several:
-            yield nobody_there(cluster, several)
+            yield no_host_finding(cluster, several)
 
 
-def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
+def no_host_finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     name, clients, address = node0_name(cluster, shut[0].node), [one.node for one in shut], shut[0].contact.address
     near = shut[0].silent_neighbour
     assert near is not None
     who = names_of(clients)
-    evidence = (line for one in shut for line in seen(one))
+    evidence = (line for one in shut for line in neighbour_evidence(one))
     links = links_to(clients, name)
     if near.gateway:
         summary = f"No host has the address {near.address}, the gateway of {who} to {address} ({name})."
@@ -146,7 +148,7 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     )
 
 
-def seen(one: FailedContact) -> Iterator[str]:
+def neighbour_evidence(one: FailedContact) -> Iterator[str]:
     near, who = one.silent_neighbour, one.node.name
     if near is not None:
         yield f"{who}: no host answers for {near.address} ({one.asked_neighbour}); {contact_text(one.contact)}"
@@ -154,7 +156,7 @@ def seen(one: FailedContact) -> Iterator[str]:
 
 
 def source(one: FailedContact) -> str:
-    """Return where the address comes from."""
+    """Return the origin of the address: a setting, a line of /etc/hosts or the name service."""
     network, plan = one.node.network, one.node.plan
     if parse_address(plan.master_addr) is not None:
         return f"{plan.master_addr} is the value of {plan.sources.get('master_addr', 'MASTER_ADDR')}"

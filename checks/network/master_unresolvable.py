@@ -93,7 +93,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield Finding.about(
         bad,
         f"{names_of(bad)} cannot resolve MASTER_ADDR {together(masters)}.",
-        evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad), *there(bad)),
+        evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad), *hosts_lines(bad)),
         fixes=fixes(cluster, bad, masters),
     )
 
@@ -114,16 +114,16 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
         text = f"Use node 0's address, or add a line {line} to /etc/hosts on {names_of(bad)}."
         return (Fix.on(bad, text, unknown=("--master-addr",)),)
     added = tuple(in_hosts(bad, address, masters[0]))
-    if name := meant(cluster, bad, masters[0]):
+    if name := node0_name_meant(cluster, bad, masters[0]):
         text = f"Use node 0's address: node 0 is {name}, and {masters[0]} may be a misspelling."
         return (*set_master_fixes(bad, text, address=address), *(replace(fix, option=2) for fix in added))
-    # On a node whose own plan takes it for node 0 the numeric address is right, too.
+    # The numeric address is right also on a node whose own plan makes it node 0.
     if len({name for fix in added for name in fix.nodes}) < len(bad):
         return set_master_fixes(bad, "Use node 0's address.", address=address)
     return (*added, *set_master_fixes(bad, "Or use node 0's address.", address=address, option=2))
 
 
-def meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:
+def node0_name_meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:
     """Return what node 0 is called where it is not this: by those who can resolve their name for it, else by itself,
     if that is nearly the same and not merely the name of another number."""
     other = label(master)
@@ -155,7 +155,7 @@ def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]
             yield Fix(f"{text}{more}.", tuple(names), commands=commands)
 
 
-def there(bad: list[Node]) -> Iterator[str]:
+def hosts_lines(bad: list[Node]) -> Iterator[str]:
     """The lines of /etc/hosts that name the master all the same."""
     for node in bad:
         for line in node.network.master_lines:

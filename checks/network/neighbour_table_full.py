@@ -78,7 +78,7 @@ def reason(cluster: Cluster, node: Node) -> str:
             f"{node.name}: the table was full {table.refused} times during the link test, and {len(failing)} links "
             f"failed; net.ipv{table.version}.neigh.default.gc_thresh3 is {table.most}"
         )
-    # The kernel's table has nothing on them: neither who answers nor that nobody does. Of a long one nothing was kept.
+    # The kernel's table has no entry for them, neither answered nor failed. A long table was not kept.
     unasked = [link for link in failing if link.address not in known]
     if answered and unasked and (count := wants(cluster, node)) > USUAL:
         return (
@@ -89,7 +89,7 @@ def reason(cluster: Cluster, node: Node) -> str:
 
 
 def lost(cluster: Cluster, node: Node) -> list[Link]:
-    """The links to hosts of the own network on which nothing came back."""
+    """Return the links to hosts of the own network without any answer."""
     near = own_networks(node)
     return [
         link

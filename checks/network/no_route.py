@@ -135,15 +135,15 @@ def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
 
 
 def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
-    # Also of a node 0 whose store came too late: that the own kernel knows no way there is proof by itself.
+    # Also for a node 0 whose store started too late: the missing route is proof by itself.
     zero = store_host_tried(cluster, shut) or master_address_owner(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     clients = [one.node for one in shut]
     address = shut[0].contact.address
     other = other_address(cluster, zero, clients, address) if zero else None
-    found = route_obstacles(cluster, shut)
+    obstacles = route_obstacles(cluster, shut)
     local = address.lower().startswith(LINK_LOCAL) and "%" not in address
-    fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
+    fixes = tuple(repair(cluster, one.node, zero, address, obstacles.get(one.node)) for one in shut)
     if local:
         fixes = (Fix.on((), f"Set the master on every node to an address of {name} that is not link-local."),)
     if other is not None:
@@ -158,7 +158,7 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         f"{lacking}: it is link-local, and has no interface (%eth0)." if local else f"{lacking}.",
         ranks=(),
         links=links_to(clients, name),
-        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_evidence, found.values())),
+        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_evidence, obstacles.values())),
         fixes=fixes,
     )
 
@@ -182,10 +182,10 @@ def evidence(one: FailedContact) -> Iterator[str]:
     route = one.node.network.route
     if route is not None and route.error:
         yield f"{one.node.name}: no route to {route.target}: {route.error}"
-    yield f"{one.node.name}: {has(one.node)}"
+    yield f"{one.node.name}: {interfaces_text(one.node)}"
 
 
-def has(node: Node) -> str:
+def interfaces_text(node: Node) -> str:
     interfaces = node.interfaces
     own = [
         f"{i.name} {address}/{length}{'' if i.up else ' (down)'}"
@@ -196,10 +196,10 @@ def has(node: Node) -> str:
     return f"its interfaces are {', '.join(own) or 'loopback only'}"
 
 
-def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found: RouteObstacle | None) -> Fix:
+def repair(cluster: Cluster, node: Node, other: Node | None, address: str, obstacles: RouteObstacle | None) -> Fix:
     """The route that is wrong, where the node's own table shows it, else one that is added."""
-    if found is not None and found.node is node:
-        return repair_route_fix(cluster, found)
+    if obstacles is not None and obstacles.node is node:
+        return repair_route_fix(cluster, obstacles)
     return add_route_fix(cluster, node, other, address)
 
 
@@ -224,15 +224,19 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
     targets = dict.fromkeys(edge.target.name for edge in edges)
     sources = [node for node in cluster.nodes if node.name in names]
     first = {edge.source: edge for edge in reversed(edges)}
-    found = {node: route_obstacle(node, edge.target, edge.link.address, edge.link.port) for node, edge in first.items()}
+    obstacles = {
+        node: route_obstacle(node, edge.target, edge.link.address, edge.link.port) for node, edge in first.items()
+    }
     return Finding.about(
         names,
         f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",
         links=((edge.source.name, edge.target.name) for edge in edges[: 8 * SHOWN]),
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
-            *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
-            *(route_obstacle_evidence(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
+            *(f"{node.name}: {interfaces_text(node)}" for node in sources[:SHOWN]),
+            *(route_obstacle_evidence(one) for node in sources[:SHOWN] if (one := obstacles[node]) is not None),
         ),
-        fixes=(repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources),
+        fixes=(
+            repair(cluster, node, first[node].target, first[node].link.address, obstacles[node]) for node in sources
+        ),
     )

@@ -53,13 +53,13 @@ class Way:
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if (found := next(astray(node), None)) is not None:
-            yield finding(cluster, node, *found)
+        if (misrouted := next(misrouted_addresses(node), None)) is not None:
+            yield finding(cluster, node, *misrouted)
 
 
-def astray(node: Node) -> Iterator[tuple[str, Way, str]]:
-    """(an address, the way by which the node sends there and nobody answers, how it is known that the other leads
-    there)."""
+def misrouted_addresses(node: Node) -> Iterator[tuple[str, Way, str]]:
+    """Yield (an address, the route by which the node sends there without an answer, the proof that the other one
+    works)."""
     network = node.network
     for other in network.other_ways:
         contact, way = other.contact, way_to(node, other.contact.address)
@@ -74,30 +74,30 @@ def astray(node: Node) -> Iterator[tuple[str, Way, str]]:
 
 def way_to(node: Node, address: str) -> Way | None:
     """The way to an address that two interfaces have in their own network; None where just one has."""
-    found: dict[str, list[str]] = {}
+    misrouted: dict[str, list[str]] = {}
     for entry in node.network.routes or ():
         name = entry.interface
         first, _, length = entry.network.partition("/")
         if name is not None and entry.gateway is None and in_network(first, int(length), address):
-            found.setdefault(entry.network, []).append(name)
-    narrowest = max(found, key=lambda network: int(network.partition("/")[2]), default=None)
+            misrouted.setdefault(entry.network, []).append(name)
+    narrowest = max(misrouted, key=lambda network: int(network.partition("/")[2]), default=None)
     if narrowest is None:
         return None
-    used, *others = found[narrowest]
+    used, *others = misrouted[narrowest]
     # Containers' own network may take the LAN's place; it is never the one that leads to other hosts.
     other = next((name for name in others if not is_bridge(name)), None)
     return Way(narrowest, used, other) if other is not None else None
 
 
 def missing(cluster: Cluster, node: Node) -> list[str]:
-    """Return who did not come to the store on this node: by the launcher's list, else by their numbers."""
+    """Return the nodes that did not join the store on this node: by the launcher's list, else by their numbers."""
     if not node.meeting.hosted:
         return []
     roster = node.plan.roster
     return [roster[n] if n < len(roster) else f"node{n}" for n in missing_node_ranks(cluster)[:SHOWN]]
 
 
-def finding(cluster: Cluster, node: Node, address: str, way: Way, seen: str) -> Finding:
+def finding(cluster: Cluster, node: Node, address: str, way: Way, proof: str) -> Finding:
     name, family = node.name, "-6 " if ":" in address else ""
     owner = " (of containers: docker network ls)" if is_bridge(way.used) else ""
     text = (
@@ -112,7 +112,7 @@ def finding(cluster: Cluster, node: Node, address: str, way: Way, seen: str) -> 
         links=((other, name) for other in missing(cluster, node)),
         evidence=(
             f"{name}: {way.used} and {way.other} are both in {way.network}, and it sends by {way.used}",
-            f"{name}: no host answers for {address} on {way.used}; {seen}",
+            f"{name}: no host answers for {address} on {way.used}; {proof}",
         ),
         fixes=(Fix.on(node, text, commands=(f"ip {family}route del {way.network} dev {way.used}",)),),
     )

@@ -95,8 +95,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def taken(node: Node) -> bool:
-    """Return whether the port is held, by something that is not told apart better (see foreign-service,
-    foreign-store)."""
+    """Return whether an unknown process holds the port; foreign-service and foreign-store report the known ones."""
     network, meeting = node.network, node.meeting
     if network.bind is None or network.bind.ok or network.bind.errno != EADDRINUSE:
         return False
@@ -109,15 +108,17 @@ def taken(node: Node) -> bool:
 def finding(cluster: Cluster, node: Node) -> Finding:
     assert node.network.bind
     bind = node.network.bind
-    seen = [port_holder_evidence(holder, bind.port) for holder in bind.holders]
-    if not seen:
-        seen = ["its holder is not visible: another network namespace or container, or a process that is just ending"]
+    holder_lines = [port_holder_evidence(holder, bind.port) for holder in bind.holders]
+    if not holder_lines:
+        holder_lines = [
+            "its holder is not visible: another network namespace or container, or a process that is just ending"
+        ]
     if bind.answer is not None and bind.answer.kind == "silent":
-        seen.append("it accepts a connection and sends nothing")
+        holder_lines.append("it accepts a connection and sends nothing")
     return Finding.about(
         [node],
         f"Node 0 cannot host the store: port {bind.port} is in use on {node.name}.",
-        evidence=(f"{node.name}: {line}" for line in seen),
+        evidence=(f"{node.name}: {line}" for line in holder_lines),
         fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node)),
     )
 

@@ -73,7 +73,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def never(shut: FailedContact) -> bool:
-    """Refused is what a node 0 that is not started yet looks like, too."""
+    """Return False: a node 0 that has not started yet refuses connections, too."""
     return False
 
 

@@ -48,5 +48,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def answered(shut: FailedContact) -> bool:
-    """An ICMP error came back: only a firewall answers so, whether or not a store is there."""
+    """Return True: only a firewall answers with an ICMP error, with or without a store."""
     return True

@@ -79,9 +79,9 @@ def evidence(node: Node) -> Iterator[str]:
 
 
 def fixes(cluster: Cluster, owners: list[Node]) -> Iterator[Fix]:
-    told = [node for node in owners if node.plan.is_host is False]
-    if told:
-        text = f"Remove is_host from {told[0].plan.sources.get('is_host', '--rdzv-conf')} on every node."
+    not_hosting = [node for node in owners if node.plan.is_host is False]
+    if not_hosting:
+        text = f"Remove is_host from {not_hosting[0].plan.sources.get('is_host', '--rdzv-conf')} on every node."
         yield Fix.on(cluster.nodes, text, unknown=("--rdzv-conf",))
         return
     text = f"Let torchrun on {names_of(owners[:1])} host it (in addition to its present --rdzv-conf)."

@@ -52,14 +52,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     here = [node for node in caught if node.network.intercepted_here]
     if here:
         yield finding(cluster, here, [node.name for node in here], "from")
-    elsewhere = [node for node in caught if node not in here]
-    if elsewhere:
-        _, name = master_port_owner(cluster, elsewhere)
-        yield finding(cluster, elsewhere, [name], "to")
+    remote = [node for node in caught if node not in here]
+    if remote:
+        _, name = master_port_owner(cluster, remote)
+        yield finding(cluster, remote, [name], "to")
 
 
 def is_caught(node: Node) -> bool:
-    """Return whether its connections were accepted also where nobody listens, and it did not get into the store."""
+    """Return whether its connections were accepted also on ports without a listener, and it did not join the store."""
     network, meeting = node.network, node.meeting
     if meeting.joined or not meeting.ended or not network.intercepted or network.contact is None:
         return False
@@ -73,7 +73,7 @@ def finding(cluster: Cluster, caught: list[Node], blamed: list[str], where: str)
         blamed,
         f"A proxy accepts every connection {where} {some_of(blamed)}, also on ports without a listener.",
         links=links_to(caught, name),
-        evidence=map(seen, caught),
+        evidence=map(evidence_line, caught),
         fixes=(
             Fix.on(
                 blamed,
@@ -85,11 +85,11 @@ def finding(cluster: Cluster, caught: list[Node], blamed: list[str], where: str)
     )
 
 
-def seen(node: Node) -> str:
+def evidence_line(node: Node) -> str:
     network = node.network
     contact, answer = network.contact, network.answer
     assert contact is not None and answer is not None
-    came = "closed at once" if answer.kind == "closed" else "silent"
+    answered = "closed at once" if answer.kind == "closed" else "silent"
     end = f"; the other end is a socket of {node.name} itself" if network.intercepted_here else ""
     ports = together(map(str, network.intercepted))
-    return f"{node.name}: port {contact.port} of {contact.address} is open and {came}; so are {ports}{end}"
+    return f"{node.name}: port {contact.port} of {contact.address} is open and {answered}; so are {ports}{end}"

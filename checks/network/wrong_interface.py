@@ -114,7 +114,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not wrong:
         return
     nodes = tuple(dict.fromkeys(pick.node for pick in wrong))
-    said = together(dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong))
+    choices = together(
+        dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong)
+    )
     why = "which other hosts also have" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
     if hidden := [p for p in wrong if p.seen_as]:
         why = f"which only its own machine ({together(dict.fromkeys(p.seen_as for p in hidden))}) can reach"
@@ -122,7 +124,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     blamed = cluster.gloo_planned and gloo_errors_name(cluster, {p.address for p in wrong})
     yield Finding.about(
         nodes,
-        f"{said} on {some_of(node.name for node in nodes)}, {why}.",
+        f"{choices} on {some_of(node.name for node in nodes)}, {why}.",
         links=dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN]),
         severity="fail" if fails or blamed else "warn",
         matters=by_luck(cluster) if cluster.gloo_planned else NO_GLOO,
@@ -149,8 +151,8 @@ def evidence(pick: PickedAddress) -> Iterator[str]:
     if pick.shared_with:
         yield f"{pick.address} is also an address of {some_of(n.name for n in pick.shared_with)}, on another host"
     for edge in pick.unreached[:SHOWN]:
-        said = edge.link.outcome.replace("-", " ")
-        yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {said}"
+        choices = edge.link.outcome.replace("-", " ")
+        yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {choices}"
 
 
 def fix(pick: PickedAddress) -> Fix:

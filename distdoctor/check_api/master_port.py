@@ -30,7 +30,13 @@ from distdoctor.check_api.nodes import (
     reachable_address,
     store_host,
 )
-from distdoctor.check_api.route_findings import TITLE, odd_source, repair_route_fix, route_obstacle_evidence
+from distdoctor.check_api.route_findings import (
+    TITLE,
+    odd_source,
+    repair_route_fix,
+    route_obstacle_evidence,
+    route_obstacle_reason,
+)
 from distdoctor.check_api.routes import RouteObstacle, asymmetric_route, lookup, nearer, networks
 from distdoctor.check_api.text import links_to, names_of, port_holder_evidence, together
 from distdoctor.knowledge.network import contact_text
@@ -114,10 +120,10 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
     name = owner_name(cluster, shut)
     its = list(dict.fromkeys(found.values()))
     clients = [one.node for one in shut]
-    at, why = shut[0].contact.address, route_obstacle_evidence(its[0])
+    at, why = shut[0].contact.address, route_obstacle_reason(its[0])
     return Finding.about(
         dict.fromkeys(one.node for one in its),
-        f"Packets between {names_of(clients)} and {name} ({at}) take no route or a wrong one: {why}.",
+        f"{names_of(clients)} cannot reach {name} ({at}): {why}.",
         title=TITLE,
         ranks=(),
         links=links_to(clients, name),

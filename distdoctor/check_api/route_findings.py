@@ -35,6 +35,33 @@ def route_obstacle_evidence(one: RouteObstacle) -> str:
     return _EVIDENCE[one.kind](one)
 
 
+def route_obstacle_reason(one: RouteObstacle) -> str:
+    """The reason in few words, for a summary; the evidence has the details."""
+    name, card, rule = one.node.name, one.route.interface, one.route.rule
+    down = sleeping(one.node, one.address) if one.kind == "down" else None
+    if one.mask is not None and one.kind in ("narrow", "wide"):
+        return f"the netmask of {one.mask.interface} on {name} is /{one.mask.length}, not /{one.mask.right}"
+    if one.kind in ("gateway", "detour", "ruled", "reject") and rule:
+        return f"a policy routing rule of {name} misdirects the packets"
+    reasons: dict[Kind, str] = {
+        "none": f"{name} has no route to {one.address}",
+        "down": f"{down.interface if down else 'an interface'} of {name} is down",
+        "cable": f"{card} of {name} has no carrier",
+        "reject": f"a route of {name} rejects the packets",
+        "gateway": f"a route of {name} leads to a neighbour through the gateway {one.route.gateway}",
+        "next-hop": f"a next hop of {name} does not answer",
+        "detour": f"a route of {name} leads to the wrong interface, {card}",
+        "reverse-path": f"rp_filter of {one.interface} on {name} drops the packets",
+        "source": f"{name} sends from an address that has no route back",
+        "local": f"a local route of {name} claims {one.address}",
+        "ruled": f"a policy routing rule of {name} misdirects the packets",
+        "port": f"{name} sends by {card}, which is a port of a bridge",
+        "ttl": f"packets of {name} may not pass a router ({TTL} is 1)",
+        "ipsec": f"an IPsec policy of {name} drops the packets",
+    }
+    return reasons.get(one.kind, f"the routes of {name} are wrong")
+
+
 def odd_source(node: Node, address: str) -> str:
     """Return evidence that packets to ``address`` have the address of another interface than they leave by; empty if
     not."""

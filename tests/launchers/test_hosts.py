@@ -90,7 +90,7 @@ def test_hosts_that_cannot_be_spoken_to_are_named_and_the_others_go_on(whole: Si
     }
     by_host = {nodes[0]: fix for _, nodes, fix in told}
     assert "`ssh-keygen -f /mnt/ssh/known_hosts -R host1`" in by_host["host1"]
-    assert "is the host up, and sshd?" in by_host["host2"]
+    assert "Start the host and its sshd" in by_host["host2"]
     assert (report["nodes"][0]["name"], report["nodes"][0]["arrived"]) == ("host0", True)
 
 
@@ -103,7 +103,7 @@ def test_a_password_is_never_asked_for_and_no_distdoctor_is_told(whole: Site) ->
     assert status == 3
     assert found["launch/host-unreachable"] == (
         ["host0"],
-        "let your key in, from here (it asks for the password once): `ssh-copy-id host0`.",
+        "Install your key there, from here (it asks for the password once): `ssh-copy-id host0`.",
     )
     assert found["launch/distdoctor-missing"][0] == ["host1"]
 

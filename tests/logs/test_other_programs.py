@@ -67,7 +67,7 @@ def test_a_port_of_a_program_in_java_is_not_where_the_job_meets(tmp_path: Path) 
     found = judged(
         tmp_path, 'Exception in thread "main" java.net.BindException: Address already in use (Bind failed)\n'
     )
-    assert [one.title for one in found.findings] == ["A port that the program listens on is in use"]
+    assert [one.title for one in found.findings] == ["A port of the program is in use"]
 
 
 def test_who_knocks_at_a_sshd_is_no_failure(tmp_path: Path) -> None:

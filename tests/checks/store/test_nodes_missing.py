@@ -166,7 +166,7 @@ def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> N
     facts = replace(node("host1", 1), meeting=MeetingFacts(ended=True), network=None)
     text = str(judged(with_plan(facts, master_addr=None)).findings)
     assert "None:" not in text
-    assert "nothing says here where node 0 is" in text
+    assert "no setting here names node 0" in text
 
 
 def test_who_was_no_longer_waited_for_is_no_cause() -> None:
