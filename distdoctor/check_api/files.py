@@ -80,10 +80,10 @@ def instead_of_init_file(cluster: Cluster, other_path: str) -> tuple[Fix, ...]:
     sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
     if all(source.startswith(("--", "PET_", MASTER_ADDR.variables[0])) for source in sources):
         text = f"Remove {INIT_METHOD.flag}: env:// uses MASTER_ADDR."
-        return Fix(text, everyone, flags={INIT_METHOD.flag: None}), elsewhere
+        return Fix(text, everyone, flags={INIT_METHOD.flag: None}), other_file
     address = reachable_address(cluster.node0, cluster) if cluster.node0 else None
     if address is None:
         return Fix(f"Use {INIT_METHOD.flag} tcp:// with node 0's address instead.", everyone), other_file
     method = f"tcp://{endpoint(address, cluster.plan.master_port or 29500)}"
     flags: dict[str, str | None] = {INIT_METHOD.flag: method, MASTER_ADDR.flag: None}
-    return Fix("Use node 0's address.", everyone, flags=flags), elsewhere
+    return Fix("Use node 0's address.", everyone, flags=flags), other_file

@@ -253,7 +253,7 @@ def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, 
         return _Words(FORWARDED, f"a rule of {zero.name} forwards the port to another place", fixes=(*others, away))
     if side != "from":
         return None
-    if all(_sent_elsewhere(one, zero) for one in shut):
+    if all(_is_redirected(one, zero) for one in shut):
         return _Words(SENT_ELSEWHERE, f"a rule of {names_of(clients)} redirects the packets to another place")
     if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
         told = f"a rule of {names_of(clients)} sends all packets to its own proxy, which is not running"
@@ -292,7 +292,7 @@ def _side(one: FailedContact, zero: Node | None) -> Suspect:
 def _summary(shut: list[FailedContact], name: str, meaning: str) -> str:
     at = together(dict.fromkeys(one.contact.address for one in shut))
     port = shut[0].contact.port
-    return f"{names_of(one.node for one in shut)} cannot connect to port {port} of {name} ({at}): {told}."
+    return f"{names_of(one.node for one in shut)} cannot connect to port {port} of {name} ({at}): {meaning}."
 
 
 def _own_obstacles(one: FailedContact) -> Iterator[str]:

@@ -174,7 +174,7 @@ def _ruled_evidence(one: RouteObstacle) -> str:
     owner = one.other.name if one.other is not None else one.address
     return (
         f"{one.node.name}: a policy routing rule (ip rule: {one.route.rule}) sends packets to {one.there} by "
-        f"{one.route.interface}, but its main table has a route by {one.interface}; {whose} has no route back to their "
+        f"{one.route.interface}, but its main table has a route by {one.interface}; {owner} has no route back to their "
         f"source {source_address(one.node, one.address)}"
     )
 
@@ -357,7 +357,7 @@ def _take_away(one: RouteObstacle, option: int, what: str, hop: str) -> Fix:
     if one.route.rule:
         text = "delete the policy routing rule, or correct the table that it leads to."
         return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
-    return _fix(one, option, f"delete {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{way}"))
+    return _fix(one, option, f"delete {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{hop}"))
 
 
 _FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {

@@ -85,7 +85,7 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     if refusal := gpus.allocator_refused(node):
         for name in ALLOCATOR:
             if name in node.variables:
-                why = f"makes torch fail at its first use of a GPU: {said}"
+                why = f"makes torch fail at its first use of a GPU: {refusal}"
                 yield PlanProblem(name, node.variables[name], why, unset=True)
     for name, kind in read.items():
         value = node.variables.get(name)
