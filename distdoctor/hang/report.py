@@ -48,8 +48,9 @@ def report_on_jobs(
     # First the problems of the job, then those of looking at it.
     ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
     report = replace(report, findings=tuple(ordered))
-    state, verdict, remarks = state_of(job, judgement)
-    remarks += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
+    state, verdict, told = state_of(job, judgement)
+    reason = told[0] if told else ""
+    told += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
     here = {node.name for node in report.nodes}
     others = tuple(ReportNode(name, None, True, name) for name in dict.fromkeys(remote_hosts(job)) if name not in here)
     return replace(
@@ -58,7 +59,7 @@ def report_on_jobs(
         torch=next((rank.process.torch for rank in job.ranks if rank.process.torch), None),
         notes=(*remarks, *report.notes),
         nodes=tuple(replace(node, ranks=_ranks_on(job, node.name)) for node in (*report.nodes, *others)),
-        details={**report.details, "job": _details(job, state)},
+        details={**report.details, "job": {**_details(job, state), "reason": reason}},
     )
 
 

@@ -12,14 +12,21 @@ from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
 from distdoctor.model.stages import spoken
 from distdoctor.model.text import clean
-from distdoctor.render.page import Page
+from distdoctor.render.page import Page, Piece
 from distdoctor.render.words import fold, ranks
 
-INDENT = "      "
+LABEL = 13
+"""Columns before the values of a finding."""
+INDENT = " " * (LABEL + 2)
+
+
+def label(name: str) -> Piece:
+    """The name of a value of a finding, as wide as all of them."""
+    return f"  {name:<{LABEL - 2}}", "dim"
 
 
 def write_fixes(page: Page, report: Report, finding: Finding) -> None:
-    """Write the remedies of ``finding``: the best first, the others as ``or``."""
+    """Write the remedies of ``finding``: the best first, alternatives as ``or``, further steps of one as ``and``."""
     options: dict[int, list[Fix]] = {}
     for fix in finding.fixes:
         options.setdefault(fix.option, []).append(fix)
@@ -30,7 +37,7 @@ def write_fixes(page: Page, report: Report, finding: Finding) -> None:
             heading = "and"
         said = _tried(report, finding, option, options[option])
         if said:
-            page.prose((f"    {said[1]}", said[0]), hang=6)
+            page.prose((f"{'':{LABEL}}{said[1]}", said[0]), hang=LABEL)
 
 
 def lines(fix: Fix) -> list[str]:
@@ -93,15 +100,15 @@ def _write_one(page: Page, report: Report, heading: str, text: str, fixes: Seque
     for fix in fixes:
         same.setdefault(tuple(lines(fix)), []).extend(fix.nodes)
     everyone = list(dict.fromkeys(node for nodes in same.values() for node in nodes))
-    # It goes on after a colon.
     said = re.sub(r"^[A-Z](?=[a-z]+\b(?![(.]\w))", lambda first: first[0].lower(), clean(with_names(text, everyone)))
     if len(same) == 1:
-        page.prose(f"  {heading}{_for(everyone, report)}: {said}", hang=4)
+        on = _for(everyone, report)
+        page.prose(label(heading), f"{on}: {said}" if on else _capital(said), hang=LABEL)
     else:
-        page.prose(f"  {heading}: {said}", hang=4)
+        page.prose(label(heading), _capital(said), hang=LABEL)
     for commands, nodes in same.items():
         if len(same) > 1 and nodes:
-            page.line(f"    on {fold(nodes)}:")
+            page.line(f"{'':{LABEL}}on {fold(nodes)}:")
         for command in commands:
             page.line((INDENT + command, "bold"))
 
@@ -110,7 +117,12 @@ def _for(nodes: Sequence[str], report: Report) -> str:
     everyone = {node.name for node in report.nodes}
     if not nodes or len(everyone) == 1:
         return ""
-    return f" on every node ({fold(nodes)})" if set(nodes) == everyone else f" on {fold(nodes)}"
+    return f"on every node ({fold(nodes)})" if set(nodes) == everyone else f"on {fold(nodes)}"
+
+
+def _capital(text: str) -> str:
+    """A sentence begins with a capital, but for a name of code."""
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+\b(?![(.]\w|[_=/-])", text) else text
 
 
 def _tried(report: Report, finding: Finding, option: int, fixes: Sequence[Fix]) -> tuple[str, str] | None:
@@ -119,16 +131,16 @@ def _tried(report: Report, finding: Finding, option: int, fixes: Sequence[Fix]) 
     if not outcomes or outcomes == {None}:
         return None
     if False in outcomes:
-        return "yellow", "tried, did not help"
+        return "yellow", "tested here: it does not help"
     # What was exported in one shell is gone with it.
     several = len({line for fix in fixes for line in lines(fix)}) > 1
-    keep = f"keep {'these lines' if several else 'this line'} in the job's script"
+    keep = f"Keep {'these lines' if several else 'this line'} in the job's script."
     for trial in report.details.get("trials", ()):
         if (trial.get("check"), trial.get("option")) == (finding.check, option) and trial.get("stages"):
             stages = [clean(spoken(stage)) for stage in trial["stages"]]
             joined = " and ".join(part for part in (", ".join(stages[:-1]), stages[-1]) if part)
-            return "green", f"verified: {joined} {'pass' if len(stages) > 1 else 'passes'} with it; {keep}"
-    return "green", f"verified: tried here, and what failed passes with it; {keep}"
+            return "green", f"tested here: {joined} {'pass' if len(stages) > 1 else 'passes'} with it. {keep}"
+    return "green", f"tested here: what failed passes with it. {keep}"
 
 
 # Evidence of many nodes, gathered: equal lines once, the minority set against the majority.

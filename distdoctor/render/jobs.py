@@ -1,4 +1,4 @@
-"""What a report on a job that runs now says that one on ``check`` does not: what it does, and where each rank is."""
+"""What only reports on running jobs and on logs print: the answer in one line, places of ranks, candidates."""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from distdoctor.model.addresses import endpoint
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import LOG_STAGES
 from distdoctor.model.text import clean, duration_text
-from distdoctor.render.page import STYLES, Page
+from distdoctor.render.fixes import INDENT, LABEL, label
+from distdoctor.render.page import Page
 from distdoctor.render.style import Style
 from distdoctor.render.words import count, fold, ranks
 
 ROWS = 12
 """Rows of the table without ``-v``."""
 _HANG_TEXTS = {
-    "hangs": "the job hangs",
-    "moves": "the job moves",
-    "waits": "the job waits, and may go on",
-    "pauses": "its ranks pause: look again in some seconds",
-    "computes": "the ranks compute, or wait for their GPUs, and whether that ends cannot be known from here",
+    "hangs": "the job makes no progress",
+    "moves": "the job makes progress",
+    "waits": "ranks wait for others that may still come",
+    "pauses": "ranks pause; run it again in some seconds",
+    "computes": "ranks compute or wait for their GPUs; which of the two is unknown",
     "starts": "the job is starting",
-    "outside": "only its store was looked at: who is there, not what they do",
-    "unknown": "nothing moves here, and why cannot be known from here",
+    "outside": "only the job's store was read; run it on the job's nodes",
+    "unknown": "no rank makes progress, and the cause is not visible from this node",
 }
+"""By the state of a job, where the report has no reason."""
 _HANG_VERDICTS = {
-    "hangs": "HANGS",
-    "moves": "MOVES",
-    "waits": "WAITS",
-    "pauses": "WAITS",
-    "computes": "CANNOT TELL",
-    "starts": "STARTS",
-    "outside": "CANNOT TELL",
-    "unknown": "CANNOT TELL",
+    "hangs": "HANG",
+    "moves": "RUNNING",
+    "waits": "WAITING",
+    "pauses": "WAITING",
+    "computes": "INCONCLUSIVE",
+    "starts": "RUNNING",
+    "outside": "INCONCLUSIVE",
+    "unknown": "INCONCLUSIVE",
 }
 
 
@@ -45,29 +48,37 @@ def is_on_job(report: Report) -> bool:
 
 
 def hang_verdict(report: Report) -> str:
-    """The verdict in one or two words."""
+    """The verdict in one word."""
     return _HANG_VERDICTS.get(report.details["job"].get("state"), report.verdict.upper())
 
 
-def write_hang_head(page: Page, report: Report, dot: str) -> None:
-    """Which job it is, and what it does."""
+def explained(report: Report) -> bool:
+    """Return whether a finding is the reason of the job's state."""
+    return report.details["job"].get("state") in ("hangs", "waits")
+
+
+def hang_answer(report: Report) -> str:
+    """What the job does, where no finding says it."""
+    job = report.details["job"]
+    return clean(job.get("reason") or "") or _HANG_TEXTS.get(job.get("state"), "the state of the job is unknown")
+
+
+def job_line(report: Report) -> str:
+    """Which job it is, and how long its ranks have waited."""
     job, plan = report.details["job"], report.plan
-    parts = [f"distdoctor {clean(report.distdoctor)}", f"job {clean(job.get('id') or '?')}"]
+    parts = [f"job {clean(job.get('id') or '?')}"]
     if job.get("world_size"):
         parts.append(count(job["world_size"], "rank"))
     if job.get("launcher"):
         parts.append(_LAUNCHERS.get(job["launcher"], clean(job["launcher"])))
     if plan.get("master_addr"):
-        parts.append(f"master {clean(plan['master_addr'])}:{plan.get('master_port')}")
+        parts.append(f"master {endpoint(clean(plan['master_addr']), plan.get('master_port') or 0)}")
     if report.torch:
         parts.append(f"torch {clean(report.torch)}")
-    page.prose((dot.join(parts), "bold"), hang=2)
     waited = job.get("waited") if job.get("state") in _HELD else None
-    since = f"; ranks wait for {duration_text(waited)} at least" if waited and waited >= 1.0 else ""
-    late = next(not_joined(report), None) if job.get("state") == "waits" else None
-    said = f"{clean(late.title[:1].lower() + late.title[1:])}, and may still" if late else ""
-    said = said or _HANG_TEXTS.get(job.get("state"), "see below")
-    page.prose((f"{hang_verdict(report)}: ", STYLES[report.verdict]), said, since, hang=2)
+    if waited and waited >= 1.0:
+        parts.append(f"ranks have waited for at least {duration_text(waited)}")
+    return ", ".join([*parts, f"distdoctor {clean(report.distdoctor)}"])
 
 
 def not_joined(report: Report) -> Iterator[Finding]:
@@ -81,7 +92,7 @@ _LAUNCHERS = {"env": "by variables", "fork": "forked", "ray": "Ray"}
 
 
 def write_job_table(page: Page, report: Report, verbose: int) -> None:
-    """Where the ranks are, those at the same place together, the odd ones first."""
+    """Where the ranks are, those at the same place together, the fewest first."""
     rows = [job_row(group) for group in report.details["job"].get("groups") or ()]
     if not rows:
         return
@@ -100,7 +111,7 @@ def job_row(group: dict[str, Any]) -> tuple[str, str, str]:
     """Return which ranks, on which nodes, and where they are."""
     numbers, pids = group.get("ranks") or [], group.get("pids") or []
     who = ranks(numbers) if numbers else f"pid {' '.join(map(str, pids[:6]))}"
-    moves = "" if group.get("moves") is None else "moves" if group["moves"] else "does not move"
+    moves = "" if group.get("moves") is None else "makes progress" if group["moves"] else "makes no progress"
     return who, fold(group.get("nodes") or ["?"]), f"{clean(group.get('place') or '')}{f'; {moves}' if moves else ''}"
 
 
@@ -110,7 +121,7 @@ def _write_stacks(page: Page, job: dict[str, Any]) -> None:
         page.blank()
         call = clean(one.get("call") or one.get("waits_in") or "no system call")
         head = f"{clean(one.get('node') or '')}: {rank}, pid {one.get('pid')}, state {clean(one.get('state') or '')}"
-        page.line((f"{head}, in {call}; {one.get('cpu')} s of processor time meanwhile", "dim"))
+        page.line((f"{head}, in {call}; {one.get('cpu')} s of CPU time meanwhile", "dim"))
         for frame in one.get("stack") or [one.get("no_stack") or "no stack"]:
             page.line((f"    {clean(frame)}", "dim"))
 
@@ -123,7 +134,7 @@ def _all_seen(report: Report) -> bool:
 
 
 def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
-    """The one thing to do now, and the line for it."""
+    """What to do now, and the line for it."""
     program, state = style.program, report.details["job"].get("state")
     again = shlex.join([*program.split(), "hang"])
     roots = [finding for finding in report.findings if finding.because_of is None]
@@ -131,32 +142,27 @@ def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         fixes = [fix for fix in roots[0].fixes if fix.commands]
         if fixes:
             return f"on {fold(fixes[0].nodes)}" if fixes[0].nodes else "run", list(fixes[0].commands)
-        return "do what is said above; the job goes on, or has to be started again", []
+        return "apply the fix above; if the job then makes no progress, restart it", []
     if state == "outside":
-        return "look on its nodes", [again]
+        return "run this on the job's nodes", [again]
     if state == "unknown" and _all_seen(report):
-        return "see the stack of each rank, and what it waits for at its line", [f"{again} -v"]
+        return "print the stack of each rank, and what it waits for", [f"{again} -v"]
     if state == "unknown":
-        text = "look on the other nodes, too; save each (--save DIR/) and diagnose them together"
         names = [node.name for node in report.nodes]
         if len(names) > 1:
-            return f"{text}; or from here over ssh", [f"{again} --hosts {shlex.quote(fold(names).replace(', ', ','))}"]
-        return text, [f"{again} --save DIR/"]
+            return "look at all nodes of the job at once", [
+                f"{again} --hosts {shlex.quote(fold(names).replace(', ', ','))}"
+            ]
+        return "run this on every node of the job, then diagnose the saved files together", [f"{again} --save DIR/"]
     if state == "waits" and any(not_joined(report)):
-        return "start what has not joined, as said above; then look again", [again]
-    return "look again where it lasts", [again]
+        return "start what has not joined (see the fix), then run this again", [again]
+    return "if this lasts, run it again", [again]
 
 
-# What a report on logs says that one on facts does not: what was read, what it may be, what to get next.
+# What only a report on logs prints: what was read, what the cause may be, what to get next.
 
 
-_LOG_TEXTS = {
-    "fail": "the logs show how the job failed",
-    "incomplete": "the logs do not show why",
-    "warn": "no failure in this",
-    "pass": "no failure in this; the job ended",
-}
-_LOG_VERDICTS = {"warn": "NO FAILURE SEEN", "incomplete": "CANNOT TELL"}
+_LOG_VERDICTS = {"pass": "NO FAILURE FOUND", "warn": "NO FAILURE FOUND", "incomplete": "INCONCLUSIVE"}
 
 
 def is_on_logs(report: Report) -> bool:
@@ -165,43 +171,55 @@ def is_on_logs(report: Report) -> bool:
 
 
 def _hosts_out_of_reach(report: Report) -> bool:
-    """Return whether all that is found is about hosts whose logs did not come."""
+    """Return whether all findings are about hosts whose logs were not fetched."""
     return all(one.check.startswith(f"{LOG_STAGES[0]}/") for one in report.findings)
 
 
 def log_verdict(report: Report) -> str:
     """The verdict in one or two words."""
-    if report.verdict == "pass":
-        return "NO FAILURE SEEN"
     return _LOG_VERDICTS.get(report.verdict, report.verdict.upper())
 
 
-def write_log_head(page: Page, report: Report, dot: str) -> None:
-    """What was read, and what came of it."""
+def log_answer(report: Report) -> str:
+    """What the logs show, where no finding says it."""
+    if report.candidates:
+        names = [clean(one.check) for one in report.candidates]
+        others = f", or {names[1]}" if len(names) == 2 else f", or one of {len(names) - 1} others" if names[1:] else ""
+        return f"the logs show a symptom, not its cause; most likely {names[0]}{others}"
+    if report.verdict == "incomplete":
+        return "the logs end before a cause shows"
+    ended = "; the job ended normally" if report.verdict == "pass" else ""
+    return f"in {logs_read(report)}{ended}"
+
+
+def logs_read(report: Report) -> str:
+    """``2 files (310 lines)``."""
     logs = report.details["logs"]
     lines = sum(source.get("lines", 0) for source in logs.values())
-    parts = [f"distdoctor {clean(report.distdoctor)}", count(len(logs), "file"), count(lines, "line")]
-    page.prose((dot.join(parts), "bold"), hang=2)
-    said = _LOG_TEXTS[report.verdict]
-    if report.verdict == "incomplete" and not report.candidates:
-        judged = report.findings and not _hosts_out_of_reach(report)
-        said = "the logs show who is missing, not why" if judged else "not everything could be looked at"
-    page.prose((f"{log_verdict(report)}: ", STYLES[report.verdict]), said, hang=2)
+    return f"{count(len(logs), 'file')} ({count(lines, 'line')})"
+
+
+def logs_line(report: Report) -> str:
+    """What was read, and by which version."""
+    return f"{logs_read(report)}, distdoctor {clean(report.distdoctor)}"
 
 
 def write_candidates(page: Page, report: Report, program: str) -> None:
-    """What it may be, likeliest first."""
+    """The possible causes, likeliest first."""
     for number, one in enumerate(report.candidates):
         page.blank()
-        page.prose((f"? {'it may be' if number == 0 else 'or'} ", "yellow"), (clean(one.check), "bold"), hang=2)
-        page.prose(("  for it: ", "dim"), clean(one.why), hang=10)
+        page.prose(("likely  " if number == 0 else "or      ", "yellow"), (clean(one.check), "bold"), hang=8)
+        page.prose(label("evidence"), clean(one.why), hang=LABEL)
         if one.against:
-            page.prose(("  against: ", "dim"), clean(one.against), hang=11)
-        page.prose(("  get next: ", "dim"), clean(one.next), hang=12)
+            page.prose(label("against"), clean(one.against), hang=LABEL)
+        page.prose(label("confirm"), _capital(clean(one.next)), hang=LABEL)
         if one.command:
-            page.line((f"      {clean(one.command)}", "bold"))
-    if report.candidates:
-        page.line(("  more: ", "dim"), f"{program} explain {clean(report.candidates[0].check)}")
+            page.line((INDENT + clean(one.command), "bold"))
+        page.line(label("details"), f"{program} explain {clean(one.check)}")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def write_lines(page: Page, report: Report) -> None:
@@ -209,12 +227,12 @@ def write_lines(page: Page, report: Report) -> None:
     settings, lines = report.details.get("settings") or {}, report.details.get("lines") or []
     if settings:
         page.blank()
-        page.line(("settings, as the logs tell them", "dim"))
+        page.line(("settings in the logs", "dim"))
         for name, value in settings.items():
             page.prose((f"  {clean(name)}: {clean(value)}", "dim"), hang=4)
     if lines:
         page.blank()
-        page.line(("lines that are known", "dim"))
+        page.line(("recognized lines", "dim"))
     for (file, number, shows), group in groupby(lines, key=lambda line: (line["file"], line["line"], line["shows"])):
         same = [*group]
         one, checks = same[0], ", ".join(dict.fromkeys(line["check"] for line in same))
@@ -226,23 +244,21 @@ def write_lines(page: Page, report: Report) -> None:
 
 
 def log_next_step(report: Report, program: str) -> tuple[str, list[str]]:
-    """The one thing to do now, and the line for it."""
+    """What to do now, and the line for it."""
     roots = [finding for finding in report.findings if finding.because_of is None]
+    diagnose = shlex.join([*program.split(), "diagnose", "LOGS..."])
     if report.verdict == "fail" and roots:
         again = {
-            "no": "starting again as it was will not help",
-            "yes": "starting again as it was may help",
-            "other-nodes": "starting again on other nodes may help",
+            "no": "restarting without it fails again",
+            "yes": "a restart may work without it",
+            "other-nodes": "a restart on other nodes may work without it",
         }
         return f"apply the fix above; {again.get(roots[0].restart, again['no'])}", []
     if report.candidates:
         first = report.candidates[0]
-        words = f"get {first.next}, and diagnose all of it together"
-        return words, [first.command or shlex.join([*program.split(), "diagnose", "LOGS..."])]
+        return f"get {first.next}, then diagnose all of it together", [first.command or diagnose]
     if roots and _hosts_out_of_reach(report):
-        return "apply the fix above, then diagnose all of it again", []
+        return "apply the fix above, then diagnose the logs again", []
     if report.verdict == "incomplete":
-        return "diagnose the logs of all ranks and nodes together", [
-            shlex.join([*program.split(), "diagnose", "LOGS..."])
-        ]
-    return "nothing to mend is seen here; if the job hangs, look at it while it does", []
+        return "diagnose the logs of all ranks and nodes together", [diagnose]
+    return "if the job hangs, run this on one of its nodes while it hangs", [shlex.join([*program.split(), "hang"])]

@@ -1,4 +1,4 @@
-"""The end of a report: the one thing to do next, and the lines for it."""
+"""The end of a report: what to do next, and the lines to paste for it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     if roots:
         sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
         explain = shlex.join([*style.program.split(), "explain", roots[0].check, *sites])
-        return "the job would run; what the warning means", [explain]
+        return "start the job; for the warning read", [explain]
     return _to_start(report, style, flags)
 
 
@@ -69,14 +69,14 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
     program, here, from_here = style.program, style.here, _from_one_place(flags)
     missing = [node.name for node in report.nodes if not node.arrived]
     if missing and style.given is None and not roots:
-        return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
+        return f"save the facts of {fold(missing)} too, then diagnose all of them together", []
     if missing and all(root.incomplete for root in roots if root.severity == "fail") and not from_here:
         again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
         if before := report.plan.get("everywhere"):
             return "start it on all nodes at once", [f"{before} {line}" for line in again]
         named = {name for root in roots for name in root.nodes}
         unmet = [name for name in missing if name in named]
-        run = "run this" if again else "start it"
+        run = "run this" if again else "start the check"
         return f"{run} on {fold(unmet or missing)}, and here again{_left_open(again)}", again
     again = _check(report, program, flags, roots, here)
     if from_here and roots:
@@ -84,7 +84,7 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
     if INTERRUPTED in report.details:
         return f"check again{_everywhere(report, flags)}{_left_open(again)}", again
     seen = "notes" if report.notes else "stages"
-    return f"see the {seen} above, then check again{_everywhere(report, flags)}{_left_open(again)}", again
+    return f"read the {seen} above, then check again{_everywhere(report, flags)}{_left_open(again)}", again
 
 
 def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
@@ -105,14 +105,14 @@ def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str
     """Return where nothing is wrong."""
     by_launcher = report.plan.get("started") == "rank"
     if report.until != STAGES[-1] and by_launcher:
-        return f"nothing is wrong up to {report.until}; start it without --until to run every stage", []
+        return "run the remaining stages: start the check without --until", []
     if report.until != STAGES[-1]:
         again = _check(report, style.program, _without(flags, "--until"), (), style.here)
-        return f"nothing is wrong up to {report.until}; to run every stage", again
+        return "run the remaining stages", again
     if by_launcher:
         return "start the job", []
     ranked = _of_several(report) and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
-    words = "start the job" + (", N being each node's own rank" if ranked else "")
+    words = "start the job" + (" on every node, N being its node rank" if ranked else "")
     return words, [torchrun(report, flags, style.torchrun, numbered=ranked)]
 
 
@@ -243,7 +243,7 @@ def _above(roots: Sequence[Finding]) -> str:
     """Return what is to be done of what stands above, and where."""
     parts = [_first_option(root) for root in roots]
     if not any(parts):
-        return "mend what is named above"
+        return "fix what is named above"
     if any(root.blame == "one-of" and len({fix.option for fix in root.fixes}) > 1 for root in roots):
         return "apply one of the fixes above"
     nodes = list(dict.fromkeys(node for fixes in parts for fix in fixes for node in fix.nodes))

@@ -86,11 +86,9 @@ def _styled(pieces: tuple[Piece | str, ...]) -> tuple[Piece, ...]:
     return tuple((clean(piece), "") if isinstance(piece, str) else (clean(piece[0]), piece[1]) for piece in pieces)
 
 
-# The marks before a line, and the colours, by severity, status and verdict.
+# The colours, by severity, status and verdict.
 
 
-MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "-", "error": "✗", "info": "i"}
-ASCII_MARKS = {"pass": "ok", "warn": "!!", "fail": "XX", "skip": "--", "error": "XX", "info": "i "}
 STYLES = {
     "pass": "green",
     "warn": "yellow",

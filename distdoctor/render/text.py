@@ -1,38 +1,32 @@
 """The report as a page of text: for a terminal, and for a pipe.
 
-The verdict and the root causes stand first, what merely passed after them, and the command to run next last: a reader
-begins at the top of a page or at the bottom of a screen.
+The first line is the verdict with its cause. Then the cause's evidence and fix, the plan, the stages, and last the
+verdict again with what to run next: a reader begins at the top of a page or at the bottom of a screen.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INTERRUPTED, ONE_HOST, Report, ReportCheck, ReportStage
-from distdoctor.model.stages import BY_NAME, STAGES, needs_torch
+from distdoctor.model.report import INTERRUPTED, Report, ReportCheck, ReportStage
+from distdoctor.model.stages import BY_NAME, STAGES
 from distdoctor.model.text import clean, shortened
 from distdoctor.render import jobs
-from distdoctor.render.fixes import gathered, write_fixes
+from distdoctor.render.fixes import LABEL, gathered, label, write_fixes
 from distdoctor.render.next_step import next_step
-from distdoctor.render.page import ASCII_MARKS, MARKS, STYLES, Page
+from distdoctor.render.page import STYLES, Page
 from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.verdict import headline, plan_line, sentence
 from distdoctor.render.words import count, fold, ranks
 
 EVIDENCE_SHOWN = 8
 """Lines of evidence per finding without ``-v``."""
 LINKS_SHOWN = 6
-NODES_COUNTED = 8
-"""Nodes whose different numbers of ranks are told one by one."""
-BY_HAND = "env"
-"""The launcher of a plan that stands in the ranks' variables alone."""
-ALONE = "this machine alone"
-SUMMARY_SHOWN = 180
-"""Characters of what merely follows, without ``-v``."""
-
-_KINDS = {"fail": "failure", "warn": "warning", "info": "remark"}
+_KINDS = {"fail": "root cause", "warn": "warning", "info": "note"}
 
 
 def render(report: Report, style: Style = PLAIN) -> str:
@@ -47,145 +41,116 @@ class _Writer:
     def __init__(self, report: Report, style: Style) -> None:
         self.report, self.style, self.verbose = report, style, style.verbose
         self.page = Page(style.width)
-        self.marks, self.dot = (ASCII_MARKS, " - ") if style.ascii_only else (MARKS, " · ")
         self.roots = [f for f in report.findings if f.because_of is None]
         self.on_logs, self.on_job = jobs.is_on_logs(report), jobs.is_on_job(report)
+        self.head = headline(report)
 
     def write(self, quiet: bool) -> None:
-        if told := self.report.details.get(INTERRUPTED):
-            self._interrupted(clean(told), quiet)
+        self._headline()
+        if quiet and self.report.verdict == "pass":
             return
-        if not quiet and self.on_logs:
-            jobs.write_log_head(self.page, self.report, self.dot)
-        elif not quiet and self.on_job:
-            jobs.write_hang_head(self.page, self.report, self.dot)
+        if INTERRUPTED in self.report.details:
+            self._interrupted(quiet)
+            return
+        if self.head.finding is not None:
+            self._body(self.head.finding, quiet)
         elif not quiet:
-            self._header()
-            self._verdict()
-            for note in self.report.notes:
-                if ONE_HOST in note:
-                    self.page.prose(f"note: {clean(note)}", hang=2)
+            self._plan()
         for root in self.roots:
-            if not quiet or root.severity != "info":
-                self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
+            if root is not self.head.finding and (not quiet or root.severity != "info"):
+                self._root(root, quiet)
         jobs.write_candidates(self.page, self.report, self.style.program)
         if not quiet and self.on_job:
             jobs.write_job_table(self.page, self.report, self.verbose)
         if not quiet:
             self._rest()
             self.page.blank()
-            write_ladder(self.page, self.report, self.marks, whole=bool(self.verbose))
-            if self.verbose and not self.on_job:
-                write_details(self.page, self.report)
-                jobs.write_lines(self.page, self.report)
+            if self.head.finding is not None:
+                self._plan()
+            self._stages()
         self.page.blank()
         self._tally()
         self._next()
 
-    def _interrupted(self, told: str, quiet: bool) -> None:
+    def _headline(self) -> None:
+        head, style = self.head, STYLES[self.report.verdict]
+        if not head.word:
+            self.page.prose((head.text, style), hang=2)
+        elif head.finding is None:
+            self.page.prose((f"{head.word}: ", style), head.text, hang=2)
+        else:
+            self._heading(head.word, style, head.text, head.finding)
+
+    def _heading(self, word: str, style: str, text: str, finding: Finding) -> None:
+        self.page.prose((f"{word}  ", style), (text, "bold"), (f"  [{clean(finding.id)}]", "dim"), hang=len(word) + 2)
+
+    def _interrupted(self, quiet: bool) -> None:
         """The report on a run that a signal ended: what is certain, what was seen, and how to go on."""
-        self.page.prose((told, STYLES["incomplete"]), hang=2)
         for root in self.roots:
             if root.severity == "fail" or (self.verbose and not quiet):
-                self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
+                self._root(root, quiet)
         if not quiet:
             for note in self.report.notes:
                 if not note.startswith("interrupted by "):
-                    self.page.prose(f"note: {clean(note)}", hang=2)
+                    self.page.prose(f"note: {clean(note)}", hang=6)
         if self.verbose:
             self.page.blank()
-            write_ladder(self.page, self.report, self.marks, whole=True)
+            write_stage_table(self.page, self.report)
             write_details(self.page, self.report)
         self._next()
 
-    # -- what was checked, and what came of it ------------------------------------------------------------------
+    # -- what was checked ---------------------------------------------------------------------------------------
 
-    def _without_torch(self) -> str:
-        """Return what is known of torch where no version of it is."""
-        nodes = (self.report.details.get("nodes") or {}).values()
-        if any(node.get("torch_importing") for node in nodes):
-            return "torch still being imported"
-        return "no torch" if any(node.get("torch_error") for node in nodes) else "torch unknown"
-
-    def _header(self) -> None:
-        plan = self.report.plan
-        sources = plan.get("sources") or {}
-        parts = [f"distdoctor {clean(self.report.distdoctor)}", _shape(self.report)]
-        backends = plan.get("backends") or []
-        parts.append("backend " + " + ".join(clean(b) for b in backends) if backends else "backend unknown")
-        if plan.get("master_addr"):
-            host = clean(plan["master_addr"])
-            host = f"[{host}]" if ":" in host else host
-            source = sources.get("master_addr", "default")
-            told = f" ({clean(source)})" if source != "default" else ""
-            parts.append(f"master {host}:{plan.get('master_port') or 'any free port'}{told}")
-        if self.report.torch or needs_torch(self.report.until):
-            parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else self._without_torch())
-        self.page.prose((self.dot.join(parts), "bold"), hang=2)
-        if self.verbose:
-            write_plan(self.page, plan, self.dot)
-
-    def _verdict(self) -> None:
-        report = self.report
-        failures = sum(root.severity == "fail" for root in self.roots)
-        if report.verdict == "fail":
-            said = "as planned, the job would fail or hang"
-            said += f"; {count(failures, 'root cause')}" if failures > 1 else ""
-        elif report.verdict == "warn":
-            said = "as planned, the job would run"
-        elif report.verdict == "pass":
-            said = "nothing keeps the job from starting as planned" if self._whole() else "nothing is wrong so far"
-            if _taken_for_alone(report):
-                said += f", {ALONE}: of other nodes nothing was said"
-            if report.apart:
-                said += f" on {fold([node.name for node in report.nodes])}, which is all that is known here"
-        else:
-            said = "not everything could be checked"
-        self.page.prose((f"{self._word()}: ", STYLES[report.verdict]), said, hang=2)
-        missing = [node.name for node in report.nodes if not node.arrived]
-        if missing:
-            here = [node.name for node in report.nodes if node.arrived]
-            self.page.prose(
-                f"here: {fold(here) or 'nobody'}{self.dot}", (f"not here: {fold(missing)}", "bold red"), hang=2
-            )
-
-    def _whole(self) -> bool:
-        return self.report.until == STAGES[-1]
-
-    def _word(self) -> str:
+    def _plan(self) -> None:
         if self.on_logs:
-            return jobs.log_verdict(self.report)
-        if self.on_job:
-            return jobs.hang_verdict(self.report)
-        partly = self.report.verdict in ("pass", "warn") and not self._whole()
-        return self.report.verdict.upper() + (f" up to {self.report.until}" if partly else "")
+            said = jobs.logs_line(self.report)
+        elif self.on_job:
+            said = jobs.job_line(self.report)
+        else:
+            said = plan_line(self.report)
+        self.page.prose((said, "dim"), hang=2)
+        if self.verbose and not (self.on_logs or self.on_job):
+            write_plan(self.page, self.report.plan)
+
+    def _stages(self) -> None:
+        if not self.verbose:
+            write_stages(self.page, self.report)
+            return
+        write_stage_table(self.page, self.report)
+        if not self.on_job:
+            write_details(self.page, self.report)
+            jobs.write_lines(self.page, self.report)
 
     # -- findings -----------------------------------------------------------------------------------------------
 
-    def _root(self, finding: Finding, consequences: Sequence[Finding], quiet: bool) -> None:
-        page, severity = self.page, finding.severity or "info"
-        page.blank()
-        page.prose(
-            (f"{self.marks[severity]} {severity.upper()} ", STYLES[severity]),
-            (clean(finding.id), "bold"),
-            f": {clean(finding.title)}",
-            hang=2,
-        )
-        page.prose(f"  {clean(finding.summary)}", hang=2)
-        page.prose(("  where: ", "dim"), self._where(finding), hang=9)
+    def _root(self, finding: Finding, quiet: bool) -> None:
+        severity = finding.severity or "info"
+        self.page.blank()
+        self._heading(severity.upper(), STYLES[severity], sentence(finding.summary), finding)
+        self._body(finding, quiet)
+
+    def _body(self, finding: Finding, quiet: bool) -> None:
+        self.page.blank()
         if not quiet:
             self._evidence(finding)
+        self._labelled("affected", self._affected(finding))
         if finding.matters:
-            page.prose(("  why it matters: ", "dim"), clean(finding.matters), hang=4)
-        write_fixes(page, self.report, finding)
+            self._labelled("impact", clean(finding.matters))
+        write_fixes(self.page, self.report, finding)
         if quiet:
             return
-        for other in consequences:
-            summary = clean(other.summary if self.verbose else shortened(other.summary, SUMMARY_SHOWN))
-            page.prose((f"  follows from it: {clean(other.id)}: {summary}", "dim"), hang=4)
-        page.line(("  more: ", "dim"), f"{self.style.program} explain {clean(finding.check)}")
+        consequences = [f for f in self.report.findings if f.because_of == finding.id]
+        if self.verbose:
+            for number, other in enumerate(consequences):
+                self._labelled("" if number else "causes", f"{clean(other.id)}: {clean(other.summary)}")
+        elif consequences:
+            self._labelled("causes", ", ".join(clean(other.id) for other in consequences))
+        self.page.line(label("details"), f"{self.style.program} explain {clean(finding.check)}")
 
-    def _where(self, finding: Finding) -> str:
+    def _labelled(self, name: str, text: str) -> None:
+        self.page.prose(label(name), text, hang=LABEL)
+
+    def _affected(self, finding: Finding) -> str:
         parts = []
         if finding.nodes:
             parts.append(
@@ -205,40 +170,34 @@ class _Writer:
                 + text
                 + (f" and {hidden} more" if hidden else "")
             )
-        return self.dot.join(parts) or ("not said in the logs" if self.on_logs else "the whole job")
+        return ", ".join(parts) or ("not named in the logs" if self.on_logs else "the whole job")
 
     def _evidence(self, finding: Finding) -> None:
         lines = gathered(finding.evidence, [node.name for node in self.report.nodes])
         shown = lines if self.verbose else lines[:EVIDENCE_SHOWN]
         for number, line in enumerate(shown):
-            self.page.prose(("  saw: " if number == 0 else "       ", "dim"), clean(line), hang=9)
+            self._labelled("" if number else "evidence", clean(line))
         if len(shown) < len(lines):
-            self.page.line((f"       and {count(len(lines) - len(shown), 'line')} more: -v", "dim"))
+            self.page.line((f"{'':{LABEL}}and {count(len(lines) - len(shown), 'line')} more: -v", "dim"))
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _rest(self) -> None:
         self.page.blank()
         for finding in self.report.ignored:
-            self.page.prose((f"ignored: {clean(finding.check)}: {clean(finding.summary)}", "dim"), hang=2)
+            self.page.prose((f"ignored: {clean(finding.check)}: {clean(finding.summary)}", "dim"), hang=9)
         for note in self.report.notes:
-            if ONE_HOST not in note or self.on_logs or self.on_job:
-                self.page.prose(f"note: {clean(note)}", hang=2)
+            if sentence(note) != self.head.text:
+                self.page.prose(f"note: {clean(note)}", hang=6)
 
     def _tally(self) -> None:
         report = self.report
-        arrived = sum(node.arrived for node in report.nodes)
         parts = [tally(self.roots, len(report.findings) - len(self.roots))]
-        # Who met nobody knows of as many as it tried to reach; how many there are to be, its plan says.
-        planned = 0 if self.on_logs or self.on_job else report.plan.get("nnodes") or 0
-        whole = max(len(report.nodes), planned)
-        if report.nodes or not self.on_logs:
-            told = count(whole, "node") if arrived == whole else f"{arrived} of {count(whole, 'node')}"
-            parts.append(told + (f" ({ALONE})" if _taken_for_alone(report) else ""))
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
-        parts.append(f"{report.seconds:.1f} s")
-        self.page.prose((self._word(), STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts), hang=2)
+        took = f" ({report.seconds:.1f} s)" if self.style.given is not None else ""  # of saved facts: not the run's
+        said = ", ".join(parts) + took
+        self.page.prose((f"{self.head.word}: ", STYLES[report.verdict]), said, hang=2)
 
     def _next(self) -> None:
         if self.on_logs:
@@ -247,69 +206,92 @@ class _Writer:
             words, commands = jobs.hang_next_step(self.report, self.style)
         else:
             words, commands = next_step(self.report, self.style)
-        self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
+        self.page.prose(f"Next: {clean(words)}{':' if commands else '.'}", hang=6)
         for command in commands:
             self.page.line((f"    {clean(command)}", "bold"))
 
 
-def tally(roots: Sequence[Finding], followers: int) -> str:
-    """``1 failure, 2 consequences``."""
+def tally(roots: Sequence[Finding], consequences: int) -> str:
+    """``1 root cause, 1 warning, 2 consequences``."""
     kinds = [(sum(root.severity == kind for root in roots), noun) for kind, noun in _KINDS.items()]
-    counted = [count(number, noun) for number, noun in (*kinds, (followers, "consequence")) if number]
+    counted = [count(number, noun) for number, noun in (*kinds, (consequences, "consequence")) if number]
     return ", ".join(counted) or "no findings"
 
 
-def _shape(report: Report) -> str:
-    """Return how many nodes and ranks, and who started them."""
-    launcher = report.plan.get("launcher") or BY_HAND
-    who = clean(launcher) if launcher != BY_HAND else ALONE if _taken_for_alone(report) else ""
-    return _nodes_and_ranks(report, launcher) + (f" ({who})" if who else "")
-
-
-def _taken_for_alone(report: Report) -> bool:
-    """Return whether nothing said of other nodes: what was taken for granted is told, as it may be wrong."""
-    return bool(report.plan.get("alone"))
-
-
-def _nodes_and_ranks(report: Report, launcher: str) -> str:
-    plan = report.plan
-    nodes, ranks_each, world = plan.get("nnodes"), plan.get("nproc_per_node"), plan.get("world_size")
-    each = plan.get("ranks_per_node") or [len(node.ranks) for node in report.nodes]
-    if nodes and world and world != nodes * (ranks_each or 0) and sum(each) == world and len(each) == nodes:
-        told = f" ({' + '.join(map(str, each))})" if nodes <= NODES_COUNTED else ""
-        return f"{count(nodes, 'node')}, {count(world, 'rank')}{told}"
-    if nodes and ranks_each:
-        return f"{count(nodes, 'node')} x {count(ranks_each, 'rank')}"
-    if world and launcher != BY_HAND and sum(each) == world:
-        return f"{count(len(report.nodes), 'node')}, {count(world, 'rank')}"
-    return count(world, "rank") if world else "unknown number of ranks"
-
-
-# The stages, one line each: how it ended, how long it took, and why it did not pass.
+# The stages: in a few lines by how they ended; with ``-v`` one line each.
 
 
 REASON_SHOWN = 100
 """Characters of the text of a failure, without ``-v``: the findings say it better."""
 PARTIAL = "partial"
-"""How a stage is shown that passed without the nodes that are missing: it has no tick."""
-_WIDE, _TIME = 12, 9
+"""Status of a stage that passed without the nodes that are missing."""
+_WORDS = {"pass": "passed", "warn": "warned", "fail": "failed", "error": "error", "skip": "skipped", PARTIAL: "partial"}
+_WORST = ("error", "fail", "warn", PARTIAL, "skip", "pass")
+_WIDE = 9
 Line = tuple[str, str, float, str, str]
 """Title, status, seconds, where, why."""
 
 
-def write_ladder(page: Page, report: Report, marks: dict[str, str], *, whole: bool) -> None:
-    """Every stage. Those left out for one reason, one after the other, share a line. ``whole``: reasons uncut."""
-    for title, status, seconds, where, why in _merged(_stage_lines(report, whole)):
-        mark, style = marks["skip" if status == PARTIAL else status], STYLES["skip" if status == PARTIAL else status]
+def write_stages(page: Page, report: Report) -> None:
+    """Write one line for each way in which stages ended: passed, this node only, warned, failed, skipped."""
+    told = headline(report).finding
+    lines: dict[str, list[Line]] = {}
+    for _, entries in groupby(_named(_stage_lines(report, False)), key=lambda line: line[0]):
+        worst = min(entries, key=lambda line: _WORST.index(line[1]))
+        if told is not None and worst[4] == told.id:
+            worst = (*worst[:4], "")
+        lines.setdefault(worst[4] if worst[1] == PARTIAL else _WORDS[worst[1]], []).append(worst)
+    order = [_WORDS["pass"], *(word for word in lines if word not in _WORDS.values()), "warned", "failed", "error"]
+    width = max(_WIDE, *map(len, lines)) if lines else 0
+    for word in (*order, "skipped"):
+        if word in lines:
+            style = STYLES.get(lines[word][0][1], "dim")
+            page.prose((f"{word:<{width}}  ", style), _in_short(lines[word]), hang=width + 2)
+
+
+def _named(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines, each with the name of its stage."""
+    name = ""
+    for title, *rest in lines:
+        name = title or name
+        yield (name, *rest)  # type: ignore[misc]
+
+
+def _in_short(lines: Sequence[Line]) -> str:
+    """``gloo (host1: refused), gpu and nccl (no GPU)``: stages with one reason share it."""
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        _, status, _, where, why = line
+        passed = status in ("pass", PARTIAL)
+        why = "" if passed else clean(why).removeprefix("not run: ").replace("needs ", "need ", 1)
+        reason = ": ".join(one for one in ("" if passed else where, why) if one)
+        groups.setdefault(reason, []).append(_with_seconds(line))
+    parts = [", ".join(names) + (f" ({reason})" if reason else "") for reason, names in groups.items()]
+    return "; ".join(parts)
+
+
+def _with_seconds(line: Line) -> str:
+    """The stage, with its seconds where those are worth a look."""
+    return f"{line[0]} ({line[2]:.1f} s)" if line[1] == "pass" and line[2] >= SLOW else line[0]
+
+
+SLOW = 2.0
+"""Seconds from which on a stage's time is shown without ``-v``."""
+
+
+def write_stage_table(page: Page, report: Report) -> None:
+    """Write every stage with its seconds and its whole reason; those skipped for one reason in a row share a line."""
+    lines = _merged(_stage_lines(report, True))
+    wide = max((len(line[0]) for line in lines), default=0)
+    for title, status, seconds, where, why in lines:
+        style = STYLES.get("skip" if status == PARTIAL else status, "")
         page.prose(
-            (f"{mark} ", style),
-            (f"{title:<{_WIDE}}", "" if status == "pass" else style)
-            if status != "skip"
-            else f"{title:<{_WIDE + _TIME}}",
-            (f"{seconds:7.2f} s" if status != "skip" else "", "dim"),
+            (f"{_WORDS[status]:<{_WIDE}}", style),
+            f"{title:<{wide}}",
+            (f"{seconds:8.2f} s" if status != "skip" else f"{'':10}", "dim"),
             f"  {where}" if where else "",
             (f"  {clean(why)}" if why else "", "dim" if status == "skip" else ""),
-            hang=len(mark) + _WIDE + _TIME + 3,
+            hang=_WIDE + wide + 12,
         )
 
 
@@ -377,12 +359,12 @@ def _reasons(lines: Iterable[Line]) -> list[tuple[str, str, str]]:
 CHECKS_SHOWN = 10
 
 
-def write_plan(page: Page, plan: Mapping[str, Any], dot: str) -> None:
+def write_plan(page: Page, plan: Mapping[str, Any]) -> None:
     """Each value of the plan and where it came from, in brackets."""
     sources = plan.get("sources") or {}
     told = [f"{clean(name).replace('_', ' ')} {_plain(plan.get(name))} ({clean(why)})" for name, why in sources.items()]
     if told:
-        page.prose((f"  plan: {dot.join(told)}", "dim"), hang=8)
+        page.prose((f"  plan: {', '.join(told)}", "dim"), hang=8)
 
 
 def write_details(page: Page, report: Report) -> None:

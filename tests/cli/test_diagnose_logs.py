@@ -54,8 +54,8 @@ def test_the_rank_that_failed_first_is_named_with_file_and_line(tmp_path: Path) 
     log = tmp_path / "train.log"
     log.write_text(RAISED)
     done = doctor("diagnose", str(log))
-    assert "where: rank 1" in done.stdout and f"{log}:4: rank 1: IndexError" in done.stdout
-    assert "0 nodes" not in done.stdout and done.stdout.splitlines()[-1].startswith("next: ")
+    assert "affected   rank 1" in done.stdout and f"{log}:4: rank 1: IndexError" in done.stdout
+    assert "0 nodes" not in done.stdout and done.stdout.splitlines()[-1].startswith("Next: ")
 
 
 def test_nothing_of_a_log_reaches_the_terminal_raw(tmp_path: Path) -> None:

@@ -415,12 +415,14 @@ def test_an_agent_whose_ranks_are_not_seen_leaves_what_the_store_tells() -> None
 
 def test_the_page_tells_since_when_and_where_to_look_next() -> None:
     held = render(judged(local(REDUCE, REDUCE, REDUCE, process(3, CODE), waited=1500.0)))
-    assert held.splitlines()[1] == "HANGS: the job hangs; ranks wait for 25 minutes at least"
+    assert held.startswith("HANG  ") and "ranks have waited for at least 25 minutes" in held
     elsewhere = render(judged(node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,))))
     assert "distdoctor hang --hosts 'host[0-1]'" in elsewhere.splitlines()[-1]
     all_here = render(judged(LEFT["all wait for a message"][0])).splitlines()
-    assert all_here[-2].startswith("next: see the stack of each rank") and all_here[-1].strip() == "distdoctor hang -v"
-    assert render(judged(LEFT["tries again and again"][0])).splitlines()[1].startswith("WAITS: ")
+    assert (
+        all_here[-2].startswith("Next: print the stack of each rank") and all_here[-1].strip() == "distdoctor hang -v"
+    )
+    assert render(judged(LEFT["tries again and again"][0])).startswith("WAITING  ")
 
 
 def test_who_looks_again_is_named_beside_one_that_was_seen_to_run() -> None:

@@ -217,7 +217,7 @@ def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"step 1 loss 2.5\n")
     job, _, told = done.stderr.decode().partition("distdoctor 0")
     assert job.endswith("Connection refused\n")
-    assert "FAIL gloo/loopback-address" in told and "GLOO_SOCKET_IFNAME" in told
+    assert "[gloo/loopback-address]" in told and "GLOO_SOCKET_IFNAME" in told
     assert '"id": "gloo/loopback-address"' in (tmp_path / "report.json").read_text()
 
 
@@ -256,7 +256,7 @@ def test_the_check_before_the_job(on_fail: str) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=60, env=environment(GLOO_SOCKET_IFNAME="nosuch0")
     )
-    assert "FAIL gloo/interface-not-found" in done.stderr
+    assert "[gloo/interface-not-found]" in done.stderr
     assert (done.returncode, done.stdout) == ((0, "started\n") if on_fail == "go" else (1, ""))
 
 
@@ -279,7 +279,7 @@ def test_where_nothing_moves_the_job_is_looked_at() -> None:
     told = []
     for line in process.stderr:
         told.append(line)
-        if "next: " in line:
+        if "Next: " in line:
             process.terminate()
     assert process.wait(60) == -signal.SIGTERM
     text = "".join(told)

@@ -258,8 +258,8 @@ def test_a_stage_without_all_nodes_has_no_tick() -> None:
         assert {stage.reason for stage in between} == {told}
         assert {"store", "barrier", "collective"} <= {stage.stage for stage in between}
         assert {s.reason for s in report.stages if not BY_NAME[s.stage].opened and s.status == "pass"} == {""}
-        line = next(line for line in render(report).splitlines() if " store " in line)
-        assert line.startswith("- store") and line.endswith(told)
+        line = next(line for line in render(report).splitlines() if " store, " in line)
+        assert line.startswith(f"{told}  store, ")
         row = next(line for line in markdown.render(report).splitlines() if line.startswith("| store"))
         assert told in row and markdown.MARKS["pass"] not in row
         assert f'title="{told}">{told}<br>' in html.render(report)

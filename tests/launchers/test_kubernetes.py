@@ -84,7 +84,7 @@ def test_the_job_checks_its_pods(pods: Cluster) -> None:
     text = script("check-job.yaml")
     both = [started(pod, text, NNODES="2", JOB_COMPLETION_INDEX=str(pod.index)) for pod in pods]
     for status, said in ended(*both):
-        assert status == 0 and "PASS · no findings · 2 nodes" in said, said
+        assert status == 0 and "PASS: 2 nodes are ready for the job" in said, said
 
 
 def test_the_init_container_lets_a_healthy_pod_start_and_no_other(pods: Cluster) -> None:

@@ -210,6 +210,6 @@ def test_what_keeps_agents_apart_is_the_same_finding_before_them(real_site: Site
     with fault.made(real_site):
         line = AGENTS[launcher](real_site, 1, CHECK, BEFORE_AGENTS)
         said = real_site.run(line, env={"MASTER_PORT": starting.PORT}).stderr
-    told = re.findall(r"(?m)^\W*(?:FAIL|INCOMPLETE) (\w+/[\w-]+): .*\n(?:  .*\n)*?  where: (\w+)", said)
+    told = re.findall(r"(?m)(?:FAIL|INCOMPLETE)  .*\[(\w+/[\w-]+)\]\n(?:.*\n)*?.*  affected   (\w+)", said)
     by_root = {root: {host for one, host in told if one == root} for root, _ in told}
     assert by_root.pop(fault.root, None) == {*fault.blamed} and {*by_root} <= {NODES_MISSING}, said

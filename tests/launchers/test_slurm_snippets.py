@@ -81,9 +81,7 @@ def test_task_prolog_tells_in_the_output_of_the_task(with_slurm: Site) -> None:
     finally:
         host.inside("umount /var/tmp; mount -o remount,bind,rw /tmp")
     assert healthy.returncode == 0 and healthy.stdout == "trains\n" * 2, healthy.stdout + healthy.stderr
-    assert broken.stdout.count("FAIL host/temporary-folder") == 1 and broken.stdout.count("trains\n") == 2, (
-        broken.stdout
-    )
+    assert broken.stdout.count("[host/temporary-folder]") == 1 and broken.stdout.count("trains\n") == 2, broken.stdout
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ def test_the_table_names_the_cause_and_a_restart_tells_one_line() -> None:
         env=environment(GLOO_SOCKET_IFNAME="nosuch0"),
     )
     cause = "gloo/interface-not-found"
-    assert done.stdout.count("distdoctor 0") == 1 and done.stdout.count(f"FAIL {cause}") == 1
+    assert done.stdout.count("distdoctor 0") == 1 and done.stdout.count(f"[{cause}]") == 1
     (again,) = [line for line in done.stdout.splitlines() if line.startswith("distdoctor: started again (1): FAIL: ")]
     assert cause in again and "1 node x 2 ranks (torchrun)" in done.stdout
     table = done.stderr.partition("ChildFailedError")[2]

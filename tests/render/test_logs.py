@@ -26,15 +26,15 @@ def test_where_hosts_were_not_reached_the_logs_that_are_not_there_show_nothing()
     unreached = finding("launch/host-unreachable", "is it up?")
     for logs in ({}, {"host0:/tmp/0.err": {"lines": 5}}):
         page = render(on_logs(unreached, **logs), Style())
-        assert "CANNOT TELL: not everything could be looked at" in page
-        assert page.splitlines()[-1] == "next: apply the fix above, then diagnose all of it again"
+        assert page.startswith("INCONCLUSIVE  A summary  [launch/host-unreachable]\n")
+        assert page.splitlines()[-1] == "Next: apply the fix above, then diagnose the logs again."
 
 
 def test_where_the_logs_show_who_is_missing_those_of_all_are_asked_for() -> None:
     page = render(on_logs(finding("store/nodes-missing", "run it there"), train={"lines": 5}), Style())
-    assert "CANNOT TELL: the logs show who is missing, not why" in page
+    assert page.startswith("INCONCLUSIVE  A summary  [store/nodes-missing]\n")
     assert page.splitlines()[-2:] == [
-        "next: diagnose the logs of all ranks and nodes together:",
+        "Next: diagnose the logs of all ranks and nodes together:",
         "    distdoctor diagnose LOGS...",
     ]
 
@@ -51,5 +51,5 @@ def test_a_remedy_goes_on_after_its_colon_unless_it_begins_with_a_name_of_code()
 
 def test_a_rank_of_which_only_the_number_on_its_node_is_known_is_named() -> None:
     one = replace(finding("process/crashed", "look at the core dump"), nodes=(), local_ranks=(1,))
-    assert "  where: local rank 1\n" in render(on_logs(one, train={"lines": 5}), Style())
+    assert "  affected   local rank 1\n" in render(on_logs(one, train={"lines": 5}), Style())
     assert "local rank 1" in html.render(on_logs(one, train={"lines": 5}), Style())

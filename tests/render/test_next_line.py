@@ -30,7 +30,7 @@ def test_flag_fixes_are_in_the_next_command() -> None:
 def test_commands_start_the_program_as_it_was_started() -> None:
     lines = render(reports.port_in_use(), Style(program="python3 -m distdoctor")).splitlines()
     assert lines[-1].startswith("    python3 -m distdoctor check --nnodes 2")
-    assert any(line.startswith("  more: python3 -m distdoctor explain ") for line in lines)
+    assert any(line.startswith("  details    python3 -m distdoctor explain ") for line in lines)
 
 
 def test_what_was_given_is_in_the_next_command() -> None:
@@ -45,7 +45,7 @@ def test_what_was_given_is_in_the_next_command() -> None:
     )
     short = replace(reports.healthy(), stages=tuple(s for s in reports.healthy().stages if s.stage in STAGES[:7]))
     ending = render(short, Style(given=given)).splitlines()[-2:]
-    assert ending[0] == "next: nothing is wrong up to gloo; to run every stage:"
+    assert ending[0] == "Next: run the remaining stages:"
     assert "--until" not in ending[1] and "--timeout 90 --ignore 'host/*'" in ending[1]
 
 
@@ -56,13 +56,13 @@ def test_a_run_with_a_token_is_run_again_with_one_and_the_line_says_so() -> None
     assert ("--token", TOKEN_PLACEHOLDER) in given and len(TOKEN_PLACEHOLDER) < LEAST_LENGTH
     ending = render(reports.loopback(), Style(given=given)).splitlines()
     assert ending[-1].endswith(" --token TOKEN")
-    assert any("TOKEN being this run's token" in line for line in ending if line.startswith("next: "))
+    assert any("TOKEN being this run's token" in line for line in ending if line.startswith("Next: "))
 
 
 def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
     given = [("--nnodes", "2"), ("--rdzv-backend", "c10d"), ("--rdzv-endpoint", "host0:29400"), ("--rdzv-id", "7")]
     assert render(reports.healthy(), Style(given=[*given, ("--backend", "gloo")])).splitlines()[-2:] == [
-        "next: start the job:",
+        "Next: start the job:",
         "    torchrun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint host0:29400 --rdzv-backend c10d --rdzv-id 7 "
         "your_script.py",
     ]
@@ -131,7 +131,7 @@ def test_a_value_that_is_wrong_is_not_given_again(given: list[tuple[str, str]], 
     whole = assemble(build([outside(NAMELESS, None)]), judged(outside(NAMELESS, None)), started_at="", seconds=1.0)
     *_, words, line = render(whole, Style(given=[("--nnodes", "2"), *given], here="host1")).splitlines()
     assert line == f"    distdoctor check --nnodes 2 {again}"
-    assert words.startswith("next: ") and words.endswith(", MASTER_IP being node 0's address:")
+    assert words.startswith("Next: ") and words.endswith(", MASTER_IP being node 0's address:")
     assert address_problem("MASTER_IP") == ("is a placeholder that was never filled in", None)
 
 
@@ -158,7 +158,7 @@ def ranked(name: str) -> str:
 
 def test_a_node_rank_that_was_given_is_checked_again_with_the_fix() -> None:
     """Without the flag it would be assigned, and the check would pass where the job's own launch line still fails."""
-    head = "next: apply the fix above on host1, then check again on every node, each with its own --node-rank:\n"
+    head = "Next: apply the fix above on host1, then check again on every node, each with its own --node-rank:\n"
     assert ranked("host0") == head + "    distdoctor check --nnodes 2 --master-addr host0 --node-rank 0"
     assert ranked("host1") == head + "    distdoctor check --nnodes 2 --master-addr host0 --node-rank 1"
 
@@ -166,4 +166,4 @@ def test_a_node_rank_that_was_given_is_checked_again_with_the_fix() -> None:
 def test_missing_ranks_are_started_by_their_launcher() -> None:
     whole = reports.missing()
     once_per_rank = replace(whole, plan={**whole.plan, "started": "rank"})
-    assert render(once_per_rank).splitlines()[-1] == "next: start it on node1, and here again"
+    assert render(once_per_rank).splitlines()[-1] == "Next: start the check on node1, and here again."

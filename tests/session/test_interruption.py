@@ -58,7 +58,7 @@ def test_who_had_not_joined_is_named_in_the_first_line_and_nothing_failed(number
     assert (lines[0], verdict) == (line, "incomplete")
     assert not any("FAIL" in one or "never came" in one for one in lines)
     assert len(lines) <= 5
-    assert lines[-2].startswith("next: run this on node1, and here again")
+    assert lines[-2].startswith("Next: run this on node1, and here again")
 
 
 def test_several_nodes_are_folded() -> None:
@@ -72,7 +72,7 @@ def test_where_all_had_joined_the_stage_is_named() -> None:
         "Interrupted after 0 s; all 2 nodes had joined, stage mesh was running",
         "incomplete",
     )
-    assert lines[-2].startswith("next: check again")
+    assert lines[-2].startswith("Next: check again")
     single = told(ended_before(healthy(1)[0], "gloo"))[0][0]
     assert single == "Interrupted after 0 s; stage gloo init was running"
     importing = replace(one := healthy(1)[0], identity=replace(one.identity, torch_importing=True))
