@@ -200,8 +200,9 @@ def logs_read(report: Report) -> str:
 
 
 def logs_line(report: Report) -> str:
-    """What was read, and by which version."""
-    return f"{logs_read(report)}, distdoctor {clean(report.distdoctor)}"
+    """What was read, where the headline does not say it, and by which version."""
+    read = "" if report.verdict in ("pass", "warn") else f"{logs_read(report)}, "
+    return f"{read}distdoctor {clean(report.distdoctor)}"
 
 
 def write_candidates(page: Page, report: Report, program: str) -> None:
@@ -212,14 +213,10 @@ def write_candidates(page: Page, report: Report, program: str) -> None:
         page.prose(label("evidence"), clean(one.why), hang=LABEL)
         if one.against:
             page.prose(label("against"), clean(one.against), hang=LABEL)
-        page.prose(label("confirm"), _capital(clean(one.next)), hang=LABEL)
+        page.prose(label("get"), clean(one.next), hang=LABEL)
         if one.command:
             page.line((INDENT + clean(one.command), "bold"))
         page.line(label("details"), f"{program} explain {clean(one.check)}")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def write_lines(page: Page, report: Report) -> None:

@@ -192,7 +192,7 @@ class _Writer:
 
     def _tally(self) -> None:
         report = self.report
-        parts = [tally(self.roots, len(report.findings) - len(self.roots))]
+        parts = [tally(self.roots, len(report.findings) - len(self.roots), len(report.candidates))]
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
         took = f" ({report.seconds:.1f} s)" if self.style.given is not None else ""  # of saved facts: not the run's
@@ -211,10 +211,14 @@ class _Writer:
             self.page.line((f"    {clean(command)}", "bold"))
 
 
-def tally(roots: Sequence[Finding], consequences: int) -> str:
+def tally(roots: Sequence[Finding], consequences: int, candidates: int = 0) -> str:
     """``1 root cause, 1 warning, 2 consequences``."""
     kinds = [(sum(root.severity == kind for root in roots), noun) for kind, noun in _KINDS.items()]
-    counted = [count(number, noun) for number, noun in (*kinds, (consequences, "consequence")) if number]
+    counted = [
+        count(number, noun)
+        for number, noun in (*kinds, (consequences, "consequence"), (candidates, "possible cause"))
+        if number
+    ]
     return ", ".join(counted) or "no findings"
 
 

@@ -44,6 +44,7 @@ def test_the_page_of_what_a_message_shows(message: str, check: str, capsys: pyte
 def test_the_remedy_where_it_is_not_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     for message, fix in (
         ("OSError: [Errno 98] Address already in use", "fix: Give it another port"),
+        ("exitcode: -9 (pid: 3)", "fix: Confirm it first in"),
         ("RuntimeError: Address already in use", None),
     ):
         assert run(["explain", message]) == 0
@@ -92,7 +93,7 @@ def test_what_a_message_proves_comes_with_what_may_have_caused_it(
 ) -> None:
     assert run(["explain", message]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("CANNOT TELL: ") and "likely  process/peer-died" in told and "  confirm " in told
+    assert told.startswith("CANNOT TELL: ") and "likely  process/peer-died" in told and "  get " in told
 
 
 def test_a_message_that_no_check_knows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def test_which_file_a_line_is_of_tells_the_rank(tmp_path: Path, name: str, mode:
 def test_who_says_nothing_is_named(tmp_path: Path) -> None:
     files = {f"rank{rank}.log": STEPS + ("" if rank == 2 else raised("", CLOSED)) for rank in range(4)}
     found = packed(tmp_path / "logs.tar.gz", files)
-    assert found.verdict == "incomplete" and any("rank2.log says nothing" in note for note in found.notes)
+    assert found.verdict == "incomplete" and any("rank2.log shows no failure" in note for note in found.notes)
 
 
 def test_parts_of_a_rotated_log_and_hidden_files(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ def test_what_peers_said_is_told_as_what_follows(tmp_path: Path) -> None:
 def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
     text = raised("", "KeyError: 'lr'") + "\nDuring handling of the above exception, another exception occurred:\n\n"
     found = judged(tmp_path, text + raised("", "ValueError: no learning rate"))
-    assert found.findings[0].summary == "The process ended with ValueError: no learning rate."
+    assert found.findings[0].summary == "A process failed with ValueError: no learning rate."
     found = judged(tmp_path, raised("", "ValueError: no learning rate."))
-    assert found.findings[0].summary == "The process ended with ValueError: no learning rate."
+    assert found.findings[0].summary == "A process failed with ValueError: no learning rate."
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,7 @@ def test_signal_9_alone_is_not_told_as_want_of_memory(tmp_path: Path) -> None:
     told = TABLE.format(code=-9, told="Signal 9 (SIGKILL) received by PID 101")
     finding = judged(tmp_path, told).findings[0]
     assert finding.title.startswith("A process was killed by signal 9") and "kill -9" in finding.summary
-    assert (
-        finding.fixes[0].text.startswith("Look first whether it was that") and "dmesg" in finding.fixes[0].commands[0]
-    )
+    assert finding.fixes[0].text.startswith("Confirm it first in") and "dmesg" in finding.fixes[0].commands[0]
     proof = "[9.100000] Memory cgroup out of memory: Killed process 101 (python) total-vm:1kB, anon-rss:1kB\n"
     finding = judged(tmp_path, told, proof).findings[0]
     assert finding.title == "The kernel killed a process because memory ran out" and finding.fixes[0].text.startswith(

@@ -95,7 +95,7 @@ def test_what_a_log_of_the_host_has_before_a_line(tmp_path: Path, before: str) -
     failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
     (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in failed.splitlines()))
     assert [(one.summary, one.nodes) for one in judged(tmp_path).findings] == [
-        ("The process on trn-b ended with KeyError: 'mask'.", ("trn-b",))
+        ("A process on trn-b failed with KeyError: 'mask'.", ("trn-b",))
     ]
 
 
@@ -168,9 +168,9 @@ def test_who_ends_without_a_word_is_told(tmp_path: Path) -> None:
         "rank2__out": f"{STEPS}Training finished.\n",
     }
     found = judged_folder(tmp_path, **logs)
-    first, second = [note for note in found.notes if "says nothing of a failure" in note]
-    assert first.startswith(f"{tmp_path}/rank1.out says") and "; it ends at line 30, last seen doing: step 29" in first
-    assert second.startswith(f"{tmp_path}/rank2.out says") and "with the end of the job: Training finished." in second
+    first, second = [note for note in found.notes if "shows no failure" in note]
+    assert first.startswith(f"{tmp_path}/rank1.out shows") and "; it ends at line 30, last seen doing: step 29" in first
+    assert second.startswith(f"{tmp_path}/rank2.out shows") and "with the end of the job: Training finished." in second
 
 
 def test_of_ranks_that_print_no_steps_the_one_that_says_nothing_is_told(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_of_ranks_that_print_no_steps_the_one_that_says_nothing_is_told(tmp_path
     ready = "ready\n"
     logs = {f"rank{rank}__log": ready if rank == 2 else (STEPS if rank == 0 else ready) + closed for rank in range(4)}
     found = judged_folder(tmp_path, **logs)
-    notes = [note for note in found.notes if "says nothing of a failure" in note]
-    assert len(notes) == 1 and notes[0].startswith(f"{tmp_path}/rank2.log says nothing of a failure; it ends at line 1")
+    notes = [note for note in found.notes if "shows no failure" in note]
+    assert len(notes) == 1 and notes[0].startswith(f"{tmp_path}/rank2.log shows no failure; it ends at line 1")
     logs = {f"rank{rank}__log": ready if rank > 1 else ready + closed for rank in range(4)}
     assert not [note for note in judged_folder(tmp_path, **logs).notes if "says nothing" in note]
 

@@ -32,7 +32,7 @@ def test_what_is_said_of_a_job(tmp_path: Path, view: View) -> None:
     job = view.job
     if said == job.check and roots:
         if job.rank is not None:
-            named = roots[0].ranks or ((job.rank,) if f"local rank {job.rank}" in roots[0].summary else ())
+            named = roots[0].ranks or ((job.rank,) if f"ocal rank {job.rank}" in roots[0].summary else ())
             assert named == (job.rank,), roots[0]
         if job.host and view.name == "each console":
             assert roots[0].nodes == (job.host,), roots[0]

@@ -165,7 +165,7 @@ def test_a_symptom_of_another_day_is_no_candidate(tmp_path: Path) -> None:
 def test_a_folder_of_them_alone_shows_nothing_of_a_job(tmp_path: Path) -> None:
     found = judged_files(write(tmp_path, {"nvidia-smi.txt": SMI.format(failed="No")}))
     assert found.verdict == "incomplete"
-    assert "no log of the job" in found.notes[0]
+    assert "none of these files is a log of the job" in found.notes[0]
 
 
 def test_a_row_that_could_not_be_replaced_is_a_candidate(tmp_path: Path) -> None:
@@ -389,8 +389,8 @@ def test_a_file_that_was_not_written_and_a_disk_that_is_full(
     table = DISKS.format(device=device, mount=mount)
     found = judged_files(write(tmp_path, {"train.log": STEPS + TRACED, "df.txt": table}))
     assert [(one.check, one.ranks) for one in found.findings] == [("host/disk-full", (1,))]
-    assert ("often because" in found.findings[0].title) is not shown
-    assert found.findings[0].fixes[0].text.startswith("Free space" if shown else "Look first whether it was that")
+    assert ("nothing here shows it" in found.findings[0].title) is not shown
+    assert found.findings[0].fixes[0].text.startswith("Free space" if shown else "Confirm it first in")
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
 
 

@@ -158,7 +158,7 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     [
         (["step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2, last seen doing: step 2 loss 1"),
         (["NCCL INFO comm 0x1 rank 0 nranks 8 - Init START\n"], "warn", "it ends at line 1, last seen starting up: "),
-        (["ab\n\n"], "warn", "it ends at line 2, and no line near its end says what it did"),
+        (["ab\n\n"], "warn", "it ends at line 2; no line near its end says what the rank was doing"),
         (["step 1 loss 2\ntraining finished\n"], "pass", ""),
         (["step 1 loss 2\ntraining finished\n", "step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2"),
         (["step 1 loss 2\nsaved checkpoint to ckpt/step_1\n"], "warn", "it ends at line 2"),

@@ -55,7 +55,7 @@ def test_how_a_job_of_lsf_ended(tmp_path: Path, text: str, verdict: str) -> None
 
 
 def test_where_its_lines_stand(tmp_path: Path) -> None:
-    assert judged(tmp_path, MEMORY + STEPS).findings[0].summary.startswith(f"{tmp_path}/part0.log, line 11, shows it")
+    assert judged(tmp_path, MEMORY + STEPS).findings[0].evidence[0].startswith(f"{tmp_path}/part0.log:11: ")
     lines = (BAD + STEPS + GOOD + STEPS).encode()
     text, numbers = formats.report_last(lines)
     assert [lines.split(b"\n")[number - 1] for number in numbers] == text.split(b"\n")[:-1]

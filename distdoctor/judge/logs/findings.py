@@ -17,6 +17,7 @@ from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, o
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
+from distdoctor.model.text import shortened
 
 LINES = 4
 """Most lines of evidence in one finding."""
@@ -24,7 +25,9 @@ CANDIDATES = 5
 MAX_FINDINGS = 4096
 """Most ranks of one finding."""
 NAMED = 8
-"""Most ranks in a sentence."""
+"""Ranks that a sentence names."""
+SHOWN = 200
+"""Characters of the line in the summary of a finding."""
 WORST: tuple[Verdict, ...] = ("fail", "incomplete", "warn", "pass")
 
 
@@ -150,7 +153,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     if match.frame:
         evidence.append(f"raised at {match.frame}")
     return Finding(
-        summary=_summary(match),
+        summary=_summary(match, match.values.get("told", check.title)),
         title=match.values.get("told", check.title),
         nodes=_hosts(own),
         ranks=_ranks(own),
@@ -203,20 +206,18 @@ def _reason(match: Match) -> str:
     return f"{place}: {who}{match.text}{often}"
 
 
-def _summary(match: Match) -> str:
-    who = f" on {match.who.host}" if match.who.host else ""
-    rank = f" of rank {match.who.rank}" if match.who.rank is not None else ""
-    if not rank and match.who.local_rank is not None:
-        rank = f" of local rank {match.who.local_rank}"
+def _summary(match: Match, title: str) -> str:
+    """Return who failed of what; with the line that shows it, where no exception says it."""
+    who = f"rank {match.who.rank}" if match.who.rank is not None else ""
+    if not who and match.who.local_rank is not None:
+        who = f"local rank {match.who.local_rank}"
+    who = " on ".join(part for part in (who or ("a process" if match.exception else ""), match.who.host or "") if part)
     if match.exception:
         message = match.values.get("message", "")
-        return (
-            f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}"[:400].rstrip(".")
-            + "."
-        )
-    place = f"{match.source}, line {note_line(match)}," if match.line else match.source
-    also = f"; {match.why}" if _unexplained(match) else ""
-    return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
+        said = f"{who[:1].upper()}{who[1:]} failed with {match.exception}{f': {message}' if message else ''}"[:400]
+        return said.rstrip(".") + "."
+    title, also = (title.partition(":")[0], f"; {match.why}") if _unexplained(match) else (title, "")
+    return f"{title}{f' ({who})' if who else ''}: {shortened(match.text, SHOWN)}{also}".rstrip(".") + "."
 
 
 def _unexplained(match: Match) -> bool:
@@ -231,7 +232,7 @@ def _fix(match: Match, check: Check) -> Fix:
     if not _unexplained(match):
         return Fix(fix)
     following, command = check.next
-    text = f"Look first whether it was that, in {following}; where it was, {fix[:1].lower()}{fix[1:]}"
+    text = f"Confirm it first in {following}. If it was that, {fix[:1].lower()}{fix[1:]}"
     return Fix(text, commands=(command,) if command else ())
 
 
@@ -348,9 +349,9 @@ def no_failure_note(
     # The failure may be in a file that could not be read.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
-        ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
+        ended = [f"none of these files is a log of the job: {others[0]} is output of another tool"]
     elif nothing and logs.sources:
-        ended = [f"nothing was written into {logs.sources[0].name}"]
+        ended = [f"{logs.sources[0].name} is empty"]
     return "incomplete" if logs.notes or nothing or unknown else verdict, tuple(ended[:MAX_NAMED])
 
 
@@ -375,9 +376,9 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
     if len(named) <= MAX_NAMED and len(named) + len(quiet) < len(processes):
         quiet += [one for one in ranks if process(one.name) in named]
-    silent = "says nothing of a failure"
-    notes = [f"{source.name} {went_on.get(source.name, silent)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(processes)) else []
+    said = "shows no failure"
+    notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
+    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(told)) else []
 
 
 def absent_note(logs: LogFacts) -> list[str]:
@@ -398,9 +399,7 @@ def absent_note(logs: LogFacts) -> list[str]:
             width = {len(name) for name in names.values()}
             shown = [_named(min(names.values(), key=len), number, width) for number in missing[:MAX_NAMED]]
             more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
-            notes.append(
-                f"nothing is there of {', '.join(shown)}{more}, beside {len(names)} logs like it: get that too"
-            )
+            notes.append(f"missing: {', '.join(shown)}{more}; get it too ({len(names)} logs like it are here)")
     return _first_of(notes)
 
 
@@ -418,17 +417,17 @@ def _named(like: str, number: int, width: Collection[int]) -> str:
 
 
 def unread_note(logs: LogFacts) -> list[str]:
-    """Return notes on what was not read, with the reason."""
-    noted = {note.partition(": ")[0] for note in logs.notes}
-    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in noted]
-    return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
+    """Return what was not read, and why."""
+    told = {note.partition(": ")[0] for note in logs.notes}
+    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
+    return [*_first_of(logs.notes), *_first_of([f"{name}: not read: it is no text" for name in binary])]
 
 
 def _end_of(source: LogSource) -> str:
     if source.kind == "flight-recorder":
-        return "no rank is apart from the others in what is compared"
+        return "no rank differs from the others in it"
     if not source.last:
-        return f"it ends at line {source.lines}, and no line near its end says what it did"
+        return f"it ends at line {source.lines}; no line near its end says what the rank was doing"
     if source.done:
         return f"it ends with the end of the job: {source.last}"
     doing = "starting up" if source.starting else "doing"
