@@ -22,8 +22,10 @@ from distdoctor.model.stages import STAGES
 from distdoctor.model.text import clean
 from distdoctor.render import jobs, json
 from distdoctor.render.fixes import remedies
+from distdoctor.render.next_step import next_step
 from distdoctor.render.style import PLAIN, Style
-from distdoctor.render.words import count, fold, ranks
+from distdoctor.render.verdict import headline, plan_line, sentence
+from distdoctor.render.words import fold, ranks
 
 FOLDER = Path(__file__).with_name("pages")
 FACTS_MOST = 1 << 21
@@ -37,10 +39,14 @@ def render(report: Report, style: Style = PLAIN) -> str:
     page: str = _template().render(
         report=report,
         roots=[_root(report, finding) for finding in report.findings if finding.because_of is None],
-        word=_word(report),
-        head=_head(report),
+        headline=headline(report),
+        head=_head(report, style),
+        next=_next(report, style),
+        program=style.program,
+        words=_WORDS,
+        clean_lines=lambda lines: "\n".join(map(clean, lines)),
         plan=_plan(report),
-        ladder=_ladder(report),
+        ladder=_stages(report),
         links=heat_map(report),
         nodes=_nodes(report),
         places=_places(report),
@@ -64,19 +70,23 @@ def _template() -> Any:
     return environment.get_template("report.html.jinja")
 
 
-def _word(report: Report) -> str:
+_WORDS = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped", "error": "error", "": ""}
+"""How a stage ended, in words."""
+
+
+def _head(report: Report, style: Style) -> list[str]:
     if jobs.is_on_logs(report):
-        return jobs.log_verdict(report)
-    return jobs.hang_verdict(report) if jobs.is_on_job(report) else report.verdict.upper()
+        said = jobs.logs_line(report)
+    else:
+        said = jobs.job_line(report) if jobs.is_on_job(report) else plan_line(report)
+    took = f"{report.seconds:.1f} s" if style.given is not None else ""
+    return [clean(part) for part in (said, took, report.started_at) if part]
 
 
-def _head(report: Report) -> list[str]:
-    arrived = sum(node.arrived for node in report.nodes)
-    parts = [f"distdoctor {report.distdoctor}", f"torch {report.torch}" if report.torch else ""]
-    if report.nodes:
-        whole = count(len(report.nodes), "node")
-        parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
-    return [clean(part) for part in (*parts, f"{report.seconds:.1f} s", report.started_at) if part]
+def _next(report: Report, style: Style) -> tuple[str, list[str]]:
+    if jobs.is_on_logs(report):
+        return jobs.log_next_step(report, style.program)
+    return jobs.hang_next_step(report, style) if jobs.is_on_job(report) else next_step(report, style)
 
 
 def _root(report: Report, finding: Finding) -> Table:
@@ -86,6 +96,7 @@ def _root(report: Report, finding: Finding) -> Table:
     unsure = "one of " if finding.blame == "one-of" and len(finding.nodes) > 1 else ""
     return {
         "finding": finding,
+        "said": sentence(finding.summary),
         "severity": finding.severity or "info",
         "where": unsure + ", ".join(parts),
         "fixes": remedies(finding),
@@ -100,7 +111,7 @@ def _plan(report: Report) -> list[tuple[str, str, str]]:
     return [(clean(name), clean(value), clean(sources.get(name, ""))) for name, value in shown]
 
 
-def _ladder(report: Report) -> Table:
+def _stages(report: Report) -> Table:
     """A row for each group of nodes whose stages ended alike."""
     stages = sorted({entry.stage for entry in report.stages}, key=lambda s: STAGES.index(s) if s in STAGES else 99)
     of_node: dict[str, dict[str, Any]] = {}

@@ -59,8 +59,50 @@ def test_only_our_own_tags(make: Callable[[], Report]) -> None:
     names = [name for name, _ in tags]
     assert names.count("script") == names.count("style") == 1
     assert not {"a", "img", "iframe", "object", "link", "form", "svg"} & set(names)
-    known = {"class", "title", "charset", "http-equiv", "content", "name", "type", "lang", "open", "id", "checked"}
+    known = {
+        "class",
+        "title",
+        "charset",
+        "http-equiv",
+        "content",
+        "name",
+        "type",
+        "lang",
+        "open",
+        "id",
+        "checked",
+        "scope",
+    }
     assert {key for _, attributes in tags for key in attributes} <= known
+
+
+def test_the_verdict_and_its_cause_come_first_then_the_fix_and_what_to_run_next() -> None:
+    page = html.render(replace(reports.loopback(), details={}))
+    body = page[page.index("<body>") :]
+    told = [
+        "<h1",
+        "gloo on host0 and host1 advertises 127.0.1.1",
+        "Fix on host[0-1]:",
+        "<b>Next:</b>",
+        "2 nodes x 2 ranks",
+    ]
+    places = [body.index(one) for one in [*told, "<h2>Stages</h2>"]]
+    assert places == sorted(places)
+    assert "distdoctor check --nnodes 2 --master-addr host0" in body
+
+
+def test_long_evidence_is_folded_below_the_fix() -> None:
+    root = reports.loopback().findings[0]
+    for lines, folded in ((4, False), (5, True)):
+        long = replace(root, evidence=tuple(f"line {number}" for number in range(lines)))
+        page = html.render(reports.report(2, "fail", (long,)))
+        assert (page.index("<li>line 0") > page.index("Fix on")) is folded
+        assert (f"<summary>Evidence ({lines} lines)</summary>" in page) is folded
+
+
+def test_why_a_stage_was_skipped_is_text() -> None:
+    page = html.render(reports.loopback())
+    assert 'skipped <span class="dim">(not run: needs gloo)</span>' in page
 
 
 def test_nothing_is_fetched_and_only_our_script_may_run() -> None:
@@ -115,7 +157,7 @@ def test_the_links_of_64_nodes_with_long_names_are_a_map_with_figures() -> None:
 
 def test_the_links_of_many_nodes_are_folded() -> None:
     page = html.render(measured_report(130, "gpu{:03}"))
-    assert "<th>gpu[000-002]</th>" in page and "neighbours by name together" in page
+    assert '<th scope="col">gpu[000-002]</th>' in page and "neighbours by name share a row" in page
     assert page.count("</td>") < 64 * 64 + 2000
     assert re.search(r'class="[^"]*\bb" title="[^"]*1 not working', page)
 

@@ -94,5 +94,5 @@ def test_the_page_and_markdown_say_it_first() -> None:
     certain = judged(*facts)
     report = maker.make(build(facts), certain, True, pending_failures(facts, Options(facts[0].plan, CHECKS), certain))
     line = "Interrupted after 0 s; node1 had not joined"
-    assert f"<p><b>{line}</b></p>" in html.render(report)
+    assert f'<span class="cause">{line}</span></h1>' in html.render(report)
     assert f"`{line}`" in markdown.render(report)
