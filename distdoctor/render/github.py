@@ -10,6 +10,7 @@ from distdoctor.model.report import Report
 from distdoctor.model.text import clean
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.verdict import headline
 from distdoctor.render.words import fold
 
 SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
@@ -29,9 +30,8 @@ def render(report: Report, style: Style = PLAIN) -> str:
             said += [f"fix: {fix.text}", *(f"  {line}" for line in lines(fix))]
         out.append(command(LEVELS[finding.severity or "info"], f"{finding.id}{where}", "\n".join(said)))
     if report.verdict == "incomplete" and not out:
-        out.append(command("error", "distdoctor: incomplete", "; ".join(report.notes) or "not all could be checked"))
-    nodes = f"{sum(node.arrived for node in report.nodes)} of {len(report.nodes)} nodes"
-    out.append(command("notice", f"distdoctor: {report.verdict.upper()}", f"{nodes}, {report.seconds:.1f} s"))
+        out.append(command("error", "distdoctor: incomplete", headline(report).text))
+    out.append(command("notice", f"distdoctor: {report.verdict.upper()}", headline(report).text))
     return "\n".join(out) + "\n"
 
 

@@ -21,7 +21,7 @@ from distdoctor.model.report import Report, ReportStage
 from distdoctor.model.stages import STAGES
 from distdoctor.model.text import clean
 from distdoctor.render import jobs, json
-from distdoctor.render.fixes import remedies
+from distdoctor.render.fixes import gathered, remedies
 from distdoctor.render.next_step import next_step
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.verdict import headline, plan_line, sentence
@@ -97,6 +97,7 @@ def _root(report: Report, finding: Finding) -> Table:
     return {
         "finding": finding,
         "said": sentence(finding.summary),
+        "evidence": gathered(finding.evidence, [node.name for node in report.nodes]),
         "severity": finding.severity or "info",
         "where": unsure + ", ".join(parts),
         "fixes": remedies(finding),

@@ -16,6 +16,7 @@ from distdoctor.model.report import Report
 from distdoctor.model.text import clean
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.verdict import headline
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML document may hold (XML 1.0, 2.2)."""
@@ -40,7 +41,7 @@ def render(report: Report, style: Style = PLAIN) -> str:
             ET.SubElement(case, "system-out").text = _said(others)
     if report.verdict == "incomplete" and not any(f.severity == "fail" for f in report.findings):
         case = ET.SubElement(suite, "testcase", classname="distdoctor", name="whole", time="0")
-        ET.SubElement(case, "error", type="incomplete", message=_text("; ".join(report.notes) or "not all was seen"))
+        ET.SubElement(case, "error", type="incomplete", message=_text(headline(report).text))
     for what in ("failure", "skipped", "error"):
         name = f"{what}s" if what != "skipped" else what
         suite.set(name, str(len(suite.findall(f"testcase/{what}"))))
@@ -60,9 +61,9 @@ def _checks(report: Report) -> list[str]:
 def _said(findings: Sequence[Finding]) -> str:
     parts = []
     for one in findings:
-        follows = f" (follows from {one.because_of})" if one.because_of else ""
+        follows = f" (caused by {one.because_of})" if one.because_of else ""
         parts.append(f"{(one.severity or 'info').upper()} {one.id}{follows}: {one.summary}")
-        parts += [f"  saw: {text}" for text in one.evidence]
+        parts += [f"  evidence: {text}" for text in one.evidence]
         parts += [f"  fix: {fix.text}" for fix in one.fixes]
         parts += [f"    {line}" for fix in one.fixes for line in lines(fix)]
     return _text("\n".join(parts))

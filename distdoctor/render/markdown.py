@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INTERRUPTED, Report
+from distdoctor.model.report import Report
 from distdoctor.model.text import clean
 from distdoctor.render.fixes import remedies
 from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.verdict import headline
 from distdoctor.render.words import fold
 
 MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "info": "ℹ️", "incomplete": "❔", "skip": "➖", "error": "❌"}
@@ -23,14 +24,14 @@ EVIDENCE = 12
 def render(report: Report, style: Style = PLAIN) -> str:
     """The text, with the root causes first."""
     roots = [finding for finding in report.findings if finding.because_of is None]
-    out = [f"## {MARKS[report.verdict]} distdoctor: {report.verdict.upper()}", ""]
+    head = headline(report)
+    out = [f"## {MARKS[report.verdict]} {head.word or 'Interrupted'}: {code(head.text)}", ""]
     nodes = sum(node.arrived for node in report.nodes)
-    facts = [f"distdoctor {code(report.distdoctor)}"]
+    facts = [f"{nodes} of {len(report.nodes)} nodes"] if report.nodes else []
     facts += [f"torch {code(report.torch)}"] if report.torch else []
-    facts += [f"{nodes} of {len(report.nodes)} nodes"] if report.nodes else []
-    out += [" · ".join([*facts, f"{report.seconds:.1f} s"]), ""]
-    if told := report.details.get(INTERRUPTED):
-        out += [code(told), ""]
+    facts += [f"distdoctor {code(report.distdoctor)}"]
+    facts += [f"{report.seconds:.1f} s"] if style.given is not None else []
+    out += [", ".join(facts), ""]
     for root in roots:
         out += _root(root, [finding for finding in report.findings if finding.because_of == root.id])
     out += [f"- {code(note)}" for note in report.notes]
@@ -63,14 +64,14 @@ def _root(root: Finding, consequences: list[Finding]) -> list[str]:
     out = [f"### {MARKS[severity]} {code(root.id)}{where}{unsure}", "", block(root.summary)]
     for remedy in remedies(root):
         on = f" on {code(remedy.on)}" if remedy.on else ""
-        tried = {True: " (tried here: it helps)", False: " (tried here: it did not help)", None: ""}[remedy.tried]
+        tried = {True: " (tested here: it works)", False: " (tested here: it does not help)", None: ""}[remedy.tried]
         out += [f"**{remedy.word}{on}**{tried}: {code(remedy.text)}", ""]
         if remedy.lines:
             out += [block("\n".join(remedy.lines), "sh")]
     if root.evidence:
         shown = [*root.evidence[:EVIDENCE], *(["..."] if len(root.evidence) > EVIDENCE else [])]
         out += ["<details><summary>Evidence</summary>", "", block("\n".join(shown)), "</details>", ""]
-    out += [f"- follows from it: {code(other.id)}" for other in consequences]
+    out += [f"- causes {code(other.id)}" for other in consequences]
     return [*out, ""]
 
 

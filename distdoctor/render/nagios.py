@@ -10,7 +10,8 @@ from distdoctor.model.findings import SEVERITIES
 from distdoctor.model.report import Report
 from distdoctor.model.text import clean, shortened
 from distdoctor.render.style import PLAIN, Style
-from distdoctor.render.words import count, fold
+from distdoctor.render.verdict import headline
+from distdoctor.render.words import fold
 
 STATUS = {"pass": 0, "warn": 1, "fail": 2, "incomplete": 3}
 """The plugin's exit status by the verdict."""
@@ -31,10 +32,8 @@ def render(report: Report, style: Style = PLAIN) -> str:
         more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         where = f" on {fold(first.nodes)}" if first.nodes else ""
         words = f"{first.id}{where}: {first.summary}{more}"
-    elif report.verdict == "incomplete":
-        words = "; ".join(report.notes) or "not everything could be checked"
     else:
-        words = f"{count(len(report.nodes), 'node')}, nothing is wrong up to {report.until}"
+        words = headline(report).text
     figures = {
         "time": f"{report.seconds:.2f}s;;;0",
         "failures": f"{failures};;;0",

@@ -29,10 +29,14 @@ def render(report: Report, style: Style = PLAIN) -> str:
     blamed = list(dict.fromkeys(node for finding in roots if finding.severity == "fail" for node in finding.nodes))
     stages: dict[str, float] = {}
     for stage in report.stages:
+        if stage.status == "skip":  # it did not run
+            continue
         stages[stage.stage] = max(stages.get(stage.stage, 0.0), stage.seconds)
     became: list[str] = [check.status for check in report.checks]
     arrived = [node.arrived for node in report.nodes]
+    build = {"version": report.distdoctor, **({"torch": report.torch} if report.torch else {})}
     families: list[tuple[str, str, Iterable[Sample]]] = [
+        ("build_info", "Version of distdoctor, and of torch on the first node.", [(build, 1)]),
         ("verdict", "1 for the verdict of the last run.", [({"verdict": v}, v == report.verdict) for v in VERDICTS]),
         ("findings", "Root causes found, by severity.", [({"severity": s}, n) for s, n in by_severity.items()]),
         (
@@ -40,16 +44,16 @@ def render(report: Report, style: Style = PLAIN) -> str:
             "1 for each check that found a root cause.",
             [({"check": check, "severity": severity}, 1) for check, severity in sorted(checks)],
         ),
-        ("node_blamed", "1 for each node that a failure blames.", [({"node": n}, 1) for n in blamed[:MAX_NODES]]),
-        ("checks", "Checks by what became of them.", [({"status": s}, became.count(s)) for s in STATUSES]),
+        ("node_blamed", "1 for each node that a failure affects.", [({"node": n}, 1) for n in blamed[:MAX_NODES]]),
+        ("checks", "Checks by result.", [({"status": s}, became.count(s)) for s in STATUSES]),
         (
             "nodes",
-            "Nodes of the run, by whether they came.",
+            "Nodes of the run, by whether they joined.",
             [({"arrived": str(came).lower()}, arrived.count(came)) for came in (True, False)],
         ),
         (
             "stage_seconds",
-            "Seconds of a stage, on the node that took longest.",
+            "Seconds of a stage that ran, on the node that took longest.",
             [({"stage": stage}, seconds) for stage, seconds in stages.items()],
         ),
         ("duration_seconds", "Seconds of the run.", [({}, report.seconds)]),
