@@ -5,5 +5,8 @@
 distdoctor=/opt/distdoctor/bin/distdoctor
 
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0 # once on each node
-timeout -k 5 30 "$distdoctor" check --nnodes 1 --master-port 29500 --until gpu -q 2>&1 | sed -n '/FAIL/,$s/^/print /p'
+said=$(timeout -k 5 30 "$distdoctor" check --nnodes 1 --master-port 29500 --until gpu -q 2>&1)
+[ $? = 1 ] || exit 0
+echo "print distdoctor: $(date '+%Y-%m-%dT%H:%M:%S%z') $SLURMD_NODENAME job $SLURM_JOB_ID"
+printf '%s\n' "$said" | sed 's/^/print /'
 exit 0

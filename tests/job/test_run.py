@@ -215,7 +215,7 @@ raise RuntimeError("[../gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:4190
 def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
     done = run(*python(FAILING), options=("-o", f"json={tmp_path / 'report.json'}"))
     assert (done.returncode, done.stdout) == (1, b"step 1 loss 2.5\n")
-    job, _, told = done.stderr.decode().partition("distdoctor 0")
+    job, _, told = done.stderr.decode().partition("FAIL  ")
     assert job.endswith("Connection refused\n")
     assert "[gloo/loopback-address]" in told and "GLOO_SOCKET_IFNAME" in told
     assert '"id": "gloo/loopback-address"' in (tmp_path / "report.json").read_text()
@@ -235,7 +235,7 @@ def test_what_torchrun_keeps_of_the_ranks_alone_is_read_where_it_died(tmp_path: 
     done = run(*torchrun, "--log-dir", str(logs), str(script))
     assert done.returncode == 1
     assert b"the second rank has no room" not in done.stdout
-    job, _, told = done.stderr.decode().partition("distdoctor 0")
+    job, _, told = done.stderr.decode().partition("FAIL  ")
     assert "the second rank has no room" not in job
     assert "MemoryError" in told and "the second rank has no room" in told and "of another day" not in told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -34,8 +35,8 @@ def calling() -> Iterator[tuple[Site, Slurm]]:
             text = (FOLDER / name).read_text()
             assert "distdoctor=/opt/distdoctor/bin/distdoctor\n" in text
             text = text.replace("/opt/distdoctor/bin/distdoctor", DISTDOCTOR).replace("/var/log", "/run/lab")
-            # A health check has no SLURM_CONF: scontrol reads /etc/slurm/slurm.conf, which the hosts of the tests lack.
-            conf = f"export SLURM_CONF={slurm.FOLDER}/slurm.conf\n" if name == "healthcheck.sh" else ""
+            # Neither has SLURM_CONF: scontrol reads /etc/slurm/slurm.conf, which the hosts of the tests lack.
+            conf = f"export SLURM_CONF={slurm.FOLDER}/slurm.conf\n" if name in ("healthcheck.sh", "prolog.sh") else ""
             put(real, name, text.replace("\ndistdoctor=", f"\n{conf}distdoctor="))
         with Slurm(real.cluster, LOGIN, extra=EXTRA) as running:
             yield real, running
@@ -114,7 +115,10 @@ def test_prolog_drains_the_node_that_is_to_blame_and_no_other(site: tuple[Site, 
     within(40, "drained node", lambda: bool(drained(running)))
     assert [*drained(running)] == ["host1"], running.log()
     logged = real.cluster[1].anchor.path("/run/lab/distdoctor-prolog.log").read_text()
-    assert "network/master-unresolvable" in logged
+    failed = [line for line in logged.splitlines() if "network/master-unresolvable" in line]
+    assert len(failed) == 1 and re.match(r"\d{4}-\d\d-\d\dT\S+ host1 job \d+ FAIL: ", failed[0]), logged
+    assert all(re.match(r"\S+ host1 job \d+ (PASS|FAIL|INCOMPLETE|TIMEOUT): \S", line) for line in logged.splitlines())
+    assert drained(running)["host1"].startswith("distdoctor: ") and "host0" in drained(running)["host1"]
 
 
 @pytest.mark.long

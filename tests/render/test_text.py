@@ -14,11 +14,15 @@ from typing import Any
 
 import pytest
 
+from distdoctor.cli.diagnose import judged
+from distdoctor.cli.options import LogFlags
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
+
+from tests.facts_builder import CHECKS
 
 from . import reports
 
@@ -49,6 +53,37 @@ def test_whole_page(name: str, make: Callable[[], Report], how: dict[str, Any]) 
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text()
+
+
+WHOLE = {
+    "pass": ("recorded/healthy/2-nodes.json.gz", "PASS: 2 nodes are ready for the job"),
+    "pass_gpu": ("recorded/gpu/check-one-rank-nccl.json.gz", "PASS: "),
+    "warn": ("recorded/cases/64-open-files.json.gz", "WARN  "),
+    "fail": ("recorded/cases/127-0-1-1-on-both.json.gz", "FAIL  "),
+    "incomplete": ("recorded/cases/node-1-is-not-started.json.gz", "INCOMPLETE  1 of 2 nodes joined; "),
+    "hang": ("recorded/gpu/hang-barrier.json.gz", "HANG  "),
+    "waiting": ("recorded/gpu/hang-late.json.gz", "WAITING  "),
+    "running": ("recorded/gpu/hang-healthy.json.gz", "RUNNING: "),
+    "inconclusive": ("recorded/gpu/hang-kernel.json.gz", "INCONCLUSIVE: "),
+    "log_fail": ("logs/reports/process/killed-by-oom/accelerate-deepspeed-table-sigkill.log", "FAIL  "),
+    "log_inconclusive": ("logs/reports/cannot-tell/a6000-node2-one-element-rank13-rank14.log", "INCONCLUSIVE: "),
+    "log_pass": ("logs/reports/none/axolotl-packing-estimates-first-loss.log", "NO FAILURE FOUND: "),
+}
+"""Whole outputs of real runs: recorded facts or a log, and how the report on them begins."""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_output_of_a_real_run(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[1])  # file names are in the reports on logs
+    path, beginning = WHOLE[name]
+    report, _ = judged([Path(path)], CHECKS, (), LogFlags(), whole=False)
+    text = render(report, Style(width=width))
+    golden = GOLDEN / f"run_{name}_{width}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+    assert text.startswith(beginning)
 
 
 @pytest.mark.parametrize("colour", [False, True])
