@@ -78,10 +78,12 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
         seconds=time.monotonic() - began,
     )
     apart = max(one.started_at for one in last.values()) - min(one.started_at for one in last.values())
-    notes = [f"the nodes were looked at {apart:.0f} s apart: one may have gone on meanwhile"] if apart > APART else []
+    notes = (
+        [f"the nodes were inspected {apart:.0f} s apart; ranks may have moved on in between"] if apart > APART else []
+    )
     if len(last) < len(facts):
-        notes.append("what `distdoctor check` saw, or an earlier look, is left out beside what this one saw of the job")
-    return replace(report, notes=(*report.notes, *notes))
+        notes.append("facts of `distdoctor check` and of earlier looks are left out; the latest look at the job counts")
+    return replace(told, notes=(*told.notes, *notes))
 
 
 def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
@@ -192,28 +194,36 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if judgement.verdict == "incomplete":
         return "unknown", "incomplete", ask(job)
     if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
-        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *ask(job)]
+        return (
+            "unknown",
+            "incomplete",
+            ["torchrun's agent runs on this node, but none of its ranks is visible", *ask(job)],
+        )
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost or awaited(job) is not None):
         return "moves" if busy and not still and not lost else "waits", "warn", []
     if not job.ranks and job.first.ray is not None:
         return "unknown", "incomplete", [ray_without_workers(job)]
     if not job.ranks:
-        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+        return (
+            "unknown",
+            "incomplete",
+            ["torchrun's agent runs on this node, but none of its ranks does; the cause is unknown"],
+        )
     if lost and all(rank.place.kind == ENDED for rank in lost):
-        names = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
-        ended = f"{names} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
-        return "unknown", "incomplete", [f"{ended}: what was written last says why", *ask(job)]
+        said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
+        ended = f"{said} ended, and the launcher has not noticed yet"
+        return "unknown", "incomplete", [f"{ended}; the last output says why", *ask(job)]
     if lost and not busy and not still and all(rank.pauses for rank in lost):
         return _pauses(lost)
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
-            f"{places_of(lost)}: {_idle_activity(lost, job)}",
-            *_work_note(busy),
-            *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
-            *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
+            f"{places_of(lost)}: {_does_there(lost, job)}",
+            *_beside(busy),
+            *(["no rank waits for another; workers that wait for requests look like this"] if alone else []),
+            *(["this user may not read what the ranks do: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
             *ask(job),
         ]  # fmt: skip
     if busy and not still and all(rank.may_spin for rank in busy):
@@ -223,7 +233,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if busy:
         return _others_wait(busy, job)
     if job.young and job.in_rendezvous:
-        return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
+        return "starts", "warn", [f"the job was started {job.age:.0f} s ago; its ranks are still joining"]
     return "unknown", "incomplete", [*split_meetings(job), *ask(job)]
 
 
@@ -231,40 +241,39 @@ def _idle_activity(lost: Sequence[LiveRank], job: LiveJob) -> str:
     """Return what these ranks do without progress, if nothing shows the cause."""
     if all(map(job.answered, lost)):
         who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
-        return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
+        return f"it waits for an answer of {who} on its host, which is working, on what is unknown"
     idle = {f"pid {one.pid} ({one.name})" for rank in lost if (one := rank.answerer) is not None}
     if len(idle) == 1 and all(rank.answerer is not None for rank in lost):
-        return f"it waits there for an answer of {idle.pop()} on its host, which does nothing: look what that waits for"
+        return f"it waits for an answer of {idle.pop()} on its host, which is idle: inspect that process"
     locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
     if locks and len(locks) == len(lost):
-        left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""
-        return f"it looks again and again whether it can have that lock: see what has it, and what that does{left}"
+        made = any(lock.age is not None for lock in locks)
+        left = "; if the process that made it is gone, delete the lock" if made else ""
+        return f"it polls for that lock: find the process that holds it{left}"
     if all(awaits_thread(rank.process) for rank in lost):
-        return "it waits there for a thread of its own, which runs for a moment now and then: look what that does"
+        return "it waits for a thread of its own, which runs briefly now and then: inspect that thread"
     if all(polls(rank.process) for rank in lost):
-        return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
+        return "it polls there; what for is unknown"
     if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
-        return "a server waits so for its clients, and it cannot be told whether any is to come"
+        return "a server waits like this for clients; whether one will connect is unknown"
     if all(awaits_process(rank.process.main) for rank in lost):
-        return (
-            "it waits there for another process, to have a lock or something that is sent, and which is not to be seen"
-        )
+        return "it waits for another process (for a lock or a message); which one is unknown"
     if all(rank.process.main is not None and rank.process.main.other_ends for rank in lost):
-        return "it waits there at a pipe of which another process of the job has the other end"
-    return "nothing moves there, and it cannot be told why"
+        return "it waits at a pipe whose other end another process of the job holds"
+    return "it makes no progress there; the cause is unknown"
 
 
 _SPINS = (
-    "{said}: all that moves there is the processor, and every rank here is where it was",
-    "so looks a long step on a GPU, and so a collective of NCCL that never ends: look again in a minute (--watch 60), "
-    "and see whether its log goes on",
+    "{said}: ranks use CPU, and none left its place",
+    "a long GPU step looks like this, and so does an NCCL collective that never ends: look again in a minute "
+    "(--watch 60), and check whether the job's log goes on",
 )
 
 
 def _spins(busy: Sequence[LiveRank], job: LiveJob) -> list[str]:
     """Return notes on these ranks, which may wait for their GPUs."""
     gone = [f"rank {number}" for number in job.gone][:4]
-    over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: where it is a collective, it never ends"
+    over = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone: if this is a collective, it never ends"
     return [*(line.format(said=places_of(busy)) for line in _SPINS), *([over] if gone else [])]
 
 
@@ -272,28 +281,28 @@ def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, 
     """Return the same if some ranks work and others wait, though not for them as far as is known."""
     if all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
-    return "moves", "pass", [f"it is slow, not stuck: {places_of(busy)}, and that moves{_about(busy)}; the others wait"]
+    return "moves", "pass", [f"slow, not stuck: {places_of(busy)}, and makes progress{_about(busy)}; the others wait"]
 
 
 def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
     """Return the same for ranks that stand still for a moment, if none is known to wait for another."""
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
-    now = f", and nothing moves there for {still:.0f} s at most"
+    now = f", without progress for at most {still:.0f} s"
     if None not in asleep:
         yet = max(seconds for seconds in asleep if seconds is not None)
         itself = all(rank.process.main is not None and rank.process.main.left is not None for rank in lost)
-        now = f"{'' if itself else ', and what it waits for sleeps'} for {yet:.0f} s yet"
+        now = f"{' with' if itself else ', and what it waits for has'} {yet:.0f} s of its sleep left"
     if all(rank.gets_data for rank in lost):
-        now = ", and a thread or a process of it gets some data now and then"
+        now = ", and a thread or a child process of it receives data now and then"
     return "pauses", "warn", [
-        f"it is slow so far: {places_of(lost)}{now}; no rank here waits for another",
-        "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
+        f"slow so far: {places_of(lost)}{now}; no rank on this node waits for another",
+        "whether that is a pause or a hang is not known yet: look again in 10 s (--watch 10)",
     ]  # fmt: skip
 
 
-def _work_note(busy: Sequence[LiveRank]) -> list[str]:
-    """Return notes that these ranks work, if the others are not known to wait for them."""
-    return [f"{places_of(busy)}, and something moves there"] if busy else []
+def _beside(busy: Sequence[LiveRank]) -> list[str]:
+    """That these work, where others do not wait for them as far as is seen."""
+    return [f"{places_of(busy)}, and makes progress"] if busy else []
 
 
 def _about(busy: Sequence[LiveRank]) -> str:
@@ -303,10 +312,10 @@ def _about(busy: Sequence[LiveRank]) -> str:
 
 
 _NO_STORE = {
-    "silent": "takes connections and does not answer: its process is stopped, or it waits for its name servers",
-    "closed": "hangs up on whoever asks it",
-    "foreign": "is no store of torch",
-    "partly": "was not read whole",
+    "silent": "accepts connections but does not answer: its process is stopped or waits for a name server",
+    "closed": "closes every connection",
+    "foreign": "is not a torch store",
+    "partly": "was read only in part",
 }
 
 
@@ -314,12 +323,12 @@ def stores_say(job: LiveJob) -> Iterator[str]:
     """Yield the reasons why a store that accepts connections did not list the ranks."""
     for view in job.stores:
         if view.state in _NO_STORE:
-            more = "; ".join([*view.problems, *([f"it says {view.sample!r}"] if view.sample else [])])
+            more = "; ".join([*view.problems, *([f"it sent {view.sample!r}"] if view.sample else [])])
             yield f"the store at {view.host} port {view.port} {_NO_STORE[view.state]}{f' ({more})' if more else ''}"
         elif view.restarted:
             yield (
-                f"{view.arrived} ranks came to the store at {view.host} port {view.port}, more than the job has: some "
-                "were started again, and what is there may be old"
+                f"{view.arrived} ranks joined the store at {view.host} port {view.port}, more than the job has: some "
+                "were restarted, and what the store holds may be old"
             )
 
 
@@ -329,10 +338,10 @@ def ras_says(job: LiveJob) -> Iterator[str]:
         view = facts.ras
         if view is None or not view.answers:
             continue
-        lines = [*view.errors, *view.warnings]
-        yield from (f"NCCL's RAS on {node.name}: {one}" for one in lines[:8])
-        if not lines:
-            yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
+        said = [*view.errors, *view.warnings]
+        yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
+        if not said:
+            yield f"NCCL's RAS on {node.name} reports no problem, which proves nothing: it did so for jobs that hung"
 
 
 # Unknown facts about a job: other hosts to inspect, and further sources.
@@ -365,7 +374,7 @@ def split_meetings(job: LiveJob) -> Iterator[str]:
             names = ", ".join(rank.called for rank in apart[:4]) + (f" and {len(apart) - 4} more" if apart[4:] else "")
             yield (
                 f"{host.called} serves the store at port {min(ports)}, and {names} on the same host has no connection "
-                "to it: see that all ranks have the same MASTER_PORT, chosen once and not by each rank"
+                "to it: give all ranks the same MASTER_PORT, chosen once and not by each rank"
             )
 
 
@@ -375,20 +384,17 @@ def from_outside(job: LiveJob) -> list[str]:
     notes = []
     if store is not None and store.clients == 1 and not store.groups and not store.agents:
         notes.append(
-            "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
+            "one client joined the store and waits for others: rank 0 of a job without torchrun, or the agent of "
             "torchrun's first node"
         )
     elif store is not None and store.clients and not store.groups and not store.agents and store.world is None:
         notes.append(
-            f"{store.clients} clients came to the store: who they are, and how many are to come, a store of torch "
-            f"{store.generation} does not tell"
+            f"{store.clients} clients joined the store; a store of torch {store.generation} does not say who they are, "
+            "or how many are missing"
         )
     if any(view.known for view in job.stores):
         hosts = list(dict.fromkeys([*remote_hosts(job), *(view.host for view in job.stores)]))
-        notes.append(
-            "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
-            + ", ".join(hosts[:8])
-        )
+        notes.append("the store does not show what the ranks do: run distdoctor hang on " + ", ".join(hosts[:8]))
     return notes
 
 
@@ -414,12 +420,12 @@ def ask(job: LiveJob) -> list[str]:
     notes = []
     if others:
         notes.append(
-            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(others[:8])}"
-            + (f" and {len(others) - 8} more" if len(others) > 8 else "")
+            f"every rank on {here} waits for ranks elsewhere: run distdoctor hang on {', '.join(elsewhere[:8])}"
+            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
         )
     elif unnamed:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
-        notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
+        notes.append(f"not visible from {here}: run distdoctor hang on the nodes of ranks {shown} too")
     elif missing := [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and job.numbers]:
         shown = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
         notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
@@ -427,7 +433,7 @@ def ask(job: LiveJob) -> list[str]:
         if len(job.waiting) == len(job.ranks):  # otherwise the ranks that do not wait are reported
             notes += [_together(job), *_works_of_some(job)]
     else:
-        notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
+        notes.append(f"not visible from {here}: run distdoctor hang on the job's other nodes too")
     return notes
 
 
@@ -441,8 +447,8 @@ def _works_of_some(job: LiveJob) -> Iterator[str]:
             for group in (with_work, [rank for rank in job.ranks if rank not in with_work])
         )
         yield (
-            f"a Work is seen among the variables there of {more}, and not of {rest}: see whether all make the call "
-            "whose Work it is, and in the same order"
+            f"not all ranks hold a Work there ({more}, but not {rest}): check that all make the call "
+            "that returns it, in the same order"
         )
 
 
@@ -450,7 +456,7 @@ def _together(job: LiveJob) -> str:
     """Return a note that all ranks are here, and all of them wait."""
     places = {rank.place.said() for rank in job.ranks}
     where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({places_of(job.ranks)})"
-    return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"
+    return f"all ranks wait {where}; the cause is not visible, but the flight recorder may show it (see -v)"
 
 
 def ray_without_workers(job: LiveJob) -> str:
@@ -462,7 +468,7 @@ def ray_without_workers(job: LiveJob) -> str:
         return f"Ray's workers of this job are on other nodes: run distdoctor hang on {', '.join([*nodes][:8])}"
     unread = "" if view is not None and view.status else ", whose status is on the head node"
     return (
-        f"no worker of Ray Train is on this node, and nothing waits to be placed as far as is seen here{unread}: "
+        f"no Ray Train worker is on this node, and none is seen to wait for placement{unread}: "
         "run `ray status` and `ray list actors --filter state=ALIVE`"
     )
 
@@ -484,9 +490,9 @@ def disagreeing(job: LiveJob, *, hangs: bool) -> Iterator[str]:
         if view is None or not view.answers or not view.whole:
             continue
         if hangs and not view.errors and not view.warnings:
-            yield f"sources disagree: NCCL's RAS on {node.name} calls the job healthy, and it was found to hang"
+            yield f"sources disagree: NCCL's RAS on {node.name} calls the job healthy, but it hangs"
         elif view.errors and job.ranks and all(_gets_on(rank) for rank in job.ranks):
-            yield f"sources disagree: NCCL's RAS on {node.name} tells of errors, and every rank here gets on"
+            yield f"sources disagree: NCCL's RAS on {node.name} reports errors, but every rank here makes progress"
 
 
 def _gets_on(rank: LiveRank) -> bool:
@@ -499,9 +505,9 @@ def _of_rank(rank: LiveRank, server: WorkerServer) -> Iterator[str]:
     mine = [call for call in calls if call.operation == rank.place.call]
     if rank.waits and rank.place.kind == places.COLLECTIVE and mine and all(call.done for call in calls):
         file = ", which may be of before," if server.url.startswith("file:") else ""
-        yield f"its flight recorder{file} has all that it called as done, its stack is {rank.place.said()}"
+        yield f"its flight recorder{file} marks all its calls as done, but its stack is {rank.place.said()}"
     if server.answers and rank.place.kind in _STANDS:
-        yield f"its worker server answers, its process is {rank.place.said()}"
+        yield f"its worker server answers, but its process is {rank.place.said()}"
 
 
 # Changes between two looks at one job (``hang --watch``).
@@ -516,7 +522,7 @@ def changes(before: Report, after: Report) -> list[str]:
         if was != now:
             lines.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
     if before.verdict != after.verdict:
-        lines.append(f"the verdict was {before.verdict} and is {after.verdict}")
+        told.append(f"verdict: {before.verdict} -> {after.verdict}")
     ids = [{finding.id for finding in report.findings} for report in (before, after)]
     lines += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
     lines += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]

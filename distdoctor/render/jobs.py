@@ -100,7 +100,7 @@ def write_job_table(page: Page, report: Report, verbose: int) -> None:
     shown = rows if verbose else rows[:ROWS]
     who, where = (max(len(one[column]) for one in shown) for column in (0, 1))
     for ranks_of, nodes, place in shown:
-        page.line(f"  {ranks_of:<{who}}  {nodes:<{where}}  {place}".rstrip())
+        page.prose(f"  {ranks_of:<{who}}  {nodes:<{where}}  {place}".rstrip(), hang=who + where + 6)
     if len(shown) < len(rows):
         page.line((f"  and {count(len(rows) - len(shown), 'row')} more: -v", "dim"))
     if verbose:
@@ -156,6 +156,10 @@ def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         return "run this on every node of the job, then diagnose the saved files together", [f"{again} --save DIR/"]
     if state == "waits" and any(not_joined(report)):
         return "start what has not joined (see the fix), then run this again", [again]
+    if state in ("moves", "starts"):
+        return "if it stops making progress, run this again", [again]
+    if state == "computes":
+        return "watch it for a minute", [f"{again} --watch 60"]
     return "if this lasts, run it again", [again]
 
 

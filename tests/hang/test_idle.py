@@ -34,7 +34,7 @@ def test_a_server_that_the_others_wait_for_may_be_without_clients() -> None:
 def test_workers_that_all_wait_for_orders_do_not_hang() -> None:
     report = judged(local(*(process(rank, CODE, **ORDERS) for rank in range(4))))
     assert (roots(report), report.verdict) == ([], "incomplete")
-    assert "no rank is seen to wait for another: so look workers that wait for orders" in report.notes
+    assert "no rank waits for another; workers that wait for requests look like this" in report.notes
 
 
 def test_who_looks_again_and_again_may_wait_for_one_that_works() -> None:
@@ -270,7 +270,7 @@ def test_ranks_that_have_ended_just_now() -> None:
     ended = [process(rank, (), state="Z", moved=None) for rank in (1, 3)]
     report = judged(node(process(0, CODE, moved=WORKS), *ended, stores=(store((0, 1, 2, 3), 4, members_at=ON_ONE),)))
     assert report.notes[:2] == (
-        "rank 1, rank 3 have ended, and nobody has taken notice of it yet: what was written last says why",
+        "rank 1, rank 3 ended, and the launcher has not noticed yet; the last output says why",
         "no process of rank 2 was found on host0",
     )
 

@@ -49,8 +49,8 @@ def on_gpus(**moved: Any) -> NodeFacts:
 
 
 LEFT = {
-    "all are where they were, with NCCL": (on_gpus(paths=1, written=90), "incomplete", "a collective of NCCL that"),
-    "all compute with NCCL, and no stack tells where": (on_gpus(stack=None), "incomplete", "a collective of NCCL that"),
+    "all are where they were, with NCCL": (on_gpus(paths=1, written=90), "incomplete", "an NCCL collective that"),
+    "all compute with NCCL, and no stack tells where": (on_gpus(stack=None), "incomplete", "an NCCL collective that"),
     "all compute with NCCL, and get about": (on_gpus(paths=2), "pass", ""),
     "all compute with NCCL, and were elsewhere before": (on_gpus(stack=True), "pass", ""),
     "all compute with NCCL, and write": (on_gpus(stack=None, written=90), "pass", ""),
@@ -192,7 +192,7 @@ LEFT = {
     "receives, without a stack": (
         local(process(0, (), timed=True), *IN_ONE),
         "incomplete",
-        "it cannot be told why",
+        "the cause is unknown",
     ),
     "a server that gives no answer": (
         local(process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0), REDUCE, REDUCE, REDUCE),

@@ -76,7 +76,7 @@ LEFT = {
     "all sleep between two steps": (
         local(*(sleeps(rank, 2.0, 8.0) for rank in range(4))),
         "warn",
-        "(sleeps) for 2 s yet; no rank here waits for another",
+        "(sleeps) with 2 s of its sleep left; no rank on this node waits for another",
     ),
     "a program of its own that sleeps": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0), children=[child(3, 11.0)]),

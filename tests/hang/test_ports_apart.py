@@ -113,7 +113,7 @@ def test_ranks_that_were_given_other_files_to_meet_in() -> None:
 def test_ranks_that_wait_at_one_file_wait_for_others() -> None:
     report = judged(node(*(meets(number, "file:///tmp/0", **POLLS) for number in (0, 1)), world_size=3))
     assert roots(report) == [] and report.verdict == "incomplete"
-    assert not any("wait for orders" in note or "sleeps there for a moment" in note for note in report.notes)
+    assert not any("wait for requests" in note or "it polls there" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("methods", [("tcp://host0:1", "tcp://10.0.0.1:1"), ("file:///x?rank=0", "file:///x?rank=1")])

@@ -29,23 +29,23 @@ def disagreements(*ranks: JobProcess, servers: tuple[WorkerServer, ...] = (), ra
 
 def test_ras_calls_healthy_what_hangs() -> None:
     (line,) = disagreements(process(0, REDUCE), HELD, ras=HEALTHY)
-    assert "calls the job healthy, and it was found to hang" in line
+    assert "calls the job healthy, but it hangs" in line
 
 
 def test_ras_tells_of_errors_where_all_get_on() -> None:
     (line,) = disagreements(process(0, REDUCE, moved=WORKS), process(1, CODE, moved=WORKS), ras=TROUBLE)
-    assert "tells of errors, and every rank here gets on" in line
+    assert "reports errors, but every rank here makes progress" in line
 
 
 @pytest.mark.parametrize(("url", "more"), [("http://host0:1", ""), ("file:/tmp/x0", ", which may be of before,")])
 def test_all_is_done_and_the_stack_is_in_it(url: str, more: str) -> None:
     (line,) = disagreements(process(0, REDUCE), process(1, REDUCE), servers=recorder(True, True, url=url))
-    assert f"rank 0: its flight recorder{more} has all that it called as done, its stack is in all_reduce" in line
+    assert f"rank 0: its flight recorder{more} marks all its calls as done, but its stack is in all_reduce" in line
 
 
 def test_a_stopped_process_whose_server_answers() -> None:
     (line,) = disagreements(process(0, REDUCE, state="T"), process(1, REDUCE), servers=recorder(True, False))
-    assert "its worker server answers, its process is stopped" in line
+    assert "its worker server answers, but its process is stopped" in line
 
 
 @pytest.mark.parametrize(

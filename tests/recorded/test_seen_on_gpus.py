@@ -358,7 +358,7 @@ def test_a_rank_that_is_gone_is_told_by_ras(name: str) -> None:
     job = replace(job, ras=replace(job.ras, missing=missing, bereft=bereft))
     report = of_facts([replace(one, jobs=(job,))], CHECKS, ())
     assert (report.verdict, report.findings) == ("incomplete", ())  # it may compute alone, for all that is seen
-    assert "rank 1 is gone: where it is a collective, it never ends" in report.notes
+    assert "rank 1 is gone: if this is a collective, it never ends" in report.notes
     assert not [note for note in report.notes if note.startswith("sources disagree")]
 
 

@@ -21,7 +21,6 @@ from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
-
 from tests.facts_builder import CHECKS
 
 from . import reports

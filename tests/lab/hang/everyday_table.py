@@ -83,7 +83,7 @@ EVERYDAY = (
         hosts=1,
         nproc=3,
     ),
-    may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
+    may_be_idle("all wait for orders", "orders@0", "workers that wait for requests"),
     may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
     held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
