@@ -44,11 +44,9 @@ def assemble(
     stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
     unexplained = tuple(_unexplained(stages, judgement.findings))
     here = {node.name for node in cluster.nodes}
-    # A finding about unknown facts of nodes that joined gives the reason.
-    unknown = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
-    crashed = tuple(
-        f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
-    )
+    # What says of nodes that are here that something could not be told says why it could not.
+    told = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
+    crashed = tuple(f"a check crashed and was not judged: {broken.strip()}" for broken in judgement.broken)
     crashed += tuple(f"the check {check} was not judged: {why}" for check, why in judgement.uncollected)
     nodes = (*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing))
     return Report(
@@ -217,8 +215,8 @@ def _unexplained(stages: Sequence[ReportStage], findings: Sequence[Finding]) -> 
         return
     for stage in stages:
         if stage.status in ("fail", "error"):
-            how = "failed" if stage.status == "fail" else "could not be finished"
-            yield f"{stage.stage} {how} on {stage.node}, and no check knows why: {stage.reason or 'no reason given'}"
+            how = "failed" if stage.status == "fail" else "did not finish"
+            yield f"{stage.stage} {how} on {stage.node}; the cause is unknown: {stage.reason or 'no reason given'}"
 
 
 def _verdict(verdict: Verdict, stages: Sequence[ReportStage], unexplained: bool) -> Verdict:
@@ -342,8 +340,8 @@ def _missing_facts(cluster: Cluster, check: Check, by_stage: Mapping[tuple[str, 
         for node in cluster.nodes:
             entry = by_stage.get((node.name, stage))
             if entry is not None and entry.status == "error":
-                yield f"{stage} could not be finished on {node.name}"
-            elif not _node_saw(node, part) and not (part == CLOCK and node is cluster.node0):
+                yield f"{stage} did not finish on {node.name}"
+            elif not _seen(node, part) and not (part == CLOCK and node is cluster.node0):
                 yield _why(entry, stage, cluster, node)
 
 
@@ -392,7 +390,7 @@ def _why(entry: ReportStage | None, stage: str, cluster: Cluster, node: Node) ->
     if entry.status == "skip" and entry.reason:
         return entry.reason if entry.reason.startswith("not run") or ":" in entry.reason else f"{stage}: {entry.reason}"
     where = f" on {node.name}" if len(cluster.nodes) > 1 else ""
-    return f"nothing of it was seen in {stage}{where}"
+    return f"{stage} did not record it{where}"
 
 
 # Measurements of all links as one matrix, from each node's row.

@@ -39,11 +39,13 @@ def diagnose(
     times = [one.started_at for one in facts if one.started_at]
     begun = datetime.fromtimestamp(min(times, default=0.0), tz=timezone.utc)
     notes = [
-        f"what {one.identity.hostname} (pid {one.identity.pid}) saw in an earlier run is left out"
+        f"facts of an earlier run on {one.identity.hostname} (pid {one.identity.pid}) are left out"
         for one in earlier.values()
     ]
     if times and max(times) - min(times) > SAME_RUN:
-        notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
+        notes.append(
+            f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart and may not be of one run"
+        )
     absent, ranks_absent = _absent_nodes(cluster, judgement), _absent_ranks(cluster, judgement)
     if calls:  # a note names each of them with the reason
         absent, ranks_absent = [], []
@@ -72,17 +74,9 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
         recorded = {stage.stage for stage in one.stages}
         missing = [stage for stage in STAGES[: last + 1] if stage not in recorded]
         if missing:
-            contact = (
-                one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
-            )
-            outcome = (
-                f"{contact.address}:{contact.port} {contact.outcome.replace('-', ' ')}" if contact is not None else ""
-            )
-            why = (
-                f"; the last of its way to node 0: {outcome}"
-                if contact is not None and contact.outcome != "open"
-                else ""
-            )
+            seen = one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
+            way = f"{seen.address}:{seen.port} {seen.outcome.replace('-', ' ')}" if seen is not None else ""
+            why = f"; its last connection to node 0: {way}" if seen is not None and seen.outcome != "open" else ""
             notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}{why}")
     return notes
 
@@ -136,7 +130,7 @@ def _is_node0(node: Node) -> bool:
 
 def _absence_text(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"the facts of {', '.join(names[:SHOWN])}{more} are not here: what was seen there is not judged"
+    return f"the facts of {', '.join(names[:SHOWN])}{more} are missing; what was seen there is not judged"
 
 
 def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:

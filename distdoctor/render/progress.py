@@ -1,4 +1,4 @@
-"""What is said on stderr while a run goes on: the observers."""
+"""Progress on stderr while a command runs: the observers."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Plain(Observer):
             calling = time.monotonic() - self._called < CALL_SECONDS
             if latest is not None and silent >= HEARTBEAT and not calling:
                 what, took, most = latest
-                self._say(f"{what}: still at it after {took:.0f} s{most}")
+                self._say(f"{what}: still running after {took:.0f} s{most}")
 
 
 class Terminal(Observer):
@@ -255,9 +255,9 @@ class Terminal(Observer):
 
 
 def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
-    """Return who is here and who is awaited, in one line."""
-    who = f": {fold_short(present)}" if present else ""
-    return f"waiting for {what}, {len(present)} of {expected} here{who} (waits {max(left, 0):.0f} s more)"
+    """Return who joined and how long the others have left, in one line."""
+    who = f" ({fold_short(present)})" if present else ""
+    return f"waiting for {what}: {len(present)} of {expected}{who}, {max(left, 0):.0f} s left"
 
 
 def observer_for(

@@ -167,8 +167,8 @@ class Finish:
 
 
 EACH_BY_ITSELF = (
-    "up to {stage} each node is judged by itself, and this is {name}: what the others find they say on stderr, and end "
-    "with its status"
+    "up to {stage} each node is checked by itself; this report is of {name}, the others print theirs on stderr and set "
+    "their own exit status"
 )
 
 
@@ -189,10 +189,10 @@ class ReportMaker:
         missing = not_joined(cluster, pending)
         notes = [cluster.plan.note] if cluster.plan.note else []
         if self.signal is not None:
-            notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
+            notes.append(f"interrupted by {signal.Signals(self.signal).name}; this is what was known then")
             notes += pending_notes(pending)
         elif unfinished:
-            notes.append("not finished within --wait and --timeout: this is what was known then")
+            notes.append("the run did not finish within --wait and --timeout; this is what was known then")
         if cluster.plan.task is not None and not needs_torch(self._until) and not cluster.plan.one_node:
             notes.append(EACH_BY_ITSELF.format(stage=self._until, name=cluster.reference.name))
         notes += changes(cluster.nodes, self._baseline)

@@ -39,7 +39,7 @@ def test_a_stage_ends_once_it_has_ended_on_all_and_names_who_failed_it(
     progress.event("gpu03", {"stage": "network", "status": "ok", "seconds": 0.1, "reason": ""})
     assert len(said) == 1, "gpu02 is still at it"
     progress.event("gpu02", {"stage": "network", "status": "failed", "seconds": 0.1, "reason": "refused"})
-    assert said[0] == "waiting for hosts, 3 of 3 here: gpu[01-03] (waits 15 s more)\n"
+    assert said[0] == "waiting for hosts: 3 of 3 (gpu[01-03]), 15 s left\n"
     assert said[1].startswith("network: FAILED") and said[1].endswith("(gpu02: refused)\n")
 
 
@@ -84,8 +84,8 @@ def test_who_is_there_of_hundreds_is_one_line_of_a_screen(
     progress.hello(ODD, 12.0)
     progress.hello(MANY, 11.0)
     assert said == [
-        "waiting for hosts, 200 of 400 here: gpu001, gpu003, gpu005 and 197 more (waits 12 s more)\n",
-        "waiting for hosts, 400 of 400 here: gpu[001-400] (waits 11 s more)\n",
+        "waiting for hosts: 200 of 400 (gpu001, gpu003, gpu005 and 197 more), 12 s left\n",
+        "waiting for hosts: 400 of 400 (gpu[001-400]), 11 s left\n",
     ]
     assert max(map(len, said)) < SCREEN
 

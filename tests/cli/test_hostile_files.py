@@ -212,7 +212,7 @@ class TestRunsThatEndedEarly:
         kept = tuple(stage for stage in one.stages if position(stage.stage) < position("network"))
         verdict, notes = self.verdict(replace(one, stages=kept, until=STAGES[-1]))
         assert verdict in ("incomplete", "fail")
-        assert "ended before network; the last of its way to node 0: 10.77.0.10:29500 refused" in notes
+        assert "ended before network; its last connection to node 0: 10.77.0.10:29500 refused" in notes
 
     def test_one_node_of_two(self) -> None:
         host0, host1 = healthy(2)

@@ -63,7 +63,7 @@ class TestSitesChecks:
             out, rest = process.communicate(timeout=100)
         document = one_document(out)
         assert (process.returncode, document["verdict"]) == (3, "incomplete")
-        assert "not finished within --wait and --timeout" in document["notes"][0]
+        assert "did not finish within --wait and --timeout" in document["notes"][0]
         assert [(s["stage"], s["status"]) for s in document["stages"]] == [("environment", "pass"), ("host", "pass")]
         assert "could not finish within --wait + --timeout" in err + rest
 

@@ -96,7 +96,7 @@ def test_one_that_does_nothing_is_named_also_where_all_ranks_wait_for_it() -> No
     """They may be workers without orders: no failure, and still it is said where to look."""
     report = judged(local(*(asks(process(rank, CODE, **RECEIVES), 0.0) for rank in range(4))))
     assert (roots(report), report.verdict) == ([], "incomplete")
-    assert "for an answer of pid 7 (vllm) on its host, which does nothing" in report.notes[0]
+    assert "for an answer of pid 7 (vllm) on its host, which is idle" in report.notes[0]
     several = (asks(process(rank, CODE, **RECEIVES), 0.0, pid=7 + rank) for rank in range(4))
     assert "which does nothing" not in judged(local(*several)).notes[0]
 

@@ -142,7 +142,7 @@ def test_an_unexplained_failure_is_neither_silent_nor_a_pass() -> None:
     host0, host1 = healthy(2)
     report = made(host0, with_stage(host1, StageFacts("collective", "failed", 0.1, "wrong sum")))
     assert report.verdict == "incomplete"
-    assert report.notes == ("collective failed on host1, and no check knows why: wrong sum",)
+    assert report.notes == ("collective failed on host1; the cause is unknown: wrong sum",)
 
 
 def test_a_crashed_probe_makes_it_incomplete() -> None:

@@ -117,7 +117,7 @@ def test_a_stage_that_was_cut_short_leaves_its_checks_not_judged() -> None:
     a, b = healthy(2)
     cut = StageFacts("gloo", "error", reason="killed after 20 s")
     b = replace(b, stages=tuple(cut if s.stage == "gloo" else s for s in b.stages))
-    assert not_judged(report(a, b))["gloo/init-failed"] == "gloo could not be finished on host1"
+    assert not_judged(report(a, b))["gloo/init-failed"] == "gloo did not finish on host1"
 
 
 def test_a_rank_that_did_not_get_there_is_not_passed_over() -> None:
@@ -125,13 +125,13 @@ def test_a_rank_that_did_not_get_there_is_not_passed_over() -> None:
     first, *rest = b.ranks
     b = replace(b, ranks=(replace(first, stages=tuple(s for s in first.stages if s.stage != "collective")), *rest))
     why = not_judged(report(a, b))
-    assert why["collective/wrong-result"] == "nothing of it was seen in collective on host1"
+    assert why["collective/wrong-result"] == "collective did not record it on host1"
 
 
 def test_a_part_of_a_probe_that_could_not_be_read_is_not_passed_over() -> None:
     a, b = healthy(2)
     why = not_judged(report(a, with_host(b, gloo=None)))
-    assert why["gloo/loopback-address"] == "nothing of it was seen in host on host1"
+    assert why["gloo/loopback-address"] == "host did not record it on host1"
 
 
 def test_a_check_that_crashed_is_not_judged() -> None:

@@ -89,7 +89,7 @@ def test_nodes_whose_facts_are_not_given_are_named_and_it_is_no_pass(name: str) 
     report = diagnose(facts, CHECKS)
     assert (report.verdict, exit_status(report, "fail")) == ("incomplete", 3)
     assert tuple(node.name for node in report.nodes if not node.arrived) == nodes
-    assert report.notes == (f"the facts of {told} are not here: what was seen there is not judged",)
+    assert report.notes == (f"the facts of {told} are missing; what was seen there is not judged",)
 
 
 def test_whom_to_ask_for_facts_is_the_next_step() -> None:
@@ -122,7 +122,7 @@ def test_an_earlier_run_of_a_host_is_left_out() -> None:
     before = replace(host1, identity=replace(host1.identity, pid=1), started_at=1e9 - 60, node_rank=None)
     report = diagnose([host0, before, host1], CHECKS)
     assert (report.verdict, len(report.nodes)) == ("pass", 2)
-    assert report.notes == ("what host1 (pid 1) saw in an earlier run is left out",)
+    assert report.notes == ("facts of an earlier run on host1 (pid 1) are left out",)
 
 
 def test_nodes_on_one_host_are_not_earlier_runs_of_each_other() -> None:

@@ -144,7 +144,7 @@ def test_what_each_node_climbs_alone_is_told_of_that_node(with_slurm: Site) -> N
         with_slurm.sets("host1")
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"], [node["name"] for node in report["nodes"]]) == (1, "pass", ["host0"])
-    assert "each node is judged by itself, and this is host0" in report["notes"][0]
+    assert "each node is checked by itself; this report is of host0" in report["notes"][0]
     assert "host1: gloo/interface-not-found" in done.stderr
 
 

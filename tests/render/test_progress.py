@@ -23,7 +23,7 @@ def test_the_line_for_the_others_says_where_it_is_for() -> None:
 
 def test_roll_call() -> None:
     text = roll_call(["host0", "host1"], 4, "nodes", 12.3)
-    assert text == "waiting for nodes, 2 of 4 here: host[0-1] (waits 12 s more)"
+    assert text == "waiting for nodes: 2 of 4 (host[0-1]), 12 s left"
 
 
 class TestPlain:
@@ -62,7 +62,7 @@ class TestPlain:
         time.sleep(2.5)
         plain.close()
         assert said
-        assert said[0].startswith("distdoctor: gloo: still at it after ")
+        assert said[0].startswith("distdoctor: gloo: still running after ")
 
     def test_quiet_keeps_notes_and_the_announcement(self) -> None:
         said: list[str] = []
@@ -145,7 +145,7 @@ class TestWhatIsShownIsWhatIsWaitedFor:
         terminal = Terminal(said.append, ascii_only=True, colour=False)
         terminal.waits("waiting for the others", 100.0)
         terminal.waiting(["host0"], 2, "nodes", 50.0)
-        assert self.shown(terminal, said).startswith("waiting for nodes, 1 of 2 here: host0 (waits 50 s more)")
+        assert self.shown(terminal, said).startswith("waiting for nodes: 1 of 2 (host0), 50 s left")
         terminal.stage_started("store", 17.0)
         assert self.shown(terminal, said) == "store"
         terminal.close()
@@ -159,8 +159,8 @@ class TestWhatIsShownIsWhatIsWaitedFor:
         plain.stage_ended("gpu", "skipped", 0.1, "no GPU")
         time.sleep(1.6)
         plain.close()
-        assert next(line for line in said if "still at it" in line).startswith(
-            "distdoctor: network: still at it after 1 s"
+        assert next(line for line in said if "still running" in line).startswith(
+            "distdoctor: network: still running after 1 s"
         )
         assert said[-1].endswith("(at most 60 s)\n")
 
@@ -186,7 +186,7 @@ def test_while_the_roll_is_called_its_lines_are_the_heartbeat(monkeypatch: pytes
         time.sleep(0.25)
     plain.close()
     assert len(said) >= 2
-    assert all(line.startswith("distdoctor: waiting for nodes, 1 of 2 here: host0") for line in said)
+    assert all(line.startswith("distdoctor: waiting for nodes: 1 of 2 (host0)") for line in said)
 
 
 class TestSoFar:

@@ -34,12 +34,12 @@ Confirmation = Literal["confirmed", "denied", "no-answer"]
 
 
 UNCONFIRMED = (
-    "node 0's report is not confirmed: its listener cannot be reached from here, and others can write into the store. "
-    f"Its findings are listed by name only; read them on node 0, or set the same {VARIABLE} on every node."
+    "node 0's report is not confirmed: its listener cannot be reached from this node, and others can write into the "
+    f"store. Only the names of its findings are listed. Read them on node 0, or set the same {VARIABLE} on every node."
 )
 OWN_PROOF = (
-    "node 0's report is not confirmed: its listener cannot be reached from here. The verdict is this node's own: every "
-    "stage passed here, with all nodes in it. To see node 0's report here too, set the same "
+    "node 0's report is not confirmed: its listener cannot be reached from this node. The verdict is this node's own: "
+    "every stage passed on it, with all nodes. To print node 0's report on this node too, set the same "
     f"{VARIABLE} on every node."
 )
 
@@ -83,7 +83,7 @@ def _merged(own: Report, told: Report, checks: Sequence[Check], verdict: str, no
 
 def _named(finding: Finding, check: Check) -> Finding:
     return Finding(
-        summary=f"Node 0 is said to have found: {check.title}",
+        summary=f"Node 0 reports, unconfirmed: {check.title}",
         title=check.title,
         nodes=finding.nodes,
         links=finding.links,
