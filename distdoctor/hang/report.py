@@ -48,9 +48,9 @@ def report_on_jobs(
     # First the problems of the job, then those of looking at it.
     ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
     report = replace(report, findings=tuple(ordered))
-    state, verdict, told = state_of(job, judgement)
-    reason = told[0] if told else ""
-    told += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
+    state, verdict, remarks = state_of(job, judgement)
+    reason = remarks[0] if remarks else ""
+    remarks += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
     here = {node.name for node in report.nodes}
     others = tuple(ReportNode(name, None, True, name) for name in dict.fromkeys(remote_hosts(job)) if name not in here)
     return replace(
@@ -83,7 +83,7 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     )
     if len(last) < len(facts):
         notes.append("facts of `distdoctor check` and of earlier looks are left out; the latest look at the job counts")
-    return replace(told, notes=(*told.notes, *notes))
+    return replace(report, notes=(*report.notes, *notes))
 
 
 def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
@@ -220,7 +220,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
-            f"{places_of(lost)}: {_does_there(lost, job)}",
+            f"{places_of(lost)}: {_idle_activity(lost, job)}",
             *_beside(busy),
             *(["no rank waits for another; workers that wait for requests look like this"] if alone else []),
             *(["this user may not read what the ranks do: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
@@ -420,8 +420,8 @@ def ask(job: LiveJob) -> list[str]:
     notes = []
     if others:
         notes.append(
-            f"every rank on {here} waits for ranks elsewhere: run distdoctor hang on {', '.join(elsewhere[:8])}"
-            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
+            f"every rank on {here} waits for ranks elsewhere: run distdoctor hang on {', '.join(others[:8])}"
+            + (f" and {len(others) - 8} more" if len(others) > 8 else "")
         )
     elif unnamed:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
@@ -522,7 +522,7 @@ def changes(before: Report, after: Report) -> list[str]:
         if was != now:
             lines.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
     if before.verdict != after.verdict:
-        told.append(f"verdict: {before.verdict} -> {after.verdict}")
+        lines.append(f"verdict: {before.verdict} -> {after.verdict}")
     ids = [{finding.id for finding in report.findings} for report in (before, after)]
     lines += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
     lines += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]

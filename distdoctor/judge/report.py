@@ -44,8 +44,8 @@ def assemble(
     stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
     unexplained = tuple(_unexplained(stages, judgement.findings))
     here = {node.name for node in cluster.nodes}
-    # What says of nodes that are here that something could not be told says why it could not.
-    told = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
+    # An incomplete finding about nodes that are here says why something is unknown.
+    unknown = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
     crashed = tuple(f"a check crashed and was not judged: {broken.strip()}" for broken in judgement.broken)
     crashed += tuple(f"the check {check} was not judged: {why}" for check, why in judgement.uncollected)
     nodes = (*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing))
@@ -341,7 +341,7 @@ def _missing_facts(cluster: Cluster, check: Check, by_stage: Mapping[tuple[str, 
             entry = by_stage.get((node.name, stage))
             if entry is not None and entry.status == "error":
                 yield f"{stage} did not finish on {node.name}"
-            elif not _seen(node, part) and not (part == CLOCK and node is cluster.node0):
+            elif not _node_saw(node, part) and not (part == CLOCK and node is cluster.node0):
                 yield _why(entry, stage, cluster, node)
 
 

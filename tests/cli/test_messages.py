@@ -44,7 +44,6 @@ def test_the_page_of_what_a_message_shows(message: str, check: str, capsys: pyte
 def test_the_remedy_where_it_is_not_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     for message, fix in (
         ("OSError: [Errno 98] Address already in use", "fix: Give it another port"),
-        ("exitcode: -9 (pid: 3)", "fix: Confirm it first in"),
         ("RuntimeError: Address already in use", None),
     ):
         assert run(["explain", message]) == 0
@@ -93,7 +92,40 @@ def test_what_a_message_proves_comes_with_what_may_have_caused_it(
 ) -> None:
     assert run(["explain", message]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("CANNOT TELL: ") and "likely  process/peer-died" in told and "  get " in told
+    assert told.startswith("This message shows ") and "Likely causes, most likely first." in told
+
+
+def test_the_commands_name_the_remote_side_of_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["explain", "connect [10.0.0.7]:41904: No route to host"])
+    assert "ip route get 10.0.0.7 " in capsys.readouterr().out
+    run(["explain", "connection to $(reboot):29500 refused: Connection refused"])
+    assert "reboot" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.name)
+def test_the_causes_are_those_of_the_catalogue_and_their_commands_can_be_pasted(symptom: Symptom) -> None:
+    assert {cause.check for cause in symptom.causes} <= {check.id for check in CHECKS}
+    for one in candidates_of(symptom, "connect to [fd00::1]:29500"):
+        assert "{" not in one.next and len(one.next.split()) <= 12
+        subprocess.run(["bash", "-n", "-c", one.command.replace("LOGS...", "LOGS")], check=True)
+
+
+@cache
+def reports() -> list[tuple[dict[str, Any], str]]:
+    """Return the public reports, each with its text."""
+    cases = json.loads((REPORTS / "index.json").read_text())
+    return [(case, (REPORTS / case["file"]).read_text(errors="replace")) for case in cases]
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.name)
+def test_the_order_is_that_of_the_public_reports(symptom: Symptom) -> None:
+    """Of the causes that the reports with this message have; the others have no count."""
+    counts: Counter[str] = Counter()
+    for case, text in reports():
+        if re.search(symptom.pattern, text, re.IGNORECASE):
+            counts.update(case["candidates"] if case["expect"] == "cannot-tell" else [case["expect"]])
+    known = [counts[cause.check] for cause in symptom.causes if counts[cause.check]]
+    assert known == sorted(known, reverse=True), [(cause.check, counts[cause.check]) for cause in symptom.causes]
 
 
 def test_a_message_that_no_check_knows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -378,7 +378,7 @@ def silent_note(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
         quiet += [one for one in ranks if process(one.name) in named]
     said = "shows no failure"
     notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(told)) else []
+    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MAX_NAMED, len(processes)) else []
 
 
 def absent_note(logs: LogFacts) -> list[str]:
