@@ -1,8 +1,7 @@
-"""What is not as it was in an earlier run: yesterday's facts of a host beside today's, as lines for the report.
+"""Changes of each node since an earlier run, as lines of the report.
 
-It judges nothing: what changed is the first suspect where something fails, and no failure by itself. Only what stays
-the same from run to run unless somebody changes it is compared: no times, free space, ports or process ids.
-"""
+A change is the first suspect of a failure, and no failure by itself: nothing is judged here. Only facts that stay the
+same from run to run unless somebody changes them are compared: no times, free space, ports or process ids."""
 
 from __future__ import annotations
 
@@ -31,21 +30,21 @@ COMPARED_VARIABLES = (
     for name in OF_BACKENDS
     if name.endswith(("_TEMP_FILE", "_PIPE_FILE", "DEBUG_FILE", "_DUMP_FILE", "_COMM_ID", "_HOSTID", "_UUID", "_MAGIC"))
 }
-"""Those of the backends, and where libraries are loaded from; what differs from job to job by itself is left out."""
+"""Variables of the backends and of library search paths. Variables that differ from job to job are left out."""
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-"""A scheduler gives each job its own devices."""
+"""Variables that a scheduler sets for each job's own devices."""
 SHOWN = 12
-"""Lines at most that are told of one node."""
+"""Limit of the lines per node."""
 SINCE = "since the baseline"
 
 
 def with_changes(report: Report, facts: Sequence[NodeFacts], earlier: Sequence[NodeFacts]) -> Report:
-    """The report on saved facts, with what changed since ``earlier`` among its notes."""
+    """Return the report on saved facts with the changes since ``earlier`` among its notes."""
     return replace(report, notes=(*report.notes, *changes(build(facts).nodes, earlier)))
 
 
 def with_own_changes(report: Report, own: NodeFacts, earlier: Sequence[NodeFacts]) -> Report:
-    """Node 0's report, with what changed here since a baseline that this node has of itself, where node 0 had none."""
+    """Return node 0's report with the changes of this node since its own baseline, where node 0 had none."""
     (node,) = build([own]).nodes
     if not earlier or any(SINCE in note and node.name in note for note in report.notes):
         return report
@@ -53,27 +52,27 @@ def with_own_changes(report: Report, own: NodeFacts, earlier: Sequence[NodeFacts
 
 
 def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, ...]:
-    """Return what changed on each node since ``earlier``, as lines; nothing where nothing did."""
+    """Return the changes of each node since ``earlier``, as lines."""
     if not earlier:
         return ()
     nodes = tuple(nodes)
     known = _with_renamed(nodes, _by_host(build(earlier)))
-    told: list[str] = []
+    lines_of_all: list[str] = []
     for node in nodes:
         before = _same_of(node, known.get(node.identity.hostname, ()))
         if before is None:
             if len(known) > 1 or len(nodes) == 1:  # one node's file is for that node
-                told.append(f"{node.name}: the baseline has no facts of this host")
+                lines_of_all.append(f"{node.name}: the baseline has no facts of this host")
             continue
         of = f" of {before.name}" if before.identity.hostname != node.identity.hostname else ""
         lines = [f"{node.name}, {SINCE}{of}: {line}" for line in _changes(before, node)]
         more = [f"{node.name}: and {len(lines) - SHOWN} more changes"] if len(lines) > SHOWN else []
-        told += [*lines[:SHOWN], *more]
-    return tuple(told)
+        lines_of_all += [*lines[:SHOWN], *more]
+    return tuple(lines_of_all)
 
 
 def _by_host(cluster: Cluster) -> dict[str, tuple[Node, ...]]:
-    """The nodes of each host name: on one host there may be several."""
+    """Return the nodes of each hostname. One host may have several nodes."""
     found: dict[str, tuple[Node, ...]] = {}
     for node in cluster.nodes:
         found[node.identity.hostname] = (*found.get(node.identity.hostname, ()), node)
@@ -81,13 +80,15 @@ def _by_host(cluster: Cluster) -> dict[str, tuple[Node, ...]]:
 
 
 def _same_of(node: Node, earlier: Sequence[Node]) -> Node | None:
-    """Of a host's earlier nodes the one with this node's rank, where it had several."""
+    """Return the earlier node of the same host and, where the host had several, of the same node rank."""
     return next((one for one in earlier if one.node_rank == node.node_rank), earlier[0] if earlier else None)
 
 
 def _with_renamed(nodes: Sequence[Node], known: dict[str, tuple[Node, ...]]) -> dict[str, tuple[Node, ...]]:
-    """Containers have other names each time: a host that is not known by its name is the one of the same node rank that
-    is not seen by its own, where none is known by name or the machine has not been started anew since."""
+    """Return ``known`` with renamed hosts added, because containers have another hostname each time.
+
+    A host without an earlier node of its name is the unmatched earlier node of the same node rank, unless another host
+    is known by name or the machine was rebooted since."""
     hosts = {node.identity.hostname for node in nodes}
     unseen = [one for name, ones in known.items() if name not in hosts for one in ones]
     earlier = sum(map(len, known.values()))
@@ -146,10 +147,10 @@ def _gpus(before: Sequence[Device], now: Sequence[Device]) -> Iterator[str]:
         return
     for name in ("name", "power_limit", "compute_mode", "mig", "ecc", "persistence", "pcie_width"):
         pairs = [(getattr(one, name), getattr(other, name)) for one, other in zip(before, now, strict=True)]
-        told = [pair for pair in pairs if None not in pair and "" not in pair]
-        if told:
+        known_pairs = [pair for pair in pairs if None not in pair and "" not in pair]
+        if known_pairs:
             yield from changed(
-                f"GPUs: {name.replace('_', ' ')}", *(tuple(map(str, side)) for side in zip(*told, strict=True))
+                f"GPUs: {name.replace('_', ' ')}", *(tuple(map(str, side)) for side in zip(*known_pairs, strict=True))
             )
 
 
@@ -162,36 +163,36 @@ def _devices(facts: NodeFacts) -> tuple[str, ...]:
     return tuple(device.name for device in seen.visible) if seen else ()
 
 
-# Two values of one thing, yesterday's and today's: whether they are the same, and the line where they are not.
+# Comparison of two values, and the line that reports a difference.
 
 
 LONGEST = 120
 NEAR = 0.05
 LARGE = 10_000
-"""From here on numbers are the same where they differ by less than NEAR: the kernel and systemd reckon limits from the
-size of the memory, which differs a little from one kernel, and one start of a virtual machine, to the next."""
+"""Lower bound of the numbers that are equal if they differ by less than NEAR: the kernel and systemd derive limits from
+the size of the memory, which varies a little with each kernel and each start of a virtual machine."""
 UNLIMITED = -1
 
 
 def changed(what: str, *values: object, unset: str = "") -> Iterator[str]:
-    """The line where both values, before and now, are known and differ; with ``unset``, what is not there is known."""
+    """Yield a line if both values are known and differ. With ``unset``, a missing value is known to be unset."""
     before, now = values
     if _same(before, now) or (not unset and (_nothing(before) or _nothing(now))):
         return
-    yield f"{what}: {_said(before, unset)}, now {_said(now, unset)}"
+    yield f"{what}: {_value_text(before, unset)}, now {_value_text(now, unset)}"
 
 
 def changed_set(what: str, before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    """The line of what came and what went; what stayed is not told."""
+    """Yield a line with the values that appeared and those that disappeared."""
     old, new = same_set(before), same_set(now)
     gone, come = (tuple(one for one in ours if one not in theirs) for ours, theirs in ((old, new), (new, old)))
-    parts = [f"{_said(ones, '')} {verb}" for ones, verb in ((gone, "is gone"), (come, "is new")) if ones]
+    parts = [f"{_value_text(ones, '')} {verb}" for ones, verb in ((gone, "is gone"), (come, "is new")) if ones]
     if parts:
         yield f"{what}: {', '.join(parts)}"
 
 
 def same_set(values: Iterable[str]) -> tuple[str, ...]:
-    """The values in an order that does not depend on theirs, each once."""
+    """Return the distinct values in sorted order."""
     return tuple(sorted(set(values)))
 
 
@@ -205,7 +206,7 @@ def _same(before: object, now: object) -> bool:
 
 
 def _numbers(value: object) -> list[int]:
-    """The value as whole numbers (``4096 131072 6291456``); none where it is something else."""
+    """Return the whole numbers of the value (``4096 131072 6291456``); empty if it is anything else."""
     words = value.split() if isinstance(value, str) else [str(value)] if isinstance(value, int) else []
     return [int(word) for word in words] if all(word.isascii() and word.isdecimal() for word in words) else []
 
@@ -214,7 +215,7 @@ def _nothing(value: object) -> bool:
     return value in (None, "", ())
 
 
-def _said(value: object, unset: str) -> str:
+def _value_text(value: object, unset: str) -> str:
     if _nothing(value):
         return unset
     if value == UNLIMITED:
@@ -223,10 +224,10 @@ def _said(value: object, unset: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-# What is not as it was of a host, its network and the speed of its links.
+# Changes of a host, its network and its link speed.
 #
-# What another lease, container or start of the same host changes by itself is passed over: an address within the same
-# network, hardware addresses, and where this host's own name and addresses stand in what names it.
+# Differences that another DHCP lease, container or boot of the same host makes are passed over: an address within the
+# same network, hardware addresses, and this host's own name and addresses within a line.
 
 
 LIMITS = {
@@ -242,21 +243,22 @@ OPTIONAL = {
     "cpu_seconds": "processor time (seconds)", "memory": "memory of the container (bytes)",
     "reserved_ports": "net.ipv4.ip_local_reserved_ports", "rdma_devices": "RDMA devices",
 }  # fmt: skip
-"""Where nothing is seen, there is none; older facts lack some."""
+"""Limits for which no value means no limit; older facts lack some of them."""
 LASTING = ("HOME", "XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME")
-"""The variables of folders that are the same for each job; TMPDIR, and caches of compiled code, often are a job's own.
-"""
+"""Folders that are the same for each job. TMPDIR and caches of compiled code often are a job's own."""
 SLOWER = 3.0
-"""How many times slower the usual link must have become to be told: measurements vary."""
+"""Factor by which the usual link must have slowed down to be reported: measurements vary."""
 BUSY = 0.8
-"""The share of this host's processors in use above which what was measured may be the processor."""
+"""Share of this host's processors in use above which the processor may have limited a measurement."""
 TAKEN_SLOWLY = 0.5
-"""The share of the time above which it was the receiver that held the sender up, and not the link."""
+"""Share of the time above which the receiver, not the link, limited the sender."""
 OWN = "this host"
 
 
 def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
-    """Of the host. ``comparable``: the same distdoctor looked at it, so that what it did not see was not there."""
+    """Yield the changes of limits, sysctls, names, interfaces and folders.
+
+    ``comparable``: the same version of distdoctor wrote both, so that a missing value was not there."""
     for name, words in LIMITS.items():
         yield from changed(words, getattr(before.limits, name), getattr(now.limits, name))
     for name, words in OPTIONAL.items():
@@ -275,7 +277,7 @@ def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
         yield from changed(f"interface that {backend} picks", *picked)
     paths = [{f.use: f.path for f in node.host.folders or () if f.use in LASTING} for node in (before, now)]
     whole = comparable and before.host.folders is not None and now.host.folders is not None
-    for use in sorted(paths[0].keys() | paths[1].keys()):  # of several uses of one folder, the first alone is kept
+    for use in sorted(paths[0].keys() | paths[1].keys()):  # only the first use of a shared folder is recorded
         yield from changed(use, paths[0].get(use), paths[1].get(use), unset="no folder of its own" if whole else "")
     kinds = [{f.use: f.filesystem for f in node.host.folders or ()} for node in (before, now)]
     for use in sorted(kinds[0].keys() & kinds[1].keys()):
@@ -285,8 +287,8 @@ def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
 def _own_name(before: Node, now: Node) -> Iterator[str]:
     means = [same_set(_own_words(node, node.host.own_name.addresses)) for node in (before, now)]
     if means[0] != means[1]:
-        told = (same_set(node.host.own_name.addresses) for node in (before, now))
-        yield from changed("addresses of the own name", *told)
+        addresses = (same_set(node.host.own_name.addresses) for node in (before, now))
+        yield from changed("addresses of the own name", *addresses)
     lines = [[line.text for line in node.host.hosts_lines] for node in (before, now)]
     plain = [
         [" ".join(_own_words(node, text.split())) for text in of] for node, of in zip((before, now), lines, strict=True)
@@ -297,7 +299,7 @@ def _own_name(before: Node, now: Node) -> Iterator[str]:
 
 
 def _own_words(node: Node, words: Iterable[str]) -> list[str]:
-    """The words with the interface for an address of this host's, and without its name."""
+    """Return the words without this host's name, and with the interface in place of its addresses."""
     name = node.identity.hostname
     return [OWN if word in (name, name.partition(".")[0]) else node.interface_of(word) or word for word in words]
 
@@ -321,7 +323,7 @@ def _interfaces(before: Node, now: Node) -> Iterator[str]:
 
 
 def _networks(interface: Interface) -> set[str]:
-    """The networks of an interface, but for the link's own one of IPv6."""
+    """Return the networks of an interface without the IPv6 link-local one."""
     found = set()
     for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
         parsed = parse_address(address)
@@ -332,7 +334,9 @@ def _networks(interface: Interface) -> set[str]:
 
 
 def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
-    """Of the way to the others. ``reached``: the master was, by what its name means now."""
+    """Yield the changes of the route to the others, and of what filters it.
+
+    ``reached``: MASTER_ADDR, as it resolves now, was reached."""
     old, new = before.network, now.network
     if not reached and old.master and new.master and old.master.name == new.master.name:
         means = (same_set(one.addresses) for one in (old.master, new.master))
@@ -343,7 +347,7 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
         yield from changed_set(
             "routes", *(map(_route, filter(_lasting, routes)) for routes in (old.routes, new.routes))
         )
-    if old.firewall is not None and new.firewall is not None:  # all of these are read at once
+    if old.firewall is not None and new.firewall is not None:  # one probe fills all of these
         yield from changed_set("rules of routing", *([rule.text for rule in one.policy] for one in (old, new)))
         lasting = ([name for name in one.strict if not is_virtual(name)] for one in (old, new))
         yield from changed_set("interfaces whose rp_filter is strict", *lasting)
@@ -353,7 +357,7 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
 
 
 def _lasting(entry: TableRoute) -> bool:
-    """Return whether it is no route of a network of this host's containers, or of the link itself."""
+    """Return whether the route leaves by a gateway or rejects, and is not one of this host's container networks."""
     return not is_virtual(entry.interface) and (entry.gateway is not None or entry.reject)
 
 
@@ -368,15 +372,17 @@ def _blocking(chains: Iterable[FirewallChain]) -> Iterator[str]:
 
 
 def speed_changes(before: Node, now: Node) -> Iterator[str]:
-    """Of the links, where this host was not busy meanwhile: what a starved process measures is no link's speed."""
+    """Yield the change of link speed, unless this host was busy: a starved process measures the processor, not the
+    link."""
     usual, today = _speed(before), _speed(now)
     if usual and today and today * SLOWER < usual:
         yield f"the usual link: {usual / 1e6:,.0f} MB/s, now {today / 1e6:,.0f} MB/s"
 
 
 def _speed(node: Node) -> float | None:
-    """Bytes per second of this node's usual link, by the better of what arrived and of the kernel's own estimate; None
-    where that was not the link's doing."""
+    """Return bytes per second of this node's usual link: the higher of the measured rate and the kernel's estimate.
+
+    None if something else than the link limited the rate."""
     mesh = node.mesh
     if mesh.busy > BUSY or mesh.rate_median is None:
         return None

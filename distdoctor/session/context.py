@@ -36,12 +36,13 @@ MAX_FORGED = 8
 
 
 OWN_START_SECONDS = 1.0
-"""Of what the program took to start itself no more counts as waiting: who is slow himself waits for others who are."""
+"""Most of the program's own start time that counts as waiting: a process that starts slowly waits for others that do,
+too."""
 
 
 @dataclass
 class Clock:
-    """When a run began, and how long it may take: seconds of the monotonic clock."""
+    """Start and deadlines of a run, in seconds of the monotonic clock."""
 
     wait: float
     """Limit of the rendezvous (--wait)."""
@@ -49,31 +50,30 @@ class Clock:
     """Limit of everything after it (--timeout)."""
     started: float = field(default_factory=time.monotonic)
     launched: float | None = None
-    """When the command was started; None where it is not known to be earlier than the run."""
+    """Start of the command; None if it is not known to be earlier than the run's."""
     started_at: float = field(default_factory=time.time)
     """Start of the run in seconds since the epoch."""
 
     @property
     def began(self) -> float:
-        """Start of the command, from which a user counts."""
+        """Return the start of the command, from which a user counts."""
         return self.started if self.launched is None else min(self.launched, self.started)
 
     @property
     def waiting_since(self) -> float:
-        """Time from which this process has kept its user waiting."""
+        """Return the time since which this process has kept its user waiting."""
         return max(self.began, self.started - OWN_START_SECONDS)
 
     @property
     def left(self) -> float:
-        """Seconds until --wait and --timeout are both spent."""
+        """Return the seconds until --wait and --timeout are both spent."""
         return self.started + self.wait + self.timeout - time.monotonic()
 
     def waits_until(self) -> float:
-        """Return when a process that now begins to wait for others stops waiting.
+        """Return the time at which a process that now begins to wait for others stops waiting.
 
         That is --wait after its start, and at least half of --wait from now: on a busy host the import of torch alone
-        outlasts a short --wait, and the other nodes join as late, for the same reason.
-        """
+        outlasts a short --wait, and the other nodes join as late, for the same reason."""
         return max(self.started + self.wait, time.monotonic() + self.wait / 2)
 
 
@@ -81,16 +81,16 @@ class RunContext:
     """Plan, clock, facts and observer of one run in one process. The facts grow stage by stage."""
 
     def __init__(self, options: Options, observer: Observer, launched: float | None = None) -> None:
-        """``launched``: see :class:`Clock`."""
+        """Start the facts of this run. ``launched``: see :class:`Clock`."""
         self.options, self.observer = options, observer
         self.clock = Clock(options.wait, options.timeout, launched=launched)
         self.progress_reported = False
-        """A failure was printed while waiting could still change it: a report before the end keeps it."""
+        """True if a failure was printed while nodes could still join: a report before the end keeps it."""
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
         self._oom_kills = limits.oom_kills()
         self.memory_used = limits.memory_used()
-        """Of the container or unit, before torch was imported."""
+        """Memory of the container or unit in use before torch was imported, in bytes."""
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
@@ -110,7 +110,7 @@ class RunContext:
 
     @property
     def plan(self) -> Plan:
-        """The plan of this run; its port is the one in use once node 0 has opened the store."""
+        """Return the plan of this run; its port is the one in use once node 0 has opened the store."""
         return self.facts.plan
 
     def use_port(self, port: int) -> None:
@@ -120,8 +120,8 @@ class RunContext:
 
     @property
     def leads_node(self) -> bool:
-        """Return whether this process does the node's probes: started once per node, or local rank 0, or not known
-        to be another."""
+        """Return whether this process runs the node's probes: one process per node, local rank 0, or local rank
+        unknown."""
         return self.plan.started == "node" or not self.plan.local_rank
 
     def update(self, **changes: Any) -> None:
@@ -129,7 +129,7 @@ class RunContext:
         self.facts = replace(self.facts, **encodable(changes))
 
     def update_meeting(self, **changes: Any) -> None:
-        """Put new values into the facts about the meeting."""
+        """Put new values into the facts about the rendezvous."""
         self.update(meeting=replace(self.facts.meeting or MeetingFacts(), **changes))
 
     def update_network(self, **changes: Any) -> None:
@@ -137,16 +137,16 @@ class RunContext:
         self.update(network=replace(self.facts.network or NetworkFacts(), **changes))
 
     def judge_alone(self) -> Judgement:
-        """Return what the checks say of this process's own facts."""
+        """Return the judgement of this process's own facts."""
         return judge(build([self.facts]), self.options.checks, self.options.ignore)
 
     def skip(self, stage: str, reason: str, blocked_by: str | None = None) -> None:
-        """Record that ``stage`` is not run here."""
+        """Record that ``stage`` does not run here."""
         self.record(StageFacts(stage, "skipped", 0.0, reason, blocked_by))
         self.observer.stage_ended(stage, "skipped", 0.0, reason)
 
     def record(self, entry: StageFacts) -> None:
-        """Record how a stage ended, in place of an earlier record of it."""
+        """Record how a stage ended, replacing an earlier record of it."""
         self.update(stages=(*(s for s in self.facts.stages if s.stage != entry.stage), entry))
 
     async def run_stage(
@@ -154,11 +154,8 @@ class RunContext:
     ) -> StageStatus:
         """Run one stage's work and record how it ended; a crash of a probe is a result, too.
 
-        ``most``: the seconds that it may take, where they are known.
-
-        Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``), and
-        that for node 0 to start is no stage's.
-        """
+        ``most``: limit of its seconds, if known. The recorded seconds do not count waiting for the import of torch
+        (``identity.torch_seconds``) or for node 0 to start."""
         self.observer.stage_started(stage, most)
         started = time.monotonic()
         status: StageStatus
@@ -173,18 +170,18 @@ class RunContext:
         return status
 
     def _note_link_losses(self) -> None:
-        """Put into the facts how often each interface lost its link so far."""
+        """Put the number of link losses of each interface into the facts."""
         if self._links is not None and (host := self.facts.host) is not None:
             losses = self._links.losses()
             if losses != host.link_losses:
                 self.update(host=replace(host, link_losses=losses))
 
-    def put_down(self, stage: str, seconds: float) -> None:
-        """So much of the time of ``stage`` was waiting for something else."""
+    def subtract_wait(self, stage: str, seconds: float) -> None:
+        """Subtract ``seconds`` of waiting for something else from the time of ``stage``."""
         self._waits[stage] = self._waits.get(stage, 0.0) + seconds
 
     def note_torch(self, torch: TorchInfo) -> None:
-        """Put into the facts what torch is here."""
+        """Put the installed torch into the facts."""
         failure = limits.memory_around(torch.failure, self._oom_kills) if torch.failure else None
         self.update(
             identity=replace(
@@ -206,23 +203,23 @@ class RunContext:
             self._follow_nccl(nccl.version(torch.nccl))
 
     def _follow_nccl(self, version: nccl.Version) -> None:
-        """Put into the facts what an NCCL of this version reads and picks, where older ones do it in another way."""
+        """Correct the NCCL facts for an NCCL of this version, as older ones read and pick differently."""
         self.update(**_settings(version, self._site_variables))
         if host := self.facts.host:
             self.update(host=replace(host, nccl=nccl.predict(self.facts.variables, host.interfaces, version)))
 
     def note_importing(self, seconds: float | None) -> None:
-        """Put into the facts that torch is still being imported, for so long already."""
+        """Put into the facts for how many seconds torch has been importing."""
         self.update(identity=replace(self.facts.identity, torch_seconds=seconds, torch_importing=True))
 
     def note_forged(self, *found: str) -> None:
-        """Put into the facts what was found in the store that nobody of this run wrote."""
+        """Put into the facts which values in the store nobody of this run wrote."""
         known = self.facts.meeting.forged if self.facts.meeting else ()
         if not set(found) <= set(known):
             self.update_meeting(forged=tuple(dict.fromkeys((*known, *found)))[:MAX_FORGED])
 
     def note_ranks(self, node_rank: int | None, ranks: tuple[int, ...]) -> None:
-        """Put the ranks assigned at the meeting into the facts."""
+        """Put the ranks that node 0 assigned into the facts."""
         if len(ranks) == len(self.facts.ranks):
             self.update(
                 node_rank=node_rank,
@@ -230,7 +227,7 @@ class RunContext:
             )
 
     def note_rank_stages(self, entries: dict[int, RankStage]) -> None:
-        """Put how a stage ended for each rank (by its place here) into the facts."""
+        """Put how a stage ended for each rank (by local index) into the facts."""
         self.update(
             ranks=tuple(
                 _with_stage(rank, entries[i]) if i in entries else rank for i, rank in enumerate(self.facts.ranks)
@@ -238,7 +235,7 @@ class RunContext:
         )
 
     def note_nccl(self, logs: Sequence[NcclLog | None]) -> None:
-        """Put what the ranks' NCCL said into the facts."""
+        """Put the logs of the ranks' NCCL into the facts."""
         self.update(ranks=tuple(replace(r, nccl=log) for r, log in zip(self.facts.ranks, logs, strict=True)))
 
     def note_pids(self, children: list[Child]) -> None:
@@ -247,7 +244,7 @@ class RunContext:
 
 
 def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
-    """The rank with this stage in place of an earlier record of it, and with the work it measured there."""
+    """Return the rank with this stage in place of an earlier record of it, and with the work measured in it."""
     detail = dict(entry.detail)
     work = detail.pop("work", None)
     stages = (*(s for s in rank.stages if s.stage != entry.stage), replace(entry, detail=detail))
@@ -255,7 +252,7 @@ def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
 
 
 def _settings(version: nccl.Version, more: Sequence[str]) -> dict[str, Any]:
-    """The variables, those of NCCL's files and ``more`` of the environment among them, and the files of the former."""
+    """Return the NCCL settings (environment, NCCL's files, ``more``), and the files they came from."""
     env = environment(os.environ)
     of_files = gpu_nccl.settings_in_files(env, nccl=version)
     return {
@@ -264,20 +261,20 @@ def _settings(version: nccl.Version, more: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# Waiting for the import of torch, which goes on in a process of its own from the beginning.
+# Wait for the import of torch, which runs in a process of its own from the start.
 
 
 WHAT = "importing torch"
 
 
 async def wait_for_torch(context: RunContext, zygote: Zygote, stage: str) -> TorchInfo:
-    """Return what torch is here, once its import has ended. ``stage`` is the one that waits for it."""
+    """Return the installed torch once its import has ended. ``stage`` is the stage that waits for it."""
     began = time.monotonic()
     context.observer.waits(WHAT, context.clock.left)
     try:
         torch = await zygote.torch()
     finally:
         context.observer.waited(WHAT)
-        context.put_down(stage, time.monotonic() - began)
+        context.subtract_wait(stage, time.monotonic() - began)
     context.note_torch(torch)
     return torch

@@ -1,4 +1,4 @@
-"""The end of a run in one process: its report is printed where it is its turn, the facts are saved, all leave."""
+"""End of a run in one process: it prints the report if that is its part, saves the facts and leaves with the others."""
 
 from __future__ import annotations
 
@@ -37,121 +37,122 @@ from distdoctor.session.interruption import (
 from distdoctor.store.client import StoreError
 
 READING_SECONDS = 1.5
-"""How long an interrupted node 0 keeps the store open, so that the others can read its report."""
+"""Seconds for which an interrupted node 0 keeps the store open, so that the others can read its report."""
 BREAKING_OFF_SECONDS = 2.0
 ENDS_ALL = (mpi.OPENMPI_NAME,)
 """Launchers that end all processes with the first that fails (mpirun(1), orte_abort_on_non_zero_status)."""
 FIRST_GOES_ON = 30.0
-"""Seconds that the first process may go on for those who came, once waiting is over here."""
+"""Seconds that the first process may go on for the nodes that joined, once this process stopped waiting."""
 
 
 class Finish:
-    """Brings the run to its end, once. ``tell`` gets the report where this process prints it."""
+    """Ends the run, once. ``print_report`` gets the report where this process prints it."""
 
-    def __init__(self, context: RunContext, reports: ReportMaker, tell: Callable[[Report], None]) -> None:
-        self._context, self._reports, self._tell = context, reports, tell
+    def __init__(self, context: RunContext, reports: ReportMaker, print_report: Callable[[Report], None]) -> None:
+        self._context, self._reports, self._print_report = context, reports, print_report
         self.report: Report | None = None
-        """The report, once the run has one."""
+        """Report, once the run has one."""
         self.unsaved = False
-        """Whether the facts were to be saved and could not be."""
+        """True if the facts were to be saved and could not be."""
         self._alone = started_alone(os.getppid(), os.getpid())
         self._where_first: tuple[str, ...] = ()
-        """The addresses of the launcher's first process, where that has to be known."""
+        """Addresses of the launcher's first process, if they matter."""
 
-    async def finish(self, report: Report | None, meeting: Membership | None) -> None:
-        """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
+    async def finish(self, report: Report | None, membership: Membership | None) -> None:
+        """Print ``report`` and leave together with the others; without one, print this process's own report."""
         self.report = report or self._reports.of_own(self._context)
         self._where_first = await first_process_addresses(self._context.facts)
-        self._save_and_tell(meeting)
-        if meeting is not None:
-            await meeting.part()
-        await asyncio.sleep(self._stays(meeting))
+        self._save_and_print(membership)
+        if membership is not None:
+            await membership.part()
+        await asyncio.sleep(self._stays(membership))
 
-    def _stays(self, meeting: Membership | None) -> float:
-        """Seconds that this process, which met nobody, stays after it has told what it saw: what ends with a bad status
-        makes mpirun end all others, and what the first was about to tell is cut off (seen with Open MPI 4.1)."""
+    def _stays(self, membership: Membership | None) -> float:
+        """Return the seconds for which this process, which joined nobody, stays after printing.
+
+        A bad exit status makes mpirun end all other processes, which cuts off the report of the first (seen with Open
+        MPI 4.1)."""
         plan, clock = self._context.plan, self._context.clock
-        told = self._prints(meeting) or (meeting is not None and meeting.agreed)
+        printed = self._prints(membership) or (membership is not None and membership.agreed)
         good = self.report is None or self.report.verdict in ("pass", "warn")
-        if told or good or plan.task is None or plan.launcher not in ENDS_ALL:
+        if printed or good or plan.task is None or plan.launcher not in ENDS_ALL:
             return 0.0
         longest = clock.wait + min(FIRST_GOES_ON, clock.timeout)
         return max(0.0, clock.started + longest - time.monotonic())
 
-    async def break_off(self, meeting: Membership | None, importing: float | None) -> None:
-        """Interrupted or out of time: tell what is known so far, and let the others know.
+    async def break_off(self, membership: Membership | None, importing: float | None) -> None:
+        """Print what is known after an interruption or a timeout, and send it to the others.
 
-        ``importing``: torch is still being imported, for so many seconds already.
-        """
+        ``importing``: seconds for which torch has been importing, if it still is."""
         if self.report is not None:
             return
         if importing is not None:
             self._context.note_importing(importing)
-        if meeting is not None:
+        if membership is not None:
             if self._reports.signal is not None:
                 self._context.update_meeting(left=signal.Signals(self._reports.signal).name)
             try:
-                self.report = await asyncio.wait_for(meeting.break_off(), BREAKING_OFF_SECONDS)
+                self.report = await asyncio.wait_for(membership.break_off(), BREAKING_OFF_SECONDS)
             except (StoreError, asyncio.TimeoutError, OSError):
                 pass
         if self.report is None:
             if self._context.progress_reported and self._reports.signal is None:
                 self._context.update_meeting(ended=True)
             self.report = self._reports.of_own(self._context, unfinished=True)
-        self._save_and_tell(meeting)
-        if meeting is not None and meeting.published:
+        self._save_and_print(membership)
+        if membership is not None and membership.published:
             try:
-                await asyncio.wait_for(meeting.part(), READING_SECONDS)
+                await asyncio.wait_for(membership.part(), READING_SECONDS)
             except asyncio.TimeoutError:
                 pass
 
-    def tell_late(self, meeting: Membership | None) -> None:
-        """Called in another thread, while a step here ignores its deadline: tell what is known."""
+    def print_late(self, membership: Membership | None) -> None:
+        """Print what is known, from another thread, while a step ignores its deadline."""
         nothing = Judgement("incomplete", ())
         report = self.report or self._reports.of_own(self._context, nothing, unfinished=True)
-        if self._prints(meeting):
-            self._tell(report)
+        if self._prints(membership):
+            self._print_report(report)
 
-    def _prints(self, meeting: Membership | None) -> bool:
+    def _prints(self, membership: Membership | None) -> bool:
         plan = self._context.plan
         if plan.started == "node" and plan.task is None:
             return True
-        leads = meeting is not None and meeting.leads
-        if meeting is not None and self.report is not None and not leads and meeting.agreed:
+        leads = membership is not None and membership.leads
+        if membership is not None and self.report is not None and not leads and membership.agreed:
             return False
         if plan.task is None or leads:
             return leads or self._context.leads_node or self._alone
-        # A launcher that ends one process ends all, and the first tells.
+        # A launcher that ends one process ends all, and the first prints for all.
         if plan.task != 1 or self._reports.signal is not None:
             return plan.task == 0
         return first_process_gone(self._context.facts, self._where_first)
 
-    def _tell_beside(self, report: Report) -> None:
-        """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""
+    def _print_causes(self, report: Report) -> None:
+        """Print a line on stderr for each root cause that this process saw, while another process prints the report."""
         for finding in report.findings:
             if finding.because_of is None and finding.severity == "fail":
                 self._context.observer.note(
                     f"{self._context.facts.identity.hostname}: {finding.check}: {finding.summary}"
                 )
 
-    def _save_and_tell(self, meeting: Membership | None) -> None:
+    def _save_and_print(self, membership: Membership | None) -> None:
         assert self.report is not None
-        problem = self._save(meeting)
+        problem = self._save(membership)
         self.unsaved = problem is not None
-        if problem is not None and self._prints(meeting):
+        if problem is not None and self._prints(membership):
             self.report = replace(self.report, notes=(*self.report.notes, problem))
         elif problem is not None:
             self._context.observer.note(problem)
-        if self._prints(meeting):
-            self._tell(self.report)
-        elif self._context.plan.task is not None and not (meeting is not None and meeting.agreed):
-            self._tell_beside(self.report)
+        if self._prints(membership):
+            self._print_report(self.report)
+        elif self._context.plan.task is not None and not (membership is not None and membership.agreed):
+            self._print_causes(self.report)
         interrupts.over()
 
-    def _save(self, meeting: Membership | None) -> str | None:
-        """Save the facts where that is asked for. What went wrong, or None."""
+    def _save(self, membership: Membership | None) -> str | None:
+        """Save the facts if --save asks for it. Return the error, or None."""
         place, keep = self._context.options.save, self._context.options.keep
-        facts = meeting.own_facts() if meeting is not None else self._context.facts
+        facts = membership.own_facts() if membership is not None else self._context.facts
         if keep is not None:
             keep(facts)
         if place is None:
@@ -163,7 +164,7 @@ class Finish:
         return None
 
 
-# Making reports of this run: with when it began, how long it took, and whether it was ended before its end.
+# Reports of this run, with its start, its duration, and whether it ended early.
 
 
 EACH_BY_ITSELF = (
@@ -176,16 +177,15 @@ class ReportMaker:
     """Makes the reports of one process."""
 
     def __init__(self, until: str, clock: Clock, baseline: Sequence[NodeFacts] = ()) -> None:
-        """``until``: the last stage of the run. ``baseline``: facts of an earlier run, to report what changed since."""
+        """Store what all reports need. ``until``: last stage of the run; ``baseline``: facts of an earlier run."""
         self._until, self._clock, self._baseline = until, clock, baseline
         self.signal: int | None = None
-        """The signal that interrupted the run."""
+        """Signal that interrupted the run."""
 
     def make(self, cluster: Cluster, judgement: Judgement, unfinished: bool, pending: Sequence[Finding] = ()) -> Report:
-        """The report of what was judged; ``unfinished``: of a run that did not come to its end.
+        """Return the report of what was judged. ``unfinished``: the run ended early.
 
-        ``pending``: what would be found if waiting had ended, of a run that was interrupted while it waited.
-        """
+        ``pending``: further findings if waiting had ended when a signal interrupted it."""
         missing = not_joined(cluster, pending)
         notes = [cluster.plan.note] if cluster.plan.note else []
         if self.signal is not None:
@@ -206,18 +206,18 @@ class ReportMaker:
             until=self._until,
         )
         if self.signal is not None:
-            told = interruption(self.signal, report.seconds, cluster, missing, self._until)
-            report = replace(report, details={**report.details, INTERRUPTED: told})
+            text = interruption(self.signal, report.seconds, cluster, missing, self._until)
+            report = replace(report, details={**report.details, INTERRUPTED: text})
         if unfinished and report.verdict in ("pass", "warn"):
             report = replace(report, verdict="incomplete")
         return report
 
     def with_own_changes(self, report: Report, own: NodeFacts) -> Report:
-        """Node 0's report, with what changed on this node since its own baseline."""
+        """Return node 0's report with the changes of this node since its own baseline."""
         return with_own_changes(for_another_node(report), own, self._baseline)
 
     def of_own(self, context: RunContext, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
-        """The report of this process's own facts; they are judged here where that is not done."""
+        """Return the report of this process's own facts, which are judged unless ``judgement`` is given."""
         judgement = context.judge_alone() if judgement is None else judgement
         pending: tuple[Finding, ...] = ()
         if self.signal is not None:
@@ -226,25 +226,23 @@ class ReportMaker:
         return self.make(build([context.facts]), judgement, unfinished, pending)
 
 
-# Whether the first of a launcher's processes, which tells the report of all, is there to tell it.
+# The first of a launcher's processes prints the report for all: whether it is still there to do so.
 
 
 SECONDS = 2.0
-"""To look its address up."""
+"""Limit of its address look-up."""
 SHELLS = frozenset(["bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh"])
 
 
 def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
-    """Return whether a shell started this process, or what a container started, and nothing else that runs now: no
-    launcher, and no loop that starts the ranks of a host. A rank's variables are then most likely left over from
-    somebody else.
+    """Return whether this process was started by a shell or a container's init, and by nothing else that still runs.
 
-    ``pid``: the parent of ``child``, this process.
-    """
+    There is then no launcher, and no loop that starts the ranks of a host: the variables of a rank are most likely left
+    over. ``pid``: the parent of ``child``, this process."""
     if frameworks.agent_above(pid, proc)[0]:
         return False
     for _ in range(frameworks.ANCESTORS):
-        if pid == 0:  # nothing is above it in its container
+        if pid == 0:  # the parent is outside this container
             return True
         parent = proc / str(pid)
         try:
@@ -253,13 +251,13 @@ def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
             if (parent / "comm").read_text(errors="replace").strip() in SHELLS:
                 return True
             child, pid = pid, int((parent / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):  # gone, somebody else's, or a kernel that does not tell
+        except (OSError, ValueError, IndexError):  # it ended, is another user's, or the kernel hides it
             return False
     return False
 
 
 async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
-    """Its addresses, where it matters: for a second process that was refused at MASTER_ADDR."""
+    """Return the addresses of the first process, if they matter: to a second process refused at MASTER_ADDR."""
     contact = facts.network.contact if facts.network else None
     if not facts.plan.first or contact is None or contact.outcome != "refused":
         return ()
@@ -267,7 +265,7 @@ async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
-    """Return whether the first process has ended, or nothing listens where it is: the second one then tells.
+    """Return whether the first process has ended, or nothing listens where it is: then the second one prints.
 
     ``first``: its addresses, as far as they are known."""
     contact = facts.network.contact if facts.network else None
@@ -275,17 +273,17 @@ def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
         return False  # its store answers on another port, and has this process's facts
     if contact is None or contact.outcome != "refused":
         return bool(facts.meeting and facts.meeting.host_lost)
-    if first and contact.address not in first and _elsewhere(facts, contact.address):
+    if first and contact.address not in first and _on_another_host(facts, contact.address):
         return False
-    # The first of another node, whose MASTER_ADDR is its own host: the first one is not there.
+    # MASTER_ADDR is this node's own host, and the first process is on another node.
     own = {address for one in (facts.host.interfaces if facts.host else ()) for address in one.addresses}
     here = contact.address in own or contact.address.startswith("127.")
     return not (here and facts.plan.local_rank == 0)
 
 
-def _elsewhere(facts: NodeFacts, address: str) -> bool:
-    """Return whether MASTER_ADDR means another host than that of the first process, and not a further address of
-    that one: the host that srun was typed on, or one with another name."""
+def _on_another_host(facts: NodeFacts, address: str) -> bool:
+    """Return whether MASTER_ADDR is another host than that of the first process (the host where srun was typed, or one
+    with another name), and not another address of the same host."""
     master = facts.plan.master_addr or ""
     named = "" if parse_address(master) is not None else master.partition(".")[0]
     first = facts.plan.first.partition(".")[0]

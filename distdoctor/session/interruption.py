@@ -1,4 +1,4 @@
-"""The first line of a report on a run that a signal ended: who had not joined, or what was running."""
+"""First line of the report on a run that a signal ended: the nodes that had not joined, or the running stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distdoctor.session.options import Options
 
 
 def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judgement) -> tuple[Finding, ...]:
-    """The further root causes that these facts would show if waiting ended now. None of them is certain yet."""
+    """Return the further root causes that these facts would show if waiting ended now. None of them is certain yet."""
     ended = [
         replace(one, meeting=replace(one.meeting or MeetingFacts(), ended=True))
         if one.meeting is None or one.meeting.hosted or not one.meeting.joined
@@ -30,11 +30,10 @@ def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judg
 
 
 def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
-    """Return what is certain of a process that a signal ended.
+    """Return the part of the judgement that is certain in a process that a signal ended.
 
-    One that still waits to join does so because waiting may cure what it sees of the network and of node 0: what
-    waiting cannot cure ends that wait at once. So its failures from the network stage on are not certain.
-    """
+    A process that still waits to join waits because its failures of the network stage and later may pass by themselves:
+    permanent ones end the wait at once. So these are not certain."""
     meeting = facts.meeting
     if meeting is None or meeting.joined or meeting.ended:
         return judgement
@@ -50,19 +49,19 @@ def _from_network_on(finding: Finding) -> bool:
 
 
 def _root(finding: Finding) -> bool:
-    """Return whether it is told: who has not joined always is, whatever that follows from."""
+    """Return whether it is reported: a missing node always is, even as a consequence."""
     return finding.because_of is None or finding.incomplete
 
 
 def not_joined(cluster: Cluster, pending: Sequence[Finding]) -> tuple[str, ...]:
-    """The nodes that had not joined when the run was interrupted."""
+    """Return the names of the nodes that had not joined when the run was interrupted."""
     here = {node.name for node in cluster.nodes}
     names = (name for finding in pending if finding.incomplete for name in finding.nodes)
     return tuple(dict.fromkeys(name for name in names if name not in here))
 
 
 def pending_notes(pending: Sequence[Finding]) -> list[str]:
-    """Notes of what was seen while waiting might still cure it."""
+    """Return notes on the failures that might still have passed by themselves."""
     notes = []
     for one in pending:
         last = one.evidence[-1].partition("; ")[2] if one.evidence else ""
@@ -74,18 +73,18 @@ def pending_notes(pending: Sequence[Finding]) -> list[str]:
 
 
 def interruption(number: int, seconds: float, cluster: Cluster, missing: Sequence[str], until: str) -> str:
-    """``Interrupted after 6 s; node1 had not joined``."""
+    """Return the line ``Interrupted after 6 s; node1 had not joined``."""
     began = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
     return f"{began} after {seconds:.0f} s; {_state(cluster, missing, until)}"
 
 
 def for_another_node(report: Report) -> Report:
-    """Node 0's report for another node: the signal came to node 0."""
-    told = report.details.get(INTERRUPTED)
-    if not told or not report.nodes:
+    """Return node 0's report for another node: the signal reached node 0 only."""
+    text = report.details.get(INTERRUPTED)
+    if not text or not report.nodes:
         return report
-    told = f"{report.nodes[0].name} was {told[:1].lower()}{told[1:]}"
-    return replace(report, details={**report.details, INTERRUPTED: told})
+    text = f"{report.nodes[0].name} was {text[:1].lower()}{text[1:]}"
+    return replace(report, details={**report.details, INTERRUPTED: text})
 
 
 def _state(cluster: Cluster, missing: Sequence[str], until: str) -> str:

@@ -22,21 +22,21 @@ class Options:
     plan: Plan
     checks: Sequence[Check]
     wait: float = 60.0
-    """Bounds the meeting of the nodes."""
+    """Limit of the rendezvous."""
     timeout: float = 60.0
-    """Bounds everything after the meeting."""
+    """Limit of everything after the rendezvous."""
     until: str = STAGES[-1]
-    """The last stage to climb."""
+    """Last stage to run."""
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
-    """Folders that all nodes are to have in common, by their absolute paths."""
+    """Folders that all nodes are to share, by absolute path."""
     save: Path | None = None
     baseline: tuple[NodeFacts, ...] = ()
-    """The facts of an earlier run, to tell what changed since."""
+    """Facts of an earlier run, to report changes since."""
     keep: Callable[[NodeFacts], None] | None = None
-    """Gets the facts at the end, beside ``save``."""
+    """Receives the facts at the end, beside ``save``."""
     token: str | None = field(default=None, repr=False)
-    """What the processes of this run share and nobody else knows; every message is authenticated with it."""
+    """Secret shared by the processes of this run; it authenticates every message."""
     command: tuple[str, ...] = ("distdoctor", "check")
-    """How this was started, for the line printed for the other nodes."""
+    """Command line of this run, for the line printed for the other nodes."""

@@ -39,5 +39,5 @@ def test_a_stage_that_failed_is_told_where_no_thread_is_left_to_read_the_kernels
 
     monkeypatch.setattr(threading.Thread, "start", start)
     follower = Follower(context, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send)))
-    asyncio.run(follower._climb(Command("stage", "gloo", seconds=3.0), climb))
+    asyncio.run(follower._run_stage(Command("stage", "gloo", seconds=3.0), climb))
     assert [(one.kind, one.stage, one.ok) for one in told] == [("result", "gloo", False)]

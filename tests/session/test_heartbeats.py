@@ -35,8 +35,8 @@ def lost_after(seconds: float, port: int | None, monkeypatch: pytest.MonkeyPatch
 
     async def feel_twice() -> None:
         felt = Heartbeats(cast(Inbox, Silent()))
-        await felt.feel([one])
-        await felt.feel([one])
+        await felt.mark_lost([one])
+        await felt.mark_lost([one])
 
     asyncio.run(feel_twice())
     return one.lost

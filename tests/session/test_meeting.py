@@ -51,7 +51,7 @@ def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFac
         await meeting.announce()
         if counted:
             assert await node0.add(keys.members, 0) == 2  # known before it says hello, and once
-        holding = asyncio.ensure_future(meeting.hold())
+        holding = asyncio.ensure_future(meeting.take_part())
         while counted and not (context.facts.stages if order else await node0.has(keys.message(2, 0))):  # its hello
             assert not holding.done(), holding
             await asyncio.sleep(0.01)

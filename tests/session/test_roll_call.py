@@ -38,7 +38,7 @@ class Inbox:
         self.own = self.participants.get(0)
         return changed
 
-    async def read_astray(self) -> None:
+    async def read_strays(self) -> None:
         """Nobody is."""
 
     async def read_callers(self, plan: Plan) -> None:

@@ -88,7 +88,7 @@ def test_who_may_just_be_importing_torch_is_not_yet_missing(
     context.clock.started = began
     context.update_network(contact=Contact("10.77.0.10", 29500, outcome))
     zygote = SimpleNamespace(imported=None if imported is None else began + imported)
-    WaitReporter(context, cast(Any, zygote)).tell(left)
+    WaitReporter(context, cast(Any, zygote)).report(left)
     assert bool(heard.notes) == told
 
 

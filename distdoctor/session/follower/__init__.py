@@ -1,1 +1,1 @@
-"""The side of every other process of a check."""
+"""Side of a check that every process runs: it carries out node 0's commands."""

@@ -1,4 +1,4 @@
-"""The follower: climbs the stages that node 0 opens, in every process, and brings back node 0's report."""
+"""Follower of a check: it runs the stages that node 0 opens, in every process, and receives node 0's report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from distdoctor.store.client import StoreClient, StoreError, StoreGone, StoreSil
 
 
 class Follower:
-    """Follows the leader's commands until the report is there."""
+    """Carries out the leader's commands until its report is there."""
 
     def __init__(
         self,
@@ -43,41 +43,40 @@ class Follower:
         post: Outbox,
         transcript: Callable[[], bytes] | None = None,
     ) -> None:
-        """``transcript``: on node 0, what its listener confirms."""
+        """Prepare to follow. ``transcript``: on node 0, what its listener confirms."""
         self._context, self._zygote, self._store, self._post = context, zygote, store, post
         self._transcript = transcript
         self._ranks: RankStages | None = None
         self._mesh: MeshStage | None = None
         self._due: float | None = None
-        """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
+        """Time of the monotonic clock until which node 0's commands so far may take; None without a command, or after
+        it."""
         self._together: dict[str, int] = {}
-        """Stage -> how many processes ran it together."""
+        """Stage -> number of processes that ran it together."""
         self.begun_without: int | None = None
-        """How many processes take part in what node 0 opens, as long as this one took part in nothing; else None."""
+        """Number of processes in the stage that node 0 opened, as long as this one took part in none; else None."""
 
     async def enrol(self) -> None:
-        """Let node 0 know that this process is on its way, before it can say hello. What goes wrong here goes wrong in
-        ``follow`` again."""
+        """Announce this process to node 0, before it can say hello. A failure shows again in ``follow``."""
         with suppress(StoreError, Untrusted):
             await self._post.enrol()
 
     async def follow(self) -> Report | None:
-        """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
+        """Say hello, run the stages that node 0 opens, and return its report; None if node 0 went away before it.
 
-        Raises StoreGone where the store goes away, Untrusted where others write into it, Unconfirmed, TooLate.
-        """
+        Raises StoreGone if the store goes away, Untrusted if others write into it, Unconfirmed, TooLate."""
         await self._post.enrol()
         number, token = self._post.number, self._store.marker.token
         self._mesh = mesh = MeshStage(self._context, token, number)
         address = self._context.plan.master_addr or self._store.address
         self._ranks = ranks = RankStages(
-            self._context, self._zygote, address, self._store.port, self._post.keys, number, self.tell
+            self._context, self._zygote, address, self._store.port, self._post.keys, number, self.send
         )
         port = None
         if self._context.leads_node or self._transcript is not None:
             port = await mesh.listen(self._transcript)
-        await self.tell(Event("hello", self._context.facts, mesh_port=port))
-        stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.climb}
+        await self.send(Event("hello", self._context.facts, mesh_port=port))
+        stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.measure}
         trials = {TRIAL: ranks.trial, SEARCH: ranks.search}
         orders = self._orders()
         work: asyncio.Task[None] | None = None
@@ -107,12 +106,14 @@ class Follower:
                     ranks.abort = asyncio.Event()
                     stage = BY_NAME[command.stage]
                     work = asyncio.create_task(
-                        self._climb(command, stages[stage]) if stage in stages else self._try(command, trials[stage])
+                        self._run_stage(command, stages[stage])
+                        if stage in stages
+                        else self._run_trial(command, trials[stage])
                     )
                 else:
                     self._due = None
                     if work is not None:
-                        work.cancel()  # what is not over by now is not in the report
+                        work.cancel()  # a stage that has not ended by now is not in the report
                         await asyncio.wait([work])
                     return await self._report(command)
         finally:
@@ -120,26 +121,26 @@ class Follower:
                 work.cancel()
         return None
 
-    async def tell(self, event: Event) -> None:
-        """One message to the leader, with the facts as they are now where it brings facts."""
+    async def send(self, event: Event) -> None:
+        """Send one message to the leader, with the current facts where it carries facts."""
         self._note_forged()
         await self._post.send(replace(event, facts=self._context.facts) if event.facts is not None else event)
 
     async def unled(self) -> float:
-        """For how many seconds node 0 has given no order, beyond the time of those that it gave, while its store
-        answers; 0.0 where it has. Raises StoreError.
-        """
+        """Return the seconds without a command from node 0, beyond the time of its last ones, while its store answers.
+
+        0.0 while a command is there. Raises StoreError."""
         if self._due is None or await self._post.ordered():
             return 0.0
         return max(0.0, time.monotonic() - self._due)
 
     @property
     def enrolled(self) -> bool:
-        """Return whether this process has a number, under which it may tell something."""
+        """Return whether this process has a number, under which it can write messages."""
         return self._ranks is not None
 
     def close(self) -> None:
-        """Let go of the listener and the ranks."""
+        """Close the listener and end the ranks."""
         if self._mesh is not None:
             self._mesh.close()
         if self._ranks is not None:
@@ -154,33 +155,33 @@ class Follower:
         one_host = is_loopback(self._store.address) or bool(facts.network and facts.network.master_is_own)
         return CommandValidator(self._post.number, len(facts.ranks), planned(self._context.plan), one_host=one_host)
 
-    async def _climb(self, command: Command, climb: Callable[[Command], Awaitable[Ended]]) -> None:
-        """One stage, and how it ended here."""
+    async def _run_stage(self, command: Command, work: Callable[[Command], Awaitable[Ended]]) -> None:
+        """Run one stage and report how it ended."""
         most = command.seconds + LATE_SECONDS
         status, _ = await asyncio.gather(
-            self._context.run_stage(command.stage, climb(command), most),
+            self._context.run_stage(command.stage, work(command), most),
             _where_possible(look_for_files(self._context, command.marks)),
         )
         if status not in ("ok", "skipped"):
             await _where_possible(look_again(self._context))
-        await self._tell_result(command, status in ("ok", "skipped"), "")
+        await self._send_result(command, status in ("ok", "skipped"), "")
 
-    async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
-        """What is no rung of the ladder: whether it passed here, else why not."""
+    async def _run_trial(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
+        """Run what is no stage of its own (a trial, a search), and report how it ended."""
         observer, what = self._context.observer, BY_NAME[command.stage].spoken
         observer.waits(what, command.seconds)
         passed, error = await trial(command)
         observer.waited(what)
-        await self._tell_result(command, passed, error)
+        await self._send_result(command, passed, error)
 
-    async def _tell_result(self, command: Command, ok: bool, error: str) -> None:
+    async def _send_result(self, command: Command, ok: bool, error: str) -> None:
         try:
-            await self.tell(Event("result", self._context.facts, command.stage, command.attempt, ok, error))
+            await self.send(Event("result", self._context.facts, command.stage, command.attempt, ok, error))
         except StoreGone:
             return  # the loop that reads commands sees it, too
 
     async def _report(self, command: Command) -> Report:
-        """Node 0's report, once it is sure whose it is. Raises Untrusted, Unconfirmed and TooLate."""
+        """Return node 0's report, once node 0 confirmed it. Raises Untrusted, Unconfirmed and TooLate."""
         report = await self._post.report(command)
         self._context.update_meeting(verdict=report.verdict)
         self._note_forged()
@@ -188,8 +189,8 @@ class Follower:
             return report
         answer = "no-answer"
         if command.port is not None:
-            told = self._post.transcript.digest()
-            answer = await confirm(self._store.address, command.port, self._store.marker.token, told)
+            transcript = self._post.transcript.digest()
+            answer = await confirm(self._store.address, command.port, self._store.marker.token, transcript)
         if answer == "denied":
             raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
         if answer == "no-answer":
@@ -198,23 +199,24 @@ class Follower:
 
 
 async def _where_possible(look: Awaitable[None]) -> None:
-    """A look beside a stage. Where no thread or process is left for it, node 0 is told all the same how that ended."""
+    """Run a probe beside a stage. Without a free thread or process node 0 still gets the stage's result."""
     with suppress(OSError, RuntimeError):
         await look
 
 
-# The meeting: what a process does among the others, from the store that it has joined to leaving it together.
+# Membership in a run, from the joined store to leaving it together.
 
 
 PARTING_SECONDS = 2.0
-"""How long a node waits for node 0's store to close, so that the port is free when its command returns."""
+"""Seconds for which a node waits for node 0's store to close, so that the port is free when its command returns."""
 
 ANEW_SECONDS = 1.0
-"""For another connection to a store that went away."""
+"""Limit of another connection to a store that went away."""
 
 
 class Membership:
-    """One process's part: all follow, and that of node 0 leads, too, and tells itself nothing through the store."""
+    """One process's part: every process follows; that of node 0 also leads, and sends itself nothing through the
+    store."""
 
     def __init__(self, context: RunContext, zygote: Zygote, store: JoinedStore, make_report: MakeReport) -> None:
         run = store.marker.run
@@ -236,29 +238,28 @@ class Membership:
 
     @property
     def published(self) -> bool:
-        """Return whether this process has given the others a report."""
+        """Return whether this process has published a report."""
         return self._leader is not None and self._leader.published
 
     @property
     def agreed(self) -> bool:
-        """Return whether the meeting came to its end for this process, with a report that all have."""
+        """Return whether this process has a report that all nodes have."""
         seen = self._context.facts.meeting
         return bool(seen and seen.joined and not seen.host_lost and not self._untrusted)
 
     def own_facts(self) -> NodeFacts:
-        """This process's facts; on node 0 with the leader's record in them."""
+        """Return this process's facts; on node 0 with the leader's record in them."""
         return (self._leader.own_facts() if self._leader is not None else None) or self._context.facts
 
     async def announce(self) -> None:
-        """Let node 0 know that this process is on its way: importing torch may take it longer than all the others."""
+        """Announce this process to node 0: importing torch may take it longer than all the others."""
         if not self.leads:
             await self._follower.enrol()
 
-    async def hold(self) -> Report | None:
-        """Climb with the others. Node 0's report, None where there is none for this process; the facts then say why.
+    async def take_part(self) -> Report | None:
+        """Run the stages with the others. Return node 0's report, or None with the reason in the facts.
 
-        Raises Unconfirmed for a report of which it is not known whether it is node 0's.
-        """
+        Raises Unconfirmed for a report that node 0 may not have written."""
         tasks: list[asyncio.Task[Any]] = []
         try:
             following = asyncio.ensure_future(self._follower.follow())
@@ -273,31 +274,31 @@ class Membership:
             if self._store.host is not None:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
-            if now == "gone" and self._came_too_many:  # the others have come to their end
+            if now == "gone" and self._is_surplus:  # the others have reached the end
                 self._context.update_meeting(joined=False, late=self._follower.begun_without)
                 return None
             self._context.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
-            if now == "gone" and not self._follower.enrolled:  # node 0 knew of nobody here whom it could wait for
+            if now == "gone" and not self._follower.enrolled:  # node 0 did not know that this process exists
                 self._context.update_meeting(joined=False, ended=True)
         except TooLate as err:
             self._context.update_meeting(joined=False, late=err.met)
         except Untrusted as err:
             self._untrusted = True
-            await self._tell_of(err)
+            await self._report_untrusted(err)
         finally:
             for task in tasks:
                 task.cancel()
         return None
 
     @property
-    def _came_too_many(self) -> bool:
-        """Return whether as many nodes as were planned had begun without this one."""
+    def _is_surplus(self) -> bool:
+        """Return whether as many nodes as were planned began without this one."""
         plan, met = self._context.plan, self._follower.begun_without
         return met is not None and plan.started == "node" and plan.nnodes is not None and met >= plan.nnodes
 
     async def _store_now(self) -> Literal["there", "silent", "gone"]:
-        """Return whether the store that went away is where it was: then it was the connection that went, or its
-        process is stopped."""
+        """Return whether the store that went away still answers: then only the connection broke, or its process is
+        stopped."""
         try:
             client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
         except StoreError:
@@ -312,17 +313,16 @@ class Membership:
             client.close()
 
     async def break_off(self) -> Report | None:
-        """Interrupted or out of time: let the others know. Node 0's report of all that it knows, where this is node 0.
+        """Inform the others after an interruption or a timeout. Return node 0's report of all that it knows on node 0.
 
-        Raises StoreError and OSError.
-        """
+        Raises StoreError and OSError."""
         if self._leader is not None and self._inbox is not None and self._inbox.participants:
             seen = self._context.facts.meeting
             await self._leader.publish(interrupted=True, left=seen.left if seen else "")
             return self._inbox.report
         if self._follower.enrolled:
             self._context.update_meeting(unled=round(await self._follower.unled(), 1))
-            await self._follower.tell(Event("left", self._context.facts))
+            await self._follower.send(Event("left", self._context.facts))
         return None
 
     async def part(self) -> None:
@@ -342,14 +342,14 @@ class Membership:
             pass
 
     def close(self) -> None:
-        """Let go of ranks, listener and store."""
+        """Close ranks, listener and store."""
         self._follower.close()
         self._store.client.close()
 
-    async def _tell_of(self, err: Untrusted) -> None:
-        """Others write into this run's store: node 0 is to know, if it can still be told."""
+    async def _report_untrusted(self, err: Untrusted) -> None:
+        """Inform node 0, if it can still be reached, that others write into this run's store."""
         self._context.note_forged(str(err))
         try:
-            await self._follower.tell(Event("left", self._context.facts))
+            await self._follower.send(Event("left", self._context.facts))
         except StoreError:
             pass

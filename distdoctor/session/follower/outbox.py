@@ -1,4 +1,4 @@
-"""A participant's end of the meeting: its messages to node 0, and node 0's commands and report."""
+"""Participant's end of the store: it writes messages to node 0, and reads node 0's commands and report."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from distdoctor.session.protocol.trust import NotAuthentic, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
 BEAT_SECONDS = 1.0
-"""How often a participant shows node 0 that it is still there."""
+"""Interval at which a participant shows node 0 that it is alive."""
 
 
 class Untrusted(Exception):
-    """What is in the store is not what node 0 or this process wrote; the text says what."""
+    """Value in the store that neither node 0 nor this process wrote; the text names it."""
 
 
 class TooLate(Exception):
-    """Node 0's report does not count this process; ``met`` says how many it is about."""
+    """Node 0's report does not count this process; ``met`` is the number of processes it counts."""
 
     def __init__(self, met: int) -> None:
         super().__init__(f"{met} processes had met")
@@ -35,7 +35,7 @@ class TooLate(Exception):
 
 
 class OwnPost:
-    """Node 0's own process: it talks to the leader without the store."""
+    """Outbox of node 0's own process: it reaches the leader without the store."""
 
     number = OWN
 
@@ -44,29 +44,29 @@ class OwnPost:
         self.keys = inbox.keys
 
     async def enrol(self) -> None:
-        """Its number is known."""
+        """Do nothing: its number is known."""
 
     async def send(self, event: Event) -> None:
-        """One message to the leader."""
+        """Send one message to the leader."""
         self._inbox.deliver(event)
 
     async def commands(self) -> AsyncIterator[Command]:
-        """The leader's commands, as they come."""
+        """Yield the leader's commands as they arrive."""
         while True:
             yield await self._inbox.own_commands.get()
 
     async def ordered(self) -> bool:
-        """Return whether a command is there that was not told yet."""
+        """Return whether a command is waiting."""
         return not self._inbox.own_commands.empty()
 
     async def report(self, command: Command) -> Report:
-        """Return what node 0 judged itself."""
+        """Return node 0's own report."""
         assert self._inbox.report is not None
         return self._inbox.report
 
 
 class StorePost:
-    """Every other process: through the store, where others may write, too."""
+    """Outbox of every other process: through the store, where others may write, too."""
 
     def __init__(self, client: StoreClient, run: str, seal: Seal) -> None:
         self._client, self._seal = client, seal
@@ -74,15 +74,15 @@ class StorePost:
         self.number = -1
         self.transcript = Transcript()
         self.forged: dict[str, str] = {}
-        """Place -> what is wrong with what was found there."""
+        """Key -> what is wrong with the value found there."""
         self._nonce = secrets.token_hex(8)
         self._sequence = 0
-        self._told = 0
-        """How many of node 0's commands were."""
+        self._read_commands = 0
+        """Number of node 0's commands that were read."""
         self._sending = asyncio.Lock()
 
     async def enrol(self) -> None:
-        """Get a number, once. Raises Untrusted where the counter gives none that can be."""
+        """Get a number, once. Raises Untrusted if the counter holds an impossible one."""
         if self.number < 0:
             self.number = await self._client.add(self.keys.members, 1)
         try:
@@ -91,25 +91,25 @@ class StorePost:
             raise Untrusted(f"members: {err}") from None
 
     async def send(self, event: Event) -> None:
-        """One message to the leader."""
+        """Send one message to the leader."""
         if event.kind == "hello":
             event = replace(event, nonce=self._nonce)
         async with self._sending:
             key = self.keys.message(self.number, self._sequence)
             if await self._client.has(key):
                 self.forged.setdefault(self.keys.place(key), "was there before this process wrote it")
-            self._sequence += 1  # before: what is begun is carried out
+            self._sequence += 1  # counted first: a write that has begun is carried out
             await self._client.set(key, self._seal.close(key, encode(event)))
             await self._client.add(self.keys.tick, 1)
 
     async def commands(self) -> AsyncIterator[Command]:
-        """The leader's commands, as they come. Raises Untrusted for what no node 0 writes."""
+        """Yield the leader's commands as they arrive. Raises Untrusted for a command that no node 0 writes."""
         pause, beaten = 0.01, 0.0
         while True:
             if time.monotonic() - beaten > BEAT_SECONDS:
                 beaten = time.monotonic()
                 await self._client.add(self.keys.beat(self.number), 1)
-            key = self.keys.command(self._told)
+            key = self.keys.command(self._read_commands)
             data = await self._read(key)
             if data is None:
                 await asyncio.sleep(pause)
@@ -119,16 +119,17 @@ class StorePost:
                 command = decode(data, Command)
             except BadFacts as err:
                 raise Untrusted(f"{self.keys.place(key)} is nothing that node 0 writes: {str(err)[:200]}") from None
-            self._told, pause = self._told + 1, 0.01
+            self._read_commands, pause = self._read_commands + 1, 0.01
             self.transcript.add(data)
             yield command
 
     async def ordered(self) -> bool:
-        """Return whether a command is there that was not told yet. Raises StoreError."""
-        return await self._client.has(self.keys.command(self._told))
+        """Return whether a command is waiting. Raises StoreError."""
+        return await self._client.has(self.keys.command(self._read_commands))
 
     async def report(self, command: Command) -> Report:
-        """The report that ``command`` announces. Raises Untrusted, or TooLate where it does not count this process."""
+        """Return the report that ``command`` announces. Raises Untrusted, or TooLate if it does not count this
+        process."""
         values = [await self._read(self.keys.report(part)) for part in range(command.parts)]
         data = b"".join(value or b"" for value in values)
         if hashlib.sha256(data).hexdigest() != command.digest:
@@ -143,9 +144,9 @@ class StorePost:
             raise Untrusted(f"{self.keys.place(self.keys.report(0))} cannot be read: {str(err)[:200]}") from None
 
     async def _read(self, key: str) -> bytes | None:
-        """Return what is there, where it is authentic.
+        """Return the value under ``key`` if it is authentic.
 
-        With a token the rest is noted and waited out: node 0 writes on."""
+        With a token, any other value is noted, and node 0's own is waited for: node 0 overwrites it."""
         try:
             value = await self._client.get(key)
             return self._seal.open(key, value) if value is not None else None
@@ -157,4 +158,4 @@ class StorePost:
 
 
 Outbox: TypeAlias = OwnPost | StorePost
-"""How a participant and the leader talk."""
+"""Participant's end of the connection to the leader."""

@@ -1,1 +1,1 @@
-"""The leader's side of a check (node 0)."""
+"""Side of a check that node 0 runs for all: it waits for the nodes, opens the stages and publishes the report."""

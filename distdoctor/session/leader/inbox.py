@@ -1,7 +1,6 @@
-"""The leader's end of the store: what the participants have written, and commands to all of them.
+"""Leader's end of the store: it reads what the participants wrote, and writes commands to all of them.
 
-What node 0's own process tells and is told does not go through the store, where others could change it.
-"""
+Node 0's own process exchanges its messages without the store, where others could change them."""
 
 from __future__ import annotations
 
@@ -20,78 +19,78 @@ from distdoctor.session.protocol.trust import SURPLUS, NotAuthentic, NotSealed, 
 from distdoctor.store.client import Oversize, StoreClient
 
 LOOK_SECONDS = 2.0
-"""How often everything is looked at though no participant says that there is something new: anybody can set a counter.
-With many less often."""
+"""Interval at which all keys are read although no participant counted up: anybody can set a counter. Longer with many
+participants."""
 PARTICIPANTS_PER_SECOND = 500
 PART_BYTES = 4 * 1024 * 1024
 MAX_NOTES = 8
-MAX_ASTRAY = 16
+MAX_STRAYS = 16
 MAX_CALLERS = 16
 
 
 class Inbox:
-    """Everything that goes between the leader and the participants."""
+    """Messages between the leader and the participants."""
 
     def __init__(self, client: StoreClient, run: str, seal: Seal, planned: int) -> None:
-        """``planned``: how many processes are to meet."""
+        """Count the messages of this process as read. ``planned``: number of processes that are to join."""
         self.client, self.keys, self.seal = client, Keys(run), seal
         self.participants: dict[int, Participant] = {}
         self.own_commands: asyncio.Queue[Command] = asyncio.Queue()
-        """The commands, for node 0's own process."""
+        """Commands for node 0's own process."""
         self.report: Report | None = None
         self.transcript = Transcript()
-        """Of all commands: node 0's listener confirms with it what is in the store."""
+        """Hash of all commands, with which node 0's listener confirms the store's content."""
         self.forged: dict[str, str] = {}
-        """Place -> what is wrong with what was found there."""
+        """Key -> what is wrong with the value found there."""
         self.listens_on: int | None = None
-        self.astray: dict[str, NodeFacts] = {}
-        """The facts of those that look for this store in another place, by their keys."""
+        self.strays: dict[str, NodeFacts] = {}
+        """Facts of processes that look for this store at another address or port, by node key."""
         self.callers: list[Caller | None] = []
-        """Those that were not let in, in the order in which they called; None for an account that cannot be read."""
+        """Processes refused because of their token, in the order of their calls; None for an unreadable account."""
         self._most = max(2 * planned, planned + SURPLUS)
         self._tick = -1
         self._looked = 0.0
         self._news = False
-        """Node 0's own process has told something since."""
+        """True if node 0's own process has written since."""
         self._ranks = 0
         self._sequence = 0
         self._written: dict[str, bytes] = {}
 
     @property
     def own(self) -> Participant | None:
-        """The participant that is the leader's own process."""
+        """Return the participant that is the leader's own process."""
         return self.participants.get(OWN)
 
     @property
     def present(self) -> list[Participant]:
-        """Those that are still there."""
+        """Return the participants that are still there."""
         return [m for m in self.participants.values() if not (m.left or m.lost)]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what was found in the store that nobody of this run has written."""
+        """Return notes on values in the store that nobody of this run wrote."""
         shown = [f"{place} {what}" for place, what in list(self.forged.items())[:MAX_NOTES]]
         more = len(self.forged) - len(shown)
         return (*shown, *([f"and {more} more"] if more else []))
 
-    async def read_astray(self) -> None:
-        """Take in the facts of those that look for this store in another place."""
-        came = min(await self.number(self.keys.astray), MAX_ASTRAY)
-        for number in range(1, came + 1):
+    async def read_strays(self) -> None:
+        """Read the facts of processes that look for this store at another address or port."""
+        count = min(await self.number(self.keys.astray), MAX_STRAYS)
+        for number in range(1, count + 1):
             key = self.keys.stray(number)
             try:
                 value = await self.client.get(key)
                 facts = read_facts(self.seal.open(key, value)) if value is not None else None
             except (NotSealed, NotAuthentic, Oversize, BadFacts):
-                continue  # of another run, or nobody's: nothing depends on it
-            known = {one.facts.key for one in self.participants.values()}
+                continue  # of another run, or forged: nothing depends on it
+            known = {participant.facts.key for participant in self.participants.values()}
             if facts is not None and facts.key not in known:
-                self.astray[facts.key] = of_another(facts)
+                self.strays[facts.key] = of_another(facts)
 
     async def read_callers(self, plan: Plan) -> None:
-        """Take in the accounts of those that were not let in because of their tokens."""
-        came = min(await self.number(Keys.callers(plan)), MAX_CALLERS)
-        for number in range(1 + len(self.callers), came + 1):
+        """Read the accounts of processes refused because of their tokens."""
+        count = min(await self.number(Keys.callers(plan)), MAX_CALLERS)
+        for number in range(1 + len(self.callers), count + 1):
             try:
                 value = await self.client.get(Keys.caller(plan, number))
                 if value is None:
@@ -102,7 +101,7 @@ class Inbox:
             self.callers.append(caller and replace(caller, host=fit(caller.host), address=fit(caller.address)))
 
     def deliver(self, event: Event) -> None:
-        """A message of node 0's own process."""
+        """Take a message of node 0's own process."""
         own = self.own
         if own is not None:
             own.take(event)
@@ -114,18 +113,18 @@ class Inbox:
         self._news = True
 
     async def send(self, command: Command) -> None:
-        """One command to all."""
+        """Send one command to all."""
         data = encode(command)
         key = self.keys.command(self._sequence)
         await self._free(key)
-        self._sequence += 1  # before: what is begun is carried out
+        self._sequence += 1  # counted first: a write that has begun is carried out
         self.transcript.add(data)
         self.own_commands.put_nowait(command)
         value = self._written[key] = self.seal.close(key, data)
         await self.client.set(key, value)
 
     async def publish(self, report: Report) -> None:
-        """Let everyone have the report, but for its line of each check: that is as long as all the rest."""
+        """Publish the report without its line per check, which is as long as all the rest."""
         self.report = report
         data = pack(encode(replace(report, checks=())))
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
@@ -137,7 +136,7 @@ class Inbox:
         await self.send(Command("report", parts=len(parts), digest=digest, met=met, port=self.listens_on, packed=True))
 
     async def verify(self) -> None:
-        """Note where somebody else wrote under the keys that are the leader's alone."""
+        """Note values that somebody else wrote under the keys that only the leader writes."""
         for key, value in self._written.items():
             if await self._value(key) != value:
                 self._distrust(key, "is not any more what node 0 wrote")
@@ -158,7 +157,7 @@ class Inbox:
             return b""
 
     async def poll(self) -> bool:
-        """Take in what has been written since; whether there was anything."""
+        """Read all new messages. Return whether there were any."""
         tick, now = await self.number(self.keys.tick), time.monotonic()
         pause = max(LOOK_SECONDS, len(self.participants) / PARTICIPANTS_PER_SECOND)
         if tick == self._tick and not self._news and now - self._looked < pause:
@@ -167,16 +166,16 @@ class Inbox:
         for number in range(1, min(await self._counted(), self._most) + 1):
             if number not in self.participants:
                 await self._greet(number)
-            one = self.participants.get(number)
-            while one is not None and (event := await self._event(number, one.sequence)) is not None:
-                one.sequence += 1
-                one.take(event)
+            participant = self.participants.get(number)
+            while participant is not None and (event := await self._event(number, participant.sequence)) is not None:
+                participant.sequence += 1
+                participant.take(event)
         changed = (
             self._news
             or tick != self._tick
             or before != (len(self.participants), sum(m.sequence for m in self.participants.values()))
         )
-        # At the end: a look that was given up half way is made again.
+        # Last: a poll that was cancelled half way is repeated.
         self._tick, self._looked, self._news = tick, now, False
         return changed
 
@@ -199,14 +198,14 @@ class Inbox:
         return await self._counted() > sum(number != OWN for number in self.participants)
 
     async def _counted(self) -> int:
-        """Return how many processes say that they came."""
-        came = await self.number(self.keys.members)
-        if came > self._most:
-            self._distrust(self.keys.members, f"counts {came} processes; {self._most} at most are looked at")
-        return came
+        """Return the number of processes that enrolled."""
+        count = await self.number(self.keys.members)
+        if count > self._most:
+            self._distrust(self.keys.members, f"counts {count} processes; {self._most} at most are looked at")
+        return count
 
     async def number(self, key: str) -> int:
-        """The counter under ``key``."""
+        """Return the counter under ``key``."""
         value = await self._value(key)
         found = count(value) if value is not None else 0
         if found is None:
@@ -230,16 +229,16 @@ class Inbox:
         return None
 
 
-# A participant of the run, as node 0 knows it: a started process, and what it has told so far.
+# Participant of the run, as node 0 knows it: a started process and its messages so far.
 
 
 OWN = 0
-"""The number of node 0's own process; the others count from 1."""
+"""Number of node 0's own process; the others count from 1."""
 
 
 @dataclass
 class Participant:
-    """One started process: how it stands, and how the stages ended there."""
+    """One started process: its state, and the results of its stages."""
 
     number: int
     facts: NodeFacts
@@ -247,30 +246,30 @@ class Participant:
     sequence: int = 1
     nonce: str = ""
     results: dict[tuple[str, int], Event] = field(default_factory=dict)
-    """(stage, attempt) -> how it ended there."""
+    """(stage, attempt) -> its result."""
     troubled: set[tuple[str, int]] = field(default_factory=set)
     left: bool = False
-    """It was interrupted and said so."""
+    """True if it was interrupted and said so."""
     lost: bool = False
-    """It stopped answering."""
+    """True if it stopped responding."""
     there: bool = False
-    """But its process was there, as its kernel still accepted for it."""
+    """True if its process still existed then: its kernel accepted connections for it."""
     stalled: StageFacts | None = None
-    """The stage that it then did not come through in time."""
+    """Stage that it did not finish in time."""
 
     @property
     def gpus(self) -> int:
-        """Return how many devices its first rank sees."""
+        """Return the number of devices that its first rank sees."""
         gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
         return len(gpu.visible) if gpu else 0
 
     @property
     def cuda_start(self) -> float:
-        """Seconds until CUDA could be used there: many, where the driver puts away what nobody uses."""
+        """Return the seconds until CUDA works there: many, if the driver unloads itself while nobody uses it."""
         return max((rank.gpu.started or 0.0 for rank in self.facts.ranks if rank.gpu), default=0.0)
 
     def take(self, event: Event) -> None:
-        """Note what it tells."""
+        """Take one of its messages."""
         if event.facts is not None and event.facts.key == self.facts.key:
             self.facts = event.facts if self.number == OWN else of_another(event.facts)
         if event.kind == "result":
@@ -282,8 +281,8 @@ class Participant:
 
 
 def of_another(facts: NodeFacts) -> NodeFacts:
-    """The facts of another process than node 0, without what only node 0 can know: the groups that it tried with its
-    own ranks are its own to tell."""
+    """Return the facts of another process without what only node 0 can know. Groups that it tried with its own ranks
+    stay."""
     if facts.meeting is not None:
         facts = replace(facts, meeting=replace(facts.meeting, hosted=False, arrived=(), expected=0, lost=()))
     tried = tuple(group for group in facts.groups if group.ranks and group.nodes == (facts.key,))

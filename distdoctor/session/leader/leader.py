@@ -1,4 +1,4 @@
-"""The leader: node 0's other half. It calls the roll, opens the stages for all, judges, and publishes the report."""
+"""Leader of a check, in node 0: it waits for the nodes, opens the stages for all, judges, and publishes the report."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from distdoctor.session.protocol.messages import Command
 from distdoctor.session.stages.mesh import limited_addresses, targets
 
 MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
-"""Of the judged cluster; whether the run is unfinished; what would be found if waiting had ended."""
+"""Arguments: the judged cluster; whether the run is unfinished; further findings if waiting had ended."""
 
 
 class Leader:
-    """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
+    """Part of node 0 in the process that hosts the store (under torchrun: rank 0's)."""
 
     def __init__(self, context: RunContext, inbox: Inbox, make_report: MakeReport) -> None:
         options = context.options
@@ -39,22 +39,22 @@ class Leader:
         self._trials: list[Trial] = []
         self._groups: list[SmallerGroup] = []
         self._skipped: list[StageFacts] = []
-        self._climbed = ALONE[-1]
+        self._last_stage = ALONE[-1]
         self._timed_out = False
         self._left = ""
         self.published = False
 
     async def run(self) -> None:
-        """From the roll call to the published report."""
+        """Lead the run from the roll call to the published report."""
         await self._roll.call()
         opener = StageOpener(self._inbox, time.monotonic() + self._options.timeout)
         if not self._foreseen.conflicts(self.cluster()):
-            await self._climb(opener)
+            await self._run_stages(opener)
         await self._roll.hear_surplus()
         await self.publish()
 
     async def publish(self, interrupted: bool = False, left: str = "") -> None:
-        """Judge all facts and let everyone have the report. ``left``: the signal that interrupted node 0 itself."""
+        """Judge all facts and publish the report. ``left``: signal that interrupted node 0 itself."""
         if self.published:
             return
         self.published, self._left = True, left
@@ -79,7 +79,7 @@ class Leader:
         await self._inbox.client.has(self._inbox.keys.done)
 
     def cluster(self) -> Cluster:
-        """All facts so far, with the leader's own record of the meeting in those of node 0."""
+        """Return all facts so far, with the leader's own record of the rendezvous in those of node 0."""
         own = self._inbox.own.facts.meeting if self._inbox.own else None
         everyone = self._inbox.participants.values()
         record = MeetingFacts(
@@ -90,10 +90,12 @@ class Leader:
             wait_limit=self._options.wait,
             ended=self._roll.ended,
             cut_short=self._roll.cut_short,
-            arrived=tuple(one.facts.key for one in self._roll.arrived()),
+            arrived=tuple(participant.facts.key for participant in self._roll.arrived()),
             expected=self._roll.expected,
             counts="ranks" if self._plan.started == "rank" else "nodes",
-            lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
+            lost=tuple(
+                participant.facts.key for participant in everyone if participant.lost and participant.stalled is None
+            ),
             left=self._left,
             token="agreed" if self._inbox.seal.keyed else "",
             callers=tuple(dict.fromkeys(filter(None, self._inbox.callers))),
@@ -102,41 +104,43 @@ class Leader:
         )
         present = [
             replace(
-                self._with_skipped(one),
+                self._with_skipped(participant),
                 meeting=record,
                 trials=tuple(self._trials),
-                groups=(*self._groups, *one.facts.groups),
+                groups=(*self._groups, *participant.facts.groups),
             )
-            if one is self._inbox.own
-            else self._with_skipped(one)
-            for one in everyone
+            if participant is self._inbox.own
+            else self._with_skipped(participant)
+            for participant in everyone
         ]
-        return build([*present, *self._inbox.astray.values()])
+        return build([*present, *self._inbox.strays.values()])
 
-    def _with_skipped(self, one: Participant) -> NodeFacts:
-        """Its facts with the stages left out since it wrote last: it has no reason to write for them."""
-        facts = one.facts
-        if one.stalled is not None:
-            before = (entry for entry in facts.stages if entry.stage != one.stalled.stage)
-            return replace(facts, stages=(*before, one.stalled))
-        if one.left or one.lost:
+    def _with_skipped(self, participant: Participant) -> NodeFacts:
+        """Return its facts with the stages skipped since it last wrote: it does not write for them."""
+        facts = participant.facts
+        if participant.stalled is not None:
+            before = (entry for entry in facts.stages if entry.stage != participant.stalled.stage)
+            return replace(facts, stages=(*before, participant.stalled))
+        if participant.left or participant.lost:
             return facts
         known = {entry.stage for entry in facts.stages}
         return replace(facts, stages=(*facts.stages, *(entry for entry in self._skipped if entry.stage not in known)))
 
     def own_facts(self) -> NodeFacts | None:
-        """Node 0's facts, with the leader's record in them."""
+        """Return node 0's facts, with the leader's record in them."""
         own = self._inbox.own
         if own is None:
             return None
         return next((facts for facts in self.cluster().slices if facts.key == own.facts.key), None)
 
-    # -- the stages -------------------------------------------------------------------------------------------
+    # The stages
 
-    async def _climb(self, opener: StageOpener) -> None:
+    async def _run_stages(self, opener: StageOpener) -> None:
         inbox = self._inbox
         numbering = assign_ranks(
-            [one for one in inbox.present if one.number in self._roll.in_time], self._plan, inbox.own
+            [participant for participant in inbox.present if participant.number in self._roll.in_time],
+            self._plan,
+            inbox.own,
         )
         failed: list[str] = []
         for stage in opened_up_to(self._options.until):
@@ -154,7 +158,7 @@ class Leader:
             passed = await self._open(stage, opener, numbering)
             if not passed and (not stage.links or self._foreseen.fails(self.cluster(), stage.name)):
                 failed.append(stage.name)
-            self._climbed = stage.name
+            self._last_stage = stage.name
             if stage.searched and not passed:
                 self._groups = await search(self.cluster(), self._inbox, opener, numbering)
             if stage.tries_fixes and self._options.try_fixes and opener.time_left:
@@ -163,14 +167,14 @@ class Leader:
                 self._trials = await try_fixes(judgement, cluster, inbox, opener, numbering)
 
     async def _open(self, stage: Stage, opener: StageOpener, numbering: Numbering) -> bool:
-        """Return whether it went well everywhere."""
+        """Return whether it succeeded everywhere."""
         seconds = stage.seconds or 0.0
-        if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
+        if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._last_stage):
             seconds = stage.doomed_seconds
         seconds += SECONDS_PER_RANK * numbering.world
         everyone = self._inbox.participants.values()
-        if "GPU" in stage.skips_without:  # each rank's process begins CUDA anew
-            seconds += max((one.cuda_start for one in everyone), default=0.0)
+        if "GPU" in stage.skips_without:  # each rank's process initializes CUDA again
+            seconds += max((participant.cuda_start for participant in everyone), default=0.0)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, marks=self._marks())
         limited = limited_addresses(everyone) if stage in (MESH, GLOO) else ()
@@ -178,32 +182,41 @@ class Leader:
             seconds += LIMITED_SECONDS
         if not stage.links:
             return await opener.open(stage, numbering, seconds, limited=limited)
-        nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
+        nccl = "nccl" in self._plan.backends(gpus=all(participant.gpus for participant in everyone))
         meant = announcing_node(self.cluster())
         name = meant.host.announced.name if meant and meant.host.announced else ""
-        whose = next((one.number for one in everyone if meant and one.facts.key == meant.facts.key), None)
+        announcer = next(
+            (participant.number for participant in everyone if meant and participant.facts.key == meant.facts.key), None
+        )
         links = tuple(targets(everyone, nccl=nccl))
         return await opener.open(
-            stage, numbering, seconds, targets=links, limited=limited, lead=OWN, announced=name, announcer=whose
+            stage, numbering, seconds, targets=links, limited=limited, lead=OWN, announced=name, announcer=announcer
         )
 
     def _marks(self) -> dict[str, str]:
-        """The folders in which this node left a file for the others, and the file's name."""
+        """Return the folders in which this node left a file for the others, and the file's name."""
         host = self._inbox.own.facts.host if self._inbox.own else None
-        return {one.path: one.mark for one in (host.shared if host else None) or () if one.mark}
+        return {
+            participant.path: participant.mark
+            for participant in (host.shared if host else None) or ()
+            if participant.mark
+        }
 
     async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
-        """Leave ``stage`` out on all nodes."""
+        """Skip ``stage`` on all nodes."""
         self._skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
         await self._inbox.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
 
     def _lacking(self, stage: Stage) -> str | None:
-        """Return what the job lacks that ``stage`` is left out without."""
+        """Return the name of what the job lacks and ``stage`` needs."""
         everyone = self._inbox.participants.values()
-        if "other nodes" in stage.skips_without and len(build([one.facts for one in everyone]).nodes) == 1:
+        if (
+            "other nodes" in stage.skips_without
+            and len(build([participant.facts for participant in everyone]).nodes) == 1
+        ):
             return "one node: there are no links"
         if "GPU" in stage.skips_without:
-            without = next((one.facts for one in everyone if not one.gpus), None)
+            without = next((participant.facts for participant in everyone if not participant.gpus), None)
             if without is not None:
                 gpu = without.ranks[0].gpu if without.ranks else None
                 return f"no GPU: {gpu.reason if gpu else 'not looked at'}"

@@ -1,4 +1,4 @@
-"""The notice of a launch's node 0: a listener that names the port of its store, and what reads it."""
+"""Notice of a launch's node 0: a listener that gives out the port of its store, and the client that asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_BYTES = 128
 
 
 async def post_notice(notice: Notice, store_port: int) -> asyncio.Server | None:
-    """Listen on the notice's port and name ``store_port`` to whoever connects; None where the port cannot be had."""
+    """Listen on the notice's port and send ``store_port`` to every client; None if the port is taken."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -27,7 +27,7 @@ async def post_notice(notice: Notice, store_port: int) -> asyncio.Server | None:
 
 
 async def read_notice(host: str, notice: Notice) -> int | None:
-    """Return the port that node 0 of this launch names at ``host``, None where nothing of this launch listens there."""
+    """Return the port that node 0 of this launch gives out at ``host``; None without a listener of this launch."""
 
     async def read() -> bytes:
         reader, writer = await asyncio.open_connection(host, notice.port, limit=MAX_BYTES)

@@ -1,4 +1,4 @@
-"""The roll: node 0 waits until all have come who are to come, or until waiting is over."""
+"""Roll call: node 0 waits until all planned processes have joined, or until waiting is over."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import Inbox, Participant
 from distdoctor.session.options import Options
-from distdoctor.session.rendezvous.progress import TELL_AGAIN_SECONDS, judge_facts, news_at, report_progress
+from distdoctor.session.rendezvous.progress import REPORT_AGAIN_SECONDS, judge_facts, news_at, report_progress
 
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
-"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too. It
-is as long again as it took until then, but no longer than the latter: where processors are busy, all come slowly."""
+"""Seconds for which the roll stays open once the plans contradict each other, to name nodes that join just then.
+
+It is as long as the wait so far, within these two: where processors are busy, all nodes join slowly."""
 
 
 CALLED = {
@@ -31,16 +32,16 @@ CALLED = {
 
 
 class RollCall:
-    """Who came, and who was expected."""
+    """Processes that joined, and processes that were expected."""
 
     def __init__(
         self, context: RunContext, inbox: Inbox, cluster: Callable[[], Cluster], foreseen: EarlyVerdict
     ) -> None:
         self._context, self._options, self._inbox = context, context.options, inbox
         self._cluster, self._foreseen = cluster, foreseen
-        self._told = False
+        self._reported = False
         self._named = 0
-        """How many of those that were not let in have been named."""
+        """Number of refused processes that have been reported."""
         self._missing: tuple[Finding, ...] = ()
         self.ended = False
         self.cut_short = False
@@ -49,9 +50,9 @@ class RollCall:
         self.in_time: set[int] = set()
 
     async def call(self) -> None:
-        """Until all are here, waiting is over, or the plans contradict each other."""
+        """Wait until all have joined, waiting is over, or the plans contradict each other."""
         plan = self._context.plan
-        deadline, conflict, told = self._context.clock.waits_until(), None, 0.0
+        deadline, conflict, reported = self._context.clock.waits_until(), None, 0.0
         self.expected = planned(plan)
         what = "ranks" if plan.started == "rank" else "nodes"
         again = 0.0
@@ -70,41 +71,41 @@ class RollCall:
             if now > deadline:
                 break
             if now > news and (changed or now > again):
-                again = now + TELL_AGAIN_SECONDS
-                self._tell_so_far(deadline - now, changed)
-            if (changed or now - told > 1.0) and self.expected > 1:
-                told = now
+                again = now + REPORT_AGAIN_SECONDS
+                self._report_missing(deadline - now, changed)
+            if (changed or now - reported > 1.0) and self.expected > 1:
+                reported = now
                 names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
                 self._context.observer.waiting(names, self.expected, what, deadline - now)
                 await self._inbox.read_callers(plan)
                 self._name_callers()
             await asyncio.sleep(0.02)
         if not self._all_here():
-            await self._inbox.read_astray()
+            await self._inbox.read_strays()
             await self._inbox.read_callers(plan)
         self.ended = True
         self.in_time = set(self._inbox.participants)
 
     def break_off(self) -> None:
-        """Interrupted: who is missing stays told where it was."""
-        self.ended = self.ended or self._told
+        """End the roll after an interruption; a missing node stays reported if it was."""
+        self.ended = self.ended or self._reported
 
     def arrived(self) -> list[Participant]:
-        """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
+        """Return the processes that joined the roll call; one that joined a full roll is surplus, and counts."""
         everyone = list(self._inbox.participants.values())
         if not self.in_time or len(self.in_time) >= self.expected:
             return everyone
         return [m for m in everyone if m.number in self.in_time]
 
     async def hear_surplus(self) -> None:
-        """Where all were here who are to come, whoever else is on the way is heard, within LATE_SECONDS."""
+        """Wait up to LATE_SECONDS for surplus processes, if all planned ones have joined."""
         end = time.monotonic() + LATE_SECONDS
         while self._all_here() and time.monotonic() < end and await self._inbox.unheard():
             await asyncio.sleep(0.02)
             await self._inbox.poll()
 
     def _name_callers(self) -> None:
-        """Say of each caller that was not let in, once, who it is and why."""
+        """Report each refused process and the reason, once."""
         for caller in self._inbox.callers[self._named :]:
             if caller is not None:
                 self._context.observer.note(f"so far: {caller.host} ({caller.address}) {CALLED[caller.token]}")
@@ -119,21 +120,20 @@ class RollCall:
         return len(self._inbox.participants) >= self.expected
 
     def _conflicts(self) -> bool:
-        """Return whether the plans as they are now would fail whoever else comes: no later stage has to be climbed
-        for it."""
+        """Return whether the plans as they are now would fail whoever else joins: no later stage has to run for it."""
         return bool(self._inbox.participants) and self._foreseen.conflicts(self._cluster())
 
     def _stays_open(self, conflict: float) -> float:
-        """For how many seconds from then on."""
+        """Return the seconds for which the roll stays open from then on."""
         return (
             CONFLICT_SECONDS
             if self._all_here()
             else max(CONFLICT_SECONDS, min(LATE_SECONDS, conflict - self._context.clock.started))
         )
 
-    def _tell_so_far(self, left: float, changed: bool) -> None:
-        """Who would be missing if waiting ended now. It is judged again where somebody came."""
-        first, self._told = not self._told, True
+    def _report_missing(self, left: float, changed: bool) -> None:
+        """Report who would be missing if waiting ended now. It is judged again if somebody joined."""
+        first, self._reported = not self._reported, True
         if self.expected == 1 or left < 1.0:
             return
         if changed or first:
@@ -144,15 +144,15 @@ class RollCall:
 
 
 def planned(plan: Plan) -> int:
-    """Return how many processes are to join."""
+    """Return the number of processes that are to join."""
     return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1
 
 
-# What is known already to make the job fail: asked between the stages, so that no time is lost on what cannot work.
+# Early verdict, asked between the stages: no time is lost on what is known to fail.
 
 
 class EarlyVerdict:
-    """Asks only the checks that the question needs; what was known to fail stays known."""
+    """Runs only the checks that the question needs; a known failure stays known."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -160,21 +160,20 @@ class EarlyVerdict:
         self._asked_alone = False
 
     def conflicts(self, cluster: Cluster) -> bool:
-        """Return whether the plans contradict each other: the job would fail whoever else comes."""
+        """Return whether the plans contradict each other: the job would fail whoever else joins."""
         return self.fails(cluster, ENVIRONMENT.name)
 
     def fails(self, cluster: Cluster, stage: str) -> bool:
-        """Return whether something of that stage makes the job fail; of one that tries the links also what other
-        checks that look at these make of them."""
+        """Return whether the job fails at that stage; for a stage that tries the links, other checks of the links
+        count, too."""
         links = BY_NAME[stage].links
         return self._fails(cluster, lambda check: check.stage == stage or (links and stage in check.looks_at))
 
     def doomed(self, cluster: Cluster, after: str) -> bool:
-        """Return whether anything makes the job fail, now that the stage ``after`` was climbed.
+        """Return whether anything makes the job fail, now that the stage ``after`` has run.
 
-        What each node sees alone is asked when the nodes have met, and again once the links are known, which say more
-        of the same: nothing else changes it.
-        """
+        The facts that each node collects alone are judged when the nodes have joined, and again once the links are
+        measured, which say more of the same: nothing else changes them."""
         again = not self._asked_alone or BY_NAME[after].links
         self._asked_alone = True
         if not self._doomed:
@@ -182,7 +181,7 @@ class EarlyVerdict:
         return self._doomed
 
     def _fails(self, cluster: Cluster, wanted: Callable[[Check], bool]) -> bool:
-        return any(self._found(cluster, [check]) for check in self._options.checks if wanted(check))
+        return any(self._any_fails(cluster, [check]) for check in self._options.checks if wanted(check))
 
-    def _found(self, cluster: Cluster, checks: Sequence[Check]) -> bool:
+    def _any_fails(self, cluster: Cluster, checks: Sequence[Check]) -> bool:
         return any(finding.severity == "fail" for finding in judge(cluster, checks, self._options.ignore).findings)

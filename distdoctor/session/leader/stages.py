@@ -1,4 +1,4 @@
-"""Opening a stage for all: node 0 sends the command, and waits until everyone has ended it or has gone."""
+"""Opening of a stage for all: node 0 sends the command, and waits until every participant has ended it or is gone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from distdoctor.session.leader.inbox import OWN, Inbox, Participant
 from distdoctor.session.protocol.messages import Command
 
 LEAST_SECONDS = 2.0
-"""A stage is not opened with less than this left of ``--timeout``: it would fail for want of time, which is no fault.
-"""
+"""Least seconds of ``--timeout`` left to open a stage: with less it would fail for lack of time, which is no fault."""
 LATE_SECONDS = 4.0
-"""How long after its seconds a stage's results may still come in."""
+"""Seconds after its deadline in which results of a stage may still arrive."""
 
 
 class StageOpener:
@@ -37,8 +36,7 @@ class StageOpener:
         return self._deadline - time.monotonic() >= LEAST_SECONDS
 
     async def open(self, stage: Stage, numbering: Numbering, seconds: float, **more: Any) -> bool:
-        """Return whether ``stage`` went well everywhere, in ``seconds`` at most; ``more`` is what else the command
-        says."""
+        """Return whether ``stage`` succeeded everywhere within ``seconds``; ``more``: further fields of the command."""
         command = Command(
             "stage",
             stage.name,
@@ -57,15 +55,24 @@ class StageOpener:
         began = time.monotonic()
         end, aborted = began + command.seconds + LATE_SECONDS, False
         everyone = self._inbox.participants.values()
-        waiting = [one for one in everyone if str(one.number) in command.ranks and not one.lost]
+        waiting = [
+            participant for participant in everyone if str(participant.number) in command.ranks and not participant.lost
+        ]
         heartbeats = Heartbeats(self._inbox)
         while True:
             await self._inbox.poll()
-            open_ = [one for one in waiting if mark not in one.results and not (one.left or one.lost)]
-            await heartbeats.feel(open_)
+            open_ = [
+                participant
+                for participant in waiting
+                if mark not in participant.results and not (participant.left or participant.lost)
+            ]
+            await heartbeats.mark_lost(open_)
             failed = any(
-                mark in one.troubled or one.left or one.lost or (mark in one.results and not one.results[mark].ok)
-                for one in waiting
+                mark in participant.troubled
+                or participant.left
+                or participant.lost
+                or (mark in participant.results and not participant.results[mark].ok)
+                for participant in waiting
             )
             if failed and not aborted and open_ and stage.ends_everywhere:
                 # The others would wait for their full timeout.
@@ -75,76 +82,79 @@ class StageOpener:
             if not open_ or time.monotonic() > end:
                 break
             await asyncio.sleep(0.01)
-        there = await asyncio.gather(*(listens(one) for one in open_))
-        for one, still in zip(open_, there, strict=True):
-            one.lost, one.there = True, still
-        for one in waiting:
-            if one.lost and one.there and stage.name in STAGES:
-                one.stalled = StageFacts(stage.name, "error", round(time.monotonic() - began, 3), STOOD_STILL)
+        there = await asyncio.gather(*(listens(participant) for participant in open_))
+        for participant, still in zip(open_, there, strict=True):
+            participant.lost, participant.there = True, still
+        for participant in waiting:
+            if participant.lost and participant.there and stage.name in STAGES:
+                participant.stalled = StageFacts(stage.name, "error", round(time.monotonic() - began, 3), STOOD_STILL)
         return not failed and not open_
 
 
-# Who is still there, as node 0 sees it.
+# Liveness of the participants, as node 0 sees it.
 
 
 SILENT_SECONDS = 6.0
-"""Six times as long as a participant that is alive takes to show it."""
+"""Silence after which a participant is suspect: six of its heartbeats."""
 GONE_SECONDS = 4.0
-"""The same where the kernel refuses a connection to its listener: that ends with its process, however slow it is."""
+"""Silence after which it is gone if its kernel refuses a connection to its listener: the listener ends with its
+process."""
 STALLED_SECONDS = 15.0
-"""The same of one whose listener is still there: it was stopped, or gets no processor, and may go on."""
+"""Silence after which it is gone although its listener exists: it was stopped, or gets no processor, and may go on."""
 KNOCK_SECONDS = 1.0
-"""How long its kernel may take to accept a connection."""
+"""Limit for its kernel to accept a connection."""
 
 
 class Heartbeats:
-    """Watches who is still there: a process that is killed cannot say so, and the others would wait for it."""
+    """Watches the participants: a killed process cannot say so, and the others would wait for it."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._looked = 0.0
         self._beats: dict[int, tuple[int, float]] = {}
 
-    async def feel(self, participants: Sequence[Participant]) -> None:
-        """Mark those of ``participants`` as lost that have shown nothing for SILENT_SECONDS, where they are gone."""
+    async def mark_lost(self, participants: Sequence[Participant]) -> None:
+        """Mark those of ``participants`` as lost that have shown nothing for SILENT_SECONDS and are gone."""
         now = time.monotonic()
         if now - self._looked < 1.0:
             return
         self._looked = now
         silent = []
-        for one in participants:
-            if one.number == OWN:
+        for participant in participants:
+            if participant.number == OWN:
                 continue
-            beat = await self._inbox.number(self._inbox.keys.beat(one.number))
-            before, since = self._beats.get(one.number, (-1, now))
-            self._beats[one.number] = (beat, now if beat != before else since)
+            beat = await self._inbox.number(self._inbox.keys.beat(participant.number))
+            before, since = self._beats.get(participant.number, (-1, now))
+            self._beats[participant.number] = (beat, now if beat != before else since)
             if beat == before and now - since > GONE_SECONDS:
-                silent.append((one, now - since))
-        answers = await asyncio.gather(*(knock(one) for one, _ in silent))
-        for (one, seconds), answer in zip(silent, answers, strict=True):
-            one.there = answer == "open"
+                silent.append((participant, now - since))
+        answers = await asyncio.gather(*(knock(participant) for participant, _ in silent))
+        for (participant, seconds), answer in zip(silent, answers, strict=True):
+            participant.there = answer == "open"
             if answer == "refused":
-                one.lost = True
+                participant.lost = True
             else:
-                one.lost = seconds > (STALLED_SECONDS if one.there else SILENT_SECONDS)
+                participant.lost = seconds > (STALLED_SECONDS if participant.there else SILENT_SECONDS)
 
 
-async def listens(one: Participant) -> bool:
-    """Return whether the listener of a participant is still there."""
-    return await knock(one) == "open"
+async def listens(participant: Participant) -> bool:
+    """Return whether the listener of a participant still exists."""
+    return await knock(participant) == "open"
 
 
-async def knock(one: Participant) -> ConnectOutcome | None:
-    """Return what comes of a connection to its listener: a kernel accepts for a process that does not run, and
-    refuses for one that has ended. None where there is none to knock at."""
-    address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)
-    # Its facts are its own word: nobody is to learn by them what listens on this host's loopback.
-    if one.mesh_port is None or address is None or reaches_no_other(address):
+async def knock(participant: Participant) -> ConnectOutcome | None:
+    """Return how a connection to its listener ends: a kernel accepts for a stopped process, and refuses for an ended
+    one.
+
+    None if it has no listener."""
+    address = next((address for _, address in addresses_of(participant.facts, nccl=False)), None)
+    # Its address is its own claim: nobody is to learn by it what listens on this host's loopback.
+    if participant.mesh_port is None or address is None or reaches_no_other(address):
         return None
-    return (await connect(address, one.mesh_port, KNOCK_SECONDS)).outcome
+    return (await connect(address, participant.mesh_port, KNOCK_SECONDS)).outcome
 
 
-# Numbering: which ranks each participant's processes take, in the job and among those present.
+# Numbering: the ranks of each participant's processes, in the job and among those present.
 
 
 @dataclass(frozen=True)
@@ -152,16 +162,16 @@ class Numbering:
     """Number of a participant (as text, for JSON) -> its ranks, one per process."""
 
     ranks: Mapping[str, tuple[int, ...]]
-    """The job's ranks."""
+    """Ranks in the job."""
     group_ranks: Mapping[str, tuple[int, ...]]
-    """The same processes in the doctor's own groups: those present, numbered from 0."""
+    """Ranks of the same processes in the groups of the check: those present, numbered from 0."""
     node_ranks: Mapping[str, int]
     world: int
-    """How many ranks are present."""
+    """Number of ranks that are present."""
 
 
 def assign_ranks(present: Sequence[Participant], plan: Plan, own: Participant | None) -> Numbering:
-    """The numbering of ``present``, by node 0's ``plan``; ``own`` is node 0."""
+    """Return the numbering of ``present`` by node 0's ``plan``; ``own`` is node 0."""
     node_ranks: dict[str, int] = {}
     if plan.started == "rank":
         labels: dict[int, tuple[int, ...]] = {m.number: (m.facts.plan.rank or 0,) for m in present}
@@ -181,7 +191,7 @@ def assign_ranks(present: Sequence[Participant], plan: Plan, own: Participant | 
 
 
 def _node_ranks(present: Sequence[Participant], own: Participant | None) -> dict[str, int]:
-    """Declared node ranks stay; node 0 takes 0, the others the free ones in the order in which they came."""
+    """Return the node ranks: declared ones stay; node 0 takes 0, the others the free ones in the order of joining."""
     taken = {m.facts.plan.node_rank for m in present}
     free = iter([rank for rank in range(2 * len(present) + 1) if rank not in taken])
     found = {}
@@ -192,7 +202,7 @@ def _node_ranks(present: Sequence[Participant], own: Participant | None) -> dict
 
 
 def _per_node(present: Sequence[Participant], node_ranks: Mapping[str, int], usual: int) -> dict[int, tuple[int, ...]]:
-    """The ranks of each node: counted through in node order, with room for nodes that never came."""
+    """Return the ranks of each node, counted in node order, with room for nodes that did not join."""
     labels: dict[int, tuple[int, ...]] = {}
     base, previous = 0, -1
     for m in sorted(present, key=lambda m: node_ranks[str(m.number)]):

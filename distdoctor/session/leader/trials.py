@@ -1,4 +1,4 @@
-"""Trying a fix on the spot: one that only sets variables that a backend reads when it starts."""
+"""Trial of a fix during the run: it sets variables that a backend reads when it starts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from distdoctor.session.leader.stages import Numbering, StageOpener
 from distdoctor.session.protocol.trust import TRIED
 
 ATTEMPT = 1
-"""The climb of the ladder itself is attempt 0."""
+"""Number of a trial; the first run of the stages is attempt 0."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One option of each root cause that has one to try, together: two roots are cured only by both."""
+    """One fix option of each root cause that has one to try, applied together: two root causes need both fixes."""
 
     options: dict[str, int]
-    """Check id -> option."""
+    """Check id -> index of the option."""
     env: dict[str, dict[str, str | None]]
     """Node name -> variables."""
 
 
 def choose(judgement: Judgement) -> Choice | None:
-    """The best options to try, or None where there is none or where another root would fail the trial anyway."""
+    """Return the best options to try; None if there is none, or if another root cause would fail the trial anyway."""
     options = {f.check: option for f in judgement.roots if (option := _option(f)) is not None}
     if not options or any(f.severity == "fail" and f.check not in options for f in judgement.roots):
         return None
@@ -48,30 +48,34 @@ def choose(judgement: Judgement) -> Choice | None:
 def _option(finding: Finding) -> int | None:
     for option in sorted({fix.option for fix in finding.fixes}):
         parts = [fix for fix in finding.fixes if fix.option == option]
-        if all(f.env and not f.commands and not f.flags and _tried(f.env) for f in parts):
+        if all(f.env and not f.commands and not f.flags and _settable(f.env) for f in parts):
             return option
     return None
 
 
-def _tried(env: dict[str, str | None]) -> bool:
+def _settable(env: dict[str, str | None]) -> bool:
     return all(name in TRIED for name in env)
 
 
 async def try_fixes(
     judgement: Judgement, cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering: Numbering
 ) -> list[Trial]:
-    """Climb gloo and the barrier again with the variables that the root causes' fixes set, where there are any."""
+    """Run gloo and the barrier again with the variables that the fixes of the root causes set."""
     choice = choose(judgement)
     if choice is None:
         return []
     env = {
-        str(one.number): choice.env[node.name]
-        for one in inbox.present
-        if (node := cluster.by_key.get(one.facts.key)) is not None and node.name in choice.env
+        str(participant.number): choice.env[node.name]
+        for participant in inbox.present
+        if (node := cluster.by_key.get(participant.facts.key)) is not None and node.name in choice.env
     }
     started = time.monotonic()
     await opener.open(TRIAL, numbering, TRIAL.seconds or 0.0, attempt=ATTEMPT, env=env)
-    results = [one.results.get((TRIAL.name, ATTEMPT)) for one in inbox.participants.values() if not one.left]
+    results = [
+        participant.results.get((TRIAL.name, ATTEMPT))
+        for participant in inbox.participants.values()
+        if not participant.left
+    ]
     errors = [result.error for result in results if result is not None and not result.ok]
     passed = not errors and all(result is not None for result in results)
     seconds = round(time.monotonic() - started, 2)
@@ -82,22 +86,20 @@ async def try_fixes(
     ]
 
 
-# Smaller groups, where that of all could not be made: which node, or which two nodes together, it is; of a node on
-# which even its own cannot be made, which GPU, or which two.
+# Search in smaller groups after the group of all failed: it finds the node or link, and on one node the GPU or pair.
 #
-# Each node with several ranks alone; where all of these pass, pairs of nodes, every node in one pair of each round. A
-# node that fails with all whom it is paired with, while they pass with others, is the one; two nodes that pass with
-# others and fail together are that link. With many nodes not all pairs are tried, and of two nodes there is one. Of
-# two
-# that fail together, and each alone does not, the ranks are tried in pairs across them: those of one place with each
-# other, as adapters are wired, then each with its partner's neighbour, which is known to work where its own pair did.
+# Each node with several ranks is tried alone; if all of these pass, pairs of nodes, every node in one pair of each
+# round. A node that fails with all its partners, while they pass with others, is the cause; two nodes that pass with
+# others and fail together are that link. With many nodes, not all pairs are tried. Of two nodes that fail together and
+# pass alone, ranks are tried in pairs across them: those of equal index, as adapters are wired, then each with its
+# partner's neighbour, which is known to work if its own pair did.
 
 
 T = TypeVar("T")
 Group = tuple[str, ...]
 """Numbers of participants."""
 APART_SECONDS = 40.0
-"""For all ranks of a node, each alone and in pairs."""
+"""Limit for all ranks of a node, each alone and in pairs."""
 
 
 async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering: Numbering) -> list[SmallerGroup]:
@@ -111,7 +113,7 @@ async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering:
     for groups in rounds(nodes, numbering):
         ended = await trials.of(groups)
         failed = [group for group, error in ended.items() if error and group in nodes]
-        if failed:  # what fails on one node fails with others, too
+        if failed:  # a failure within one node shows in its pairs, too
             await trials.within(failed)
             return trials.found
         apart += [group for group, error in ended.items() if error and not any(set(group) & set(one) for one in apart)]
@@ -120,7 +122,7 @@ async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering:
 
 
 class _Trials:
-    """Rounds of groups side by side, and how they ended; none where there is no time for it."""
+    """Rounds of groups side by side, and their results; empty if time is up."""
 
     def __init__(self, inbox: Inbox, opener: StageOpener, numbering: Numbering) -> None:
         self._inbox, self._opener, self._numbering = inbox, opener, numbering
@@ -129,17 +131,17 @@ class _Trials:
         self.found: list[SmallerGroup] = []
 
     async def of(self, groups: Sequence[Group], apart: bool = False) -> dict[Group, str]:
-        """One round: each group, and its error. ``apart``: of the ranks of one process."""
+        """Run one round. Return each group's error. ``apart``: groups of the ranks of one process."""
         if not self._next():
             return {}
-        ended = await _try(groups, self._attempt, self._inbox, self._opener, self._numbering)
+        ended = await _try_round(groups, self._attempt, self._inbox, self._opener, self._numbering)
         for group, error in ended.items():
             ranks = tuple(rank for one in group for rank in self._numbering.ranks[one]) if apart else ()
             self.found.append(SmallerGroup(tuple(self._keys[one] for one in group), error == "", error, ranks))
         return ended
 
     async def within(self, nodes: Sequence[Group]) -> None:
-        """The ranks of each of these nodes, apart: by the process that has them all; else, one each, as groups."""
+        """Try the ranks of each of these nodes apart: by the process that has them all; else, one each, as groups."""
         whole = {node[0]: place for place, node in enumerate(nodes) if len(node) == 1}
         if any(len(self._numbering.ranks[one]) > 1 for one in whole) and self._next():
             await self._opener.open(
@@ -154,7 +156,7 @@ class _Trials:
             await self.of([pair for pairs in by_node if number < len(pairs) for pair in pairs[number]], apart=True)
 
     async def across(self, pairs: Sequence[tuple[Group, ...]]) -> None:
-        """The ranks of each two nodes, in pairs of one of each."""
+        """Try the ranks of each two nodes, in pairs of one of each."""
         whole = [pair for pair in pairs if all(len(node) == 1 for node in pair)]
         whole = [(a, b) for a, b in whole if min(len(self._numbering.ranks[node[0]]) for node in (a, b)) > 1]
         several = [(a, b) for a, b in pairs if min(len(a), len(b)) > 1]
@@ -175,14 +177,14 @@ class _Trials:
                 break
 
     def _next(self) -> bool:
-        """Return whether there is another round."""
+        """Return whether there is time for another round."""
         self._attempt += 1
         return self._attempt <= MAX_ROUNDS and self._opener.time_left
 
 
 def rounds(nodes: Sequence[Group], numbering: Numbering) -> Iterator[list[Group]]:
-    """Each node alone, where that is a group at all; then, of three nodes or more, pairs: those of a round side by
-    side, as in a round-robin tournament."""
+    """Yield each node alone, if it has several ranks; then, of three nodes or more, pairs, as in a round-robin
+    tournament."""
     alone = [node for node in nodes if sum(len(numbering.ranks[one]) for one in node) > 1]
     if alone:
         yield alone
@@ -193,7 +195,7 @@ def rounds(nodes: Sequence[Group], numbering: Numbering) -> Iterator[list[Group]
 
 
 def round_robin(items: Iterable[T]) -> Iterator[list[tuple[T, T]]]:
-    """Each pair once, and none of them twice in a round."""
+    """Yield rounds that hold each pair once, and no item twice in a round."""
     circle: list[T | None] = [*items]
     circle += [None] * (len(circle) % 2)
     for _ in range(len(circle) - 1):
@@ -204,16 +206,16 @@ def round_robin(items: Iterable[T]) -> Iterator[list[tuple[T, T]]]:
 
 
 def _by_node(cluster: Cluster, inbox: Inbox, numbering: Numbering) -> list[Group]:
-    """The participants of each node: one where it was started once per node."""
+    """Return the participants of each node: one if the check was started once per node."""
     number = {one.facts.key: str(one.number) for one in inbox.present if str(one.number) in numbering.ranks}
     groups = (tuple(number[key] for key in node.keys if key in number) for node in cluster.nodes)
     return [group for group in groups if group]
 
 
-async def _try(
+async def _try_round(
     groups: Sequence[Group], attempt: int, inbox: Inbox, opener: StageOpener, numbering: Numbering
 ) -> dict[Group, str]:
-    """Each group of a round, and the error of one of its ranks; empty where all passed."""
+    """Try the groups of one round. Return the error of one rank of each group; empty if all passed."""
     members = {number: place for place, group in enumerate(groups) for number in group}
     largest = max(sum(len(numbering.ranks[number]) for number in group) for group in groups)
     seconds = (SEARCH.seconds or 0.0) + SECONDS_PER_RANK * largest
@@ -227,12 +229,12 @@ async def _try(
 
 
 def first_error(errors: Iterable[str]) -> str:
-    """Return what a rank says of its own comes before what is said of one that was ended; empty where all are."""
+    """Return the error of a rank itself before that of a rank that was ended; empty if all are empty."""
     return min(filter(None, errors), key=lambda text: text.startswith("ended after"), default="")
 
 
 def renumbered(numbering: Numbering, groups: Sequence[Group]) -> Numbering:
-    """With the ranks of each group counted from 0; who is in none keeps its own."""
+    """Return the numbering with the ranks of each group counted from 0; participants in no group keep theirs."""
     own = dict(numbering.group_ranks)
     for group in groups:
         order = sorted((rank, number, place) for number in group for place, rank in enumerate(own[number]))

@@ -1,9 +1,8 @@
-"""Asking node 0 itself whether the commands that were read in the store are its own.
+"""Confirmation by node 0 itself that the commands read in the store are its own.
 
-Where the run has no token, whoever can write into the store can write commands and a report there. Node 0's listener is
-asked at the address at which this process found the store, so that the answer comes from node 0's host, whatever
-stands in the store.
-"""
+Where the run has no token, whoever can write into the store can write commands and a report there. This process asks
+node 0's listener at the address at which it found the store, so the answer comes from node 0's host, whatever the store
+contains."""
 
 from __future__ import annotations
 
@@ -45,32 +44,31 @@ OWN_PROOF = (
 
 
 class Unconfirmed(Exception):
-    """A report of which it is not known whether it is node 0's."""
+    """Report that node 0 may not have written."""
 
     def __init__(self, report: Report, proven: bool) -> None:
         super().__init__(UNCONFIRMED)
         self.report, self.proven = report, proven
 
 
-def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check], proven: bool) -> Report:
-    """Return this process's own report, with what an unconfirmed one names, in no words but this process's own.
+def with_unconfirmed(own: Report, unconfirmed: Report, checks: Sequence[Check], proven: bool) -> Report:
+    """Return this process's own report with the findings that an unconfirmed report names, in this process's own words.
 
-    Where a firewall is what is wrong, node 0 cannot be asked, and its findings are needed on every node; where somebody
-    else wrote them, no text of theirs is shown and nothing of theirs is advised. A pass rests on this process's own
-    evidence alone: ``proven`` where every stage passed here with all nodes in it.
-    """
+    If a firewall is the cause, node 0 cannot be asked, and its findings are needed on every node; if somebody else
+    wrote them, none of their text is shown and none of their advice is given. A pass rests on this process's own
+    evidence alone: ``proven`` if every stage passed here with all nodes in it."""
     good = ("pass", "warn")
-    if proven and own.verdict in good and told.verdict in good:
-        verdict = "warn" if "warn" in (own.verdict, told.verdict) else "pass"
-        return _merged(own, told, checks, verdict, OWN_PROOF)
-    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
-    return _merged(own, told, checks, verdict, UNCONFIRMED)
+    if proven and own.verdict in good and unconfirmed.verdict in good:
+        verdict = "warn" if "warn" in (own.verdict, unconfirmed.verdict) else "pass"
+        return _merged(own, unconfirmed, checks, verdict, OWN_PROOF)
+    verdict = "fail" if "fail" in (own.verdict, unconfirmed.verdict) else "incomplete"
+    return _merged(own, unconfirmed, checks, verdict, UNCONFIRMED)
 
 
-def _merged(own: Report, told: Report, checks: Sequence[Check], verdict: str, note: str) -> Report:
+def _merged(own: Report, unconfirmed: Report, checks: Sequence[Check], verdict: str, note: str) -> Report:
     known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
-    named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
-    # What this process saw may be what follows of what node 0 knows the cause of: both stay, each in its place.
+    named = [_named(f, known[f.check]) for f in unconfirmed.findings if f.check in known and f.check not in mine]
+    # A finding of this process may be a consequence of one that node 0 knows: both stay.
     causes = {one.id: one.because_of for one in linked([*own.findings, *named], known)}
     seen = (replace(one, because_of=one.because_of or causes[one.id]) for one in own.findings)
     return replace(
@@ -99,10 +97,9 @@ def _named(finding: Finding, check: Check) -> Finding:
 def proven(context: RunContext, together: Mapping[str, int]) -> bool:
     """Return whether this process's own stages show that the job works.
 
-    Every stage up to --until passed here, or is none of this process's, and ``together`` says of each that node 0 opens
-    that all planned processes took part (stage -> how many did). What others wrote into the store has no part in that,
-    unless they played those processes themselves.
-    """
+    Every stage up to --until passed here or is not this process's, and ``together`` (stage -> number of processes in
+    it) shows that all planned processes took part in each stage that node 0 opens. What others wrote into the store has
+    no part in that, unless they played those processes themselves."""
     options, facts = context.options, context.facts
     gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
     ended = {stage.stage: stage.status for stage in facts.stages}
@@ -121,24 +118,24 @@ def proven(context: RunContext, together: Mapping[str, int]) -> bool:
 
 
 async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:
-    """Return what node 0 says of the commands that ``transcript`` stands for."""
+    """Return node 0's answer to the question whether its commands hash to ``transcript``."""
     for _ in range(TRIES):
         _, opened = await open_socket(address, port, ANSWER_SECONDS)
         if opened is None:
             continue
         try:
-            told = await asyncio.wait_for(_ask(opened, token), ANSWER_SECONDS)
+            digest = await asyncio.wait_for(_ask(opened, token), ANSWER_SECONDS)
         except (asyncio.TimeoutError, OSError):
             continue
         finally:
             opened.close()
-        if told is not None:
-            return "confirmed" if told == transcript else "denied"
+        if digest is not None:
+            return "confirmed" if digest == transcript else "denied"
     return "no-answer"
 
 
 async def _ask(opened: socket.socket, token: str) -> bytes | None:
-    """The digest that node 0's listener gives; None where something else answers."""
+    """Return the digest that node 0's listener gives; None if something else answers."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(opened, MAGIC + bytes.fromhex(token) + ASK.pack(b"R", 0))
     received = b""

@@ -1,12 +1,11 @@
-"""What the nodes tell each other through the meeting's store: its keys, and the messages under them.
+"""Messages between the nodes of a check: the keys in the store, and the JSON under them.
 
 Every message is one of these dataclasses as JSON, its types checked when it is read; nothing is unpickled or evaluated.
 Participants (started processes) number themselves from 1 with a counter and write under ``m/<number>/<sequence>``; the
 leader (in the process of node 0 that opens the stages, itself participant 0, which needs no store to talk to itself)
 writes ``c/<sequence>``. A participant raises ``tick`` after each message. With a token every value is sealed
-(``distdoctor.session.protocol.trust``). Numbers are looked at before they are used: ``distdoctor.model.bounds``,
-``distdoctor.session.protocol.trust``. The names of fields and keys are part of what is sent: they stay.
-"""
+(``distdoctor.session.protocol.trust``). Numbers are checked before they are used: ``distdoctor.model.bounds``,
+``distdoctor.session.protocol.trust``. The names of fields and keys are part of the protocol: they stay."""
 
 from __future__ import annotations
 
@@ -21,112 +20,113 @@ from distdoctor.model.facts import BadFacts, NodeFacts, decode
 from distdoctor.model.plan import Plan
 
 PROTOCOL = 3
-"""Raised with each change that a process of the one before does not understand. 2: the report is packed; 3: a listener
-says at which address it sees the caller."""
+"""Version, raised with each change that the one before does not understand. 2: the report is packed; 3: a listener
+sends the address at which it sees its client."""
 EVENT_BYTES = 2 * 1024 * 1024
 VERSION_LENGTH = 64
 RANK_BYTES = 16 * 1024
-"""The most that one process tells of itself, and of each of its ranks."""
+"""Limits of one process's message, and of the part of each of its ranks."""
 
 
 class Keys:
-    """The keys of one run: all of them, so that nothing else of a store is touched."""
+    """Keys of one run: all of them, so that nothing else of a store is touched."""
 
     def __init__(self, run: str) -> None:
         self._run = f"distdoctor/{run}/"
         self.members = f"{self._run}members"
-        """Counts the processes that came."""
+        """Counter of the processes that enrolled."""
         self.tick = f"{self._run}tick"
-        """Counts their messages."""
+        """Counter of their messages."""
         self.bye = f"{self._run}bye"
-        """Counts those that have told their report and go."""
+        """Counter of those that have printed their report and leave."""
         self.astray = f"{self._run}astray"
-        """Counts those that look for the store in another place, and found it here."""
+        """Counter of processes that look for the store at another address or port, and found it here."""
         self.done = f"{self._run}done"
-        """Written by node 0: all may go."""
+        """Written by node 0: all may leave."""
 
     @staticmethod
     def marker(plan: Plan) -> str:
-        """Return where a run is found.
+        """Return the key of the marker of a run.
 
-        An agent's store outlives one set of ranks, so there it is kept apart by restart."""
+        An agent's store outlives one set of ranks, so the key there contains the restart count."""
         return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
 
     @staticmethod
     def callers(plan: Plan) -> str:
-        """Counts the processes that are not let in because of their token. They do not know the run's own keys."""
+        """Return the counter of processes refused because of their token. They do not know the run's own keys."""
         return f"{Keys.marker(plan)}/callers"
 
     @staticmethod
     def caller(plan: Plan, number: int) -> str:
-        """The account that one of those gives of itself, which is never sealed."""
+        """Return the key of a refused process's account of itself, which is never sealed."""
         return f"{Keys.callers(plan)}/{number}"
 
     def message(self, number: int, sequence: int) -> str:
-        """Return what a participant told, one after the other from 0."""
+        """Return the key of a participant's message; ``sequence`` counts from 0."""
         return f"{self._run}m/{number}/{sequence}"
 
     def stray(self, number: int) -> str:
-        """The facts of one of those."""
+        """Return the key of the facts of a process counted under ``astray``."""
         return f"{self._run}astray/{number}"
 
     def beat(self, number: int) -> str:
-        """Counts on as long as that participant is there."""
+        """Return the counter that a participant raises as long as it lives."""
         return f"{self._run}beat/{number}"
 
     def command(self, sequence: int) -> str:
-        """Return what node 0 told, one after the other from 0."""
+        """Return the key of node 0's command; ``sequence`` counts from 0."""
         return f"{self._run}c/{sequence}"
 
     def report(self, part: int) -> str:
-        """The report, in as many parts as its announcement says."""
+        """Return the key of a part of the report; its announcement has the number of parts."""
         return f"{self._run}report/{part}"
 
     def prefix(self, stage: str, attempt: int = 0) -> str:
-        """Below it are PyTorch's own keys, of one stage."""
+        """Return the prefix of PyTorch's own keys in one stage."""
         return f"{self._run}{stage}/{attempt}"
 
     def place(self, key: str) -> str:
-        """The key without the run, as it is shown."""
+        """Return the key without the run, as it is shown."""
         return key.removeprefix(self._run)
 
 
 class Transcript:
-    """All that node 0 told, in one number: two that are equal come from the same commands in the same order."""
+    """Hash of all of node 0's commands: equal digests come from the same commands in the same order."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
 
     def add(self, data: bytes) -> None:
-        """One more command, as it was written."""
+        """Add one command, as it was written."""
         self._sum.update(len(data).to_bytes(8, "big") + data)
 
     def digest(self) -> bytes:
-        """Its 32 bytes."""
+        """Return the digest, 32 bytes."""
         return self._sum.digest()
 
 
 @dataclass(frozen=True)
 class Marker:
-    """The doctor's mark on a store: this store is for a check, and for this run."""
+    """Mark on a store: it is for a check, and for this run."""
 
     run: str
     token: str
-    """Random; whoever connects to one of the doctor's own listeners must show it. Empty where the run has a token of
-    its own: this one is then made from it, and is not to be read in the store."""
+    """Random secret that a client of one of distdoctor's own listeners must send.
+
+    Empty if the run has a token of its own: this one is then derived from it, and not readable in the store."""
     version: str
     protocol: int = PROTOCOL
     host: str = ""
-    """The name of node 0's host."""
+    """Hostname of node 0."""
     plan: Plan | None = None
-    """Node 0's plan, for who finds this store on another port than its own. None: of a version that did not write it.
+    """Node 0's plan, for a process that finds this store on another port than its own. None: an older version wrote it.
     """
 
 
 @dataclass(frozen=True)
 class Event:
-    """A participant's message: ``hello``; the ``result`` of a stage; ``trouble`` (one rank failed, the others still
-    try); ``left`` (it was interrupted)."""
+    """Participant's message: ``hello``; the ``result`` of a stage; ``trouble`` (one rank failed, the others still try);
+    ``left`` (it was interrupted)."""
 
     kind: Literal["hello", "result", "trouble", "left"]
     facts: NodeFacts | None = None
@@ -136,12 +136,13 @@ class Event:
     error: str = ""
     mesh_port: int | None = None
     nonce: str = ""
-    """Of a hello: random; the report says whom it counted by it, so that no report of another run is taken for it."""
+    """In a hello: random text by which the report names the processes it counted, so that no report of another run
+    passes."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """The leader's message: climb a ``stage``; ``skip`` one; ``abort`` the one under way; ``report``: it is there."""
+    """Leader's message: run a ``stage``; ``skip`` one; ``abort`` the running one; ``report``: it is there."""
 
     op: Literal["stage", "skip", "abort", "report"]
     stage: str = ""
@@ -151,57 +152,56 @@ class Command:
     blocked_by: str | None = None
     world: int = 0
     group_ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Number of a participant -> the ranks its processes take in the doctor's own groups (those present, numbered from
-    0)."""
+    """Number of a participant -> ranks of its processes in the groups of the check (those present, numbered from 0)."""
     ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Number of a participant -> the job's ranks of the same processes."""
+    """Number of a participant -> ranks of the same processes in the job."""
     node_ranks: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
-    """Of a search: number of a participant -> the group that its processes are in; their ranks are that group's."""
+    """In a search: number of a participant -> group of its processes; their ranks count within it."""
     apart: bool = False
-    """Of a search: each process that is in a group tries its own ranks, each alone and in pairs."""
+    """In a search: each process in a group tries its own ranks, each alone and in pairs."""
     across: int | None = None
-    """Of a search: of the two processes in a group each rank of the first is tried with one of the second, with that
-    of its own place, or so many places further."""
+    """In a search: each rank of the group's first process is tried with the rank of the second whose index is this much
+    higher."""
     targets: tuple[Target, ...] = ()
     limited: tuple[str, ...] = ()
-    """Of the links' stage and gloo's: the addresses that let in only so many new connections in a time."""
+    """In the mesh and gloo stages: addresses that limit new connections per time."""
     lead: int = 0
-    """The number of the leader's own process."""
+    """Number of the leader's own process."""
     announced: str = ""
-    """Of the links' stage: the name by which torchrun's ranks will look for their store, which each node looks up."""
+    """In the mesh stage: name by which torchrun's ranks will look up their store; each node looks it up."""
     announcer: int | None = None
-    """The number of the process of the node that has it, which each node tries to reach by that name."""
+    """Number of the process of the node with that name, which each node tries to reach by it."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
     marks: dict[str, str] = field(default_factory=dict)
-    """Of the first stage: the folders that all are to have in common -> the file that node 0 left there."""
+    """In the first stage: folders that all are to share -> file that node 0 left there."""
     parts: int = 0
-    """Of a report: how many values it is stored in."""
+    """In a report: number of values that hold it."""
     digest: str = ""
-    """Of a report: the SHA-256 of what is stored."""
+    """In a report: SHA-256 of what is stored."""
     packed: bool = False
-    """Of a report: it is stored as zlib makes it small."""
+    """In a report: stored compressed by zlib."""
     met: dict[str, str] = field(default_factory=dict)
-    """Of a report: number of a participant -> its hello's nonce, of those it is about."""
+    """In a report: number of a participant -> nonce of its hello, for those it counts."""
     port: int | None = None
-    """Of a report: where node 0's own listener says whether these commands are its own."""
+    """In a report: port of node 0's listener that confirms these commands."""
 
 
 class OtherProtocol(Exception):
-    """A mark of a distdoctor that speaks to its nodes in another way; its version in words."""
+    """Mark of a distdoctor with another protocol; the text holds its version."""
 
 
 @dataclass(frozen=True)
 class _Speaker:
-    """What every version's mark says."""
+    """Fields of every version's mark."""
 
     version: str
     protocol: int
 
 
 def read_marker(data: bytes) -> Marker:
-    """Raises OtherProtocol for another distdoctor's mark, and BadFacts where it is not what a node 0 writes."""
+    """Return the mark. Raises OtherProtocol for another distdoctor's mark, BadFacts if no node 0 writes it."""
     speaker = decode(data, _Speaker)
     if speaker.protocol != PROTOCOL:
         within("length of a version", len(speaker.version), 1, VERSION_LENGTH)
@@ -215,7 +215,7 @@ def read_marker(data: bytes) -> Marker:
 
 
 def read_facts(data: bytes) -> NodeFacts:
-    """The facts of a process that is no participant. Raises BadFacts where they are none, or too large."""
+    """Return the facts of a process that is no participant. Raises BadFacts if they are none, or too large."""
     facts = decode(data, NodeFacts)
     within("size in bytes", len(data), 0, EVENT_BYTES + len(facts.ranks) * RANK_BYTES)
     check_facts(facts)
@@ -223,7 +223,7 @@ def read_facts(data: bytes) -> NodeFacts:
 
 
 def read_event(data: bytes) -> Event:
-    """A participant's message. Raises BadFacts where it is none, or larger than any that a participant writes."""
+    """Return a participant's message. Raises BadFacts if it is none, or larger than any that a participant writes."""
     event = decode(data, Event)
     if event.facts is not None:
         ranks = len(event.facts.ranks)
@@ -235,22 +235,22 @@ def read_event(data: bytes) -> Event:
     return event
 
 
-# The report on its way: what it says of each node is much the same, and every process reads all of it.
+# Compression of the report: it says much the same of each node, and every process reads all of it.
 
 
 MOST = 64 << 20
-"""Bytes that a report may have: as many as it could have in its parts as it is."""
+"""Limit of a report in bytes: as many as fit uncompressed into its parts."""
 LEVEL = 1
-"""The quickest: that of 1,024 nodes becomes a twentieth."""
+"""Fastest level: the report of 1,024 nodes shrinks to a twentieth."""
 
 
 def pack(data: bytes) -> bytes:
-    """``data``, made small."""
+    """Return ``data`` compressed."""
     return zlib.compress(data, LEVEL)
 
 
 def unpack(packed: bytes) -> bytes:
-    """The bytes that were packed. Raises BadFacts where these were not, or where they are more than a report has."""
+    """Return the decompressed bytes. Raises BadFacts if they are not compressed, or more than a report may have."""
     unpacking = zlib.decompressobj()
     try:
         data = unpacking.decompress(packed, MOST)

@@ -1,9 +1,9 @@
-"""Seals: where the nodes of a run share a token, everything written into the store bears a code made with it.
+"""Authentication of the values in the store, and limits to what node 0 may order.
 
-The code (HMAC-SHA256) is over the key, which names the run, the writer and the place in its sequence, and over the
-value: a message that is changed, moved to another key or taken from another run is not authentic. The token itself is
-never written anywhere. Without a token values are as they are, and a sealed one is refused.
-"""
+If the nodes of a run share a token, each value carries an HMAC-SHA256 over the value and its key, which names the run,
+the writer and the place in its sequence: a message that is changed, moved to another key or taken from another run is
+not authentic. The token itself is never written anywhere. Without a token values are stored as they are, and a sealed
+one is refused."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ OVERHEAD = len(MAGIC) + MAC_BYTES
 
 
 class NotAuthentic(Exception):
-    """A value that does not come from a process with this run's token; the text says why."""
+    """Value that no process with this run's token wrote; the text gives the reason."""
 
 
 class NotSealed(NotAuthentic):
-    """A value without a code, where there is a token."""
+    """Value without a code, although there is a token."""
 
 
 class Sealed(NotAuthentic):
-    """A value with a code, where there is no token."""
+    """Value with a code, although there is no token."""
 
 
 class Seal:
-    """Closes what is written and opens what is read."""
+    """Seals values that are written, and verifies those that are read."""
 
     def __init__(self, token: str | None) -> None:
         secret = token.encode(errors="surrogateescape") if token else b""
@@ -61,11 +61,11 @@ class Seal:
         return bool(self._key)
 
     def close(self, key: str, data: bytes) -> bytes:
-        """``data`` as it is to be written under ``key``."""
+        """Return ``data`` as it is written under ``key``."""
         return MAGIC + self._code(key, data) + data if self.keyed else data
 
     def open(self, key: str, value: bytes) -> bytes:
-        """Return what was closed under ``key``. Raises NotAuthentic."""
+        """Return the data that was sealed under ``key``. Raises NotAuthentic."""
         sealed = value.startswith(MAGIC)
         if not self.keyed:
             if sealed:
@@ -79,7 +79,7 @@ class Seal:
         return data
 
     def derived(self, name: str, length: int) -> str:
-        """A secret of ``length`` bytes for another use, as hexadecimal digits."""
+        """Return a secret of ``length`` bytes for another use, as hexadecimal digits."""
         return hashlib.pbkdf2_hmac("sha256", self._key, name.encode(), 1, length).hex()
 
     def _code(self, key: str, data: bytes) -> bytes:
@@ -87,13 +87,10 @@ class Seal:
         return hmac.digest(self._key, struct.pack(">Q", len(name)) + name + data, "sha256")
 
 
-# Orders: what node 0 may have a participant do. Who can write into the store may be its host, or no node at all.
+# Limits of node 0's commands: whoever can write into the store may be its host, or no node at all.
 #
-# A participant climbs each stage once and in the order of the ladder, with as many ranks as it planned itself;
-# connects
-# to a few addresses of the processes that take part, never to its own loopback where the others are elsewhere; and
-# sets
-# only the variables that ``distdoctor.session.protocol.trust`` names.
+# A participant runs each stage once and in order, with as many ranks as it planned itself; connects to a few addresses
+# of other participants, never to its own loopback if they are on other hosts; and sets only the variables in TRIED.
 
 
 ORDER = tuple(
@@ -102,25 +99,25 @@ ORDER = tuple(
     if stage.opened
     for step in (stage, *[TRIAL] * stage.tries_fixes, *[SEARCH] * stage.searched)
 )
-"""The stages that node 0 opens, in order."""
+"""Stages that node 0 opens, in order."""
 MAX_PATH = 4096
 SURPLUS = 64
 HOST_NAME = re.compile(r"[\w.:-]{1,253}", re.ASCII)
-"""Processes beyond those planned that are still looked at: whoever starts too many is told so."""
+"""Processes beyond those planned that are still read: whoever starts too many gets a finding."""
 
 
 class CommandValidator:
-    """Admits the commands of one run, one after the other."""
+    """Admits the commands of one run, in their order."""
 
     def __init__(self, number: int, ranks: int, planned: int, *, one_host: bool) -> None:
-        """``number`` is this participant's, which has ``ranks``; ``planned`` processes are to meet; ``one_host``: the
-        store is on this host, so that the others may be reached over loopback."""
+        """Limit the commands. ``number``: this participant's, which has ``ranks``; ``planned``: processes that are to
+        join; ``one_host``: the store is on this host, so that the others may be reached over loopback."""
         self._me, self._ranks, self._planned, self._one_host = number, ranks, planned, one_host
         self._place, self._round = 0, 0
         self._over = False
 
     def admit(self, command: Command) -> None:
-        """Raises BadFacts where the command is none that a node 0 of this run can have written."""
+        """Raise BadFacts if no node 0 of this run can have written ``command``."""
         if self._over:
             raise BadFacts("the report was announced before")
         if command.op in ("stage", "skip"):
@@ -176,8 +173,8 @@ class CommandValidator:
             raise BadFacts(f"the stage {command.stage} is not climbed apart")
         if command.across is not None and (command.stage != SEARCH.name or command.across not in (0, 1)):
             raise BadFacts(f"the stage {command.stage} is not climbed across")
-        beside = [number for number, group in command.groups.items() if group == command.groups.get(mine)]
-        if command.across is not None and mine in beside and (command.apart or len(beside) != 2):
+        members = [number for number, group in command.groups.items() if group == command.groups.get(mine)]
+        if command.across is not None and mine in members and (command.apart or len(members) != 2):
             raise BadFacts(f"the stage {command.stage} is not climbed across such groups")
         if (command.stage == SEARCH.name) != bool(command.groups) or not command.groups.keys() <= command.ranks.keys():
             raise BadFacts(f"the stage {command.stage} is not climbed in such groups")
@@ -222,17 +219,17 @@ class CommandValidator:
         within("port", target.port, FIRST_LISTENING_PORT, 65535)
 
 
-# Which variables the trial of a fix may set: whatever node 0 says, a process sets these and no others.
+# Variables that the trial of a fix may set, whatever node 0 orders.
 
 
 TRIED = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
-"""Variables read when a process group is made; those of the launch line are read before and cannot be tried here."""
+"""Variables read when a process group is created; those of the launch line are read before and cannot be tried here."""
 _VALUE = re.compile(r"[\w.:@,=^+-]{0,256}", re.ASCII)
-"""Names of interfaces and transports."""
+"""Pattern of interface and transport names."""
 
 
 def check_env(env: Mapping[str, str | None]) -> None:
-    """Raises BadFacts where a variable is none that a trial sets, or its value none that it takes."""
+    """Raise BadFacts if a variable is none that a trial sets, or its value none that it takes."""
     for name, value in env.items():
         if name not in TRIED:
             raise BadFacts(f"the variable {name[:60]!r} is none that a trial sets ({', '.join(TRIED)})")

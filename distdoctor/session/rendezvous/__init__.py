@@ -1,1 +1,1 @@
-"""How the processes of a check join."""
+"""Rendezvous: every process of a check joins the store of its run."""

@@ -1,9 +1,8 @@
-"""The rendezvous: how a process gets into the store on MASTER_PORT, or learns why it cannot.
+"""Rendezvous of one process: it joins the store on MASTER_PORT, or learns why it cannot.
 
-Node 0 opens the store first and refuses nobody. What waiting may cure (nothing listens yet, a silent host, a name
-without an address) is tried again until ``--wait`` ends and told as "so far"; what it cannot cure ends the meeting at
-once.
-"""
+Node 0 opens the store first and refuses nobody. A failure that may pass by itself (nothing listens yet, a silent host,
+a name without an address) is retried until ``--wait`` ends and reported as "so far"; a permanent one ends the
+rendezvous at once."""
 
 from __future__ import annotations
 
@@ -35,46 +34,47 @@ from distdoctor.store.identify import identify
 
 RETRY_SECONDS = 0.3
 POD = "KUBERNETES_SERVICE_HOST"
-"""Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
+"""Variable of every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 
 
 @dataclass
 class JoinedStore:
-    """A store that this process has got into, and the run that it found there."""
+    """Store that this process has joined, and the run that it found there."""
 
     client: StoreClient
     marker: Marker
     seal: Seal
     address: str
-    """The address of the store as this process reached it."""
+    """Address at which this process reached the store."""
     port: int
     host: StoreHost | None
-    """What hosts the store, where it is this process's own."""
+    """Host of the store, if it is this process's own."""
     leads: bool
-    """This process opens the stages for all."""
+    """True if this process opens the stages for all."""
 
 
 class Rendezvous:
-    """One process's way into the meeting."""
+    """Attempts of one process to join."""
 
     def __init__(self, context: RunContext, zygote: Zygote | None, lookup: MasterLookup) -> None:
         self.context, self.lookup = context, lookup
         self.seal = Seal(context.options.token)
         self.hosting = StoreHost(context, zygote, self.seal)
-        self.astray_since: float | None = None
-        self.teller = WaitReporter(context, zygote)
-        self.contact = MasterContact(context, self.teller)
+        self.misled_since: float | None = None
+        self.wait_reporter = WaitReporter(context, zygote)
+        self.contact = MasterContact(context, self.wait_reporter)
         self.elsewhere = PortScanner(context, self.seal)
         self.markers = MarkerFinder(context, self.seal, self.hosting)
 
     async def join(self) -> JoinedStore | None:
-        """A store, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
+        """Return the joined store; None once ``--wait`` is over or waiting cannot help, with the observations in the
+        facts."""
         deadline = self.context.clock.waits_until()
-        telling = asyncio.ensure_future(self.teller.tell_in_time(deadline))
+        reporting = asyncio.ensure_future(self.wait_reporter.report_while_connecting(deadline))
         try:
             return await self._join(deadline)
         finally:
-            telling.cancel()
+            reporting.cancel()
 
     async def _join(self, deadline: float) -> JoinedStore | None:
         refused: float | None = None
@@ -85,7 +85,7 @@ class Rendezvous:
             if store is not None:
                 await self.elsewhere.withdraw()
                 if refused is not None and store.host is None:
-                    self.context.put_down(
+                    self.context.subtract_wait(
                         NETWORK.name, now - refused
                     )  # until node 0 had started: no time of the stage's
                 return store
@@ -93,11 +93,11 @@ class Rendezvous:
             if refused is None and contact is not None and contact.outcome == "refused":
                 refused = now
                 self.context.update_network(refused_before=True)
-            if self._alone:
+            if self._joins_only:
                 await self.elsewhere.look(contact)
-            if self._hopeless() or now >= deadline:
+            if self._is_permanent() or now >= deadline:
                 break
-            self.teller.tell(deadline - now)
+            self.wait_reporter.report(deadline - now)
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
         self.context.update_meeting(ended=True)
         self.hosting.note_holders(
@@ -109,20 +109,20 @@ class Rendezvous:
 
     @property
     def network(self) -> NetworkFacts:
-        """The network facts so far."""
+        """Return the network facts so far."""
         return self.context.facts.network or NetworkFacts()
 
     @property
-    def _alone(self) -> bool:
-        """Return whether this process is to join a store that another one opens: on another host, or on this one,
-        where its own rank says that it is not the first."""
+    def _joins_only(self) -> bool:
+        """Return whether another process opens the store: on another host, or on this one if this rank is not the
+        first."""
         plan = self.context.plan
         if plan.started == "rank" and plan.rank:  # tasks of one node, too, may each have a port of their own
             return not plan.agent_store
         own = not plan.node_rank and self.network.master_is_own is not False
         return not (own or plan.opens_store or plan.agent_store or plan.one_node)
 
-    # -- one attempt ------------------------------------------------------------------------------------------
+    # One attempt
 
     async def _attempt(self, deadline: float) -> JoinedStore | None:
         if self.context.plan.master_addr is None:
@@ -133,7 +133,7 @@ class Rendezvous:
                 self.context.update_network(resolved_after=round(time.monotonic() - self.context.clock.started, 2))
             elif self._nameless():
                 return None
-        self.hosting.let_the_dead_go()
+        self.hosting.forget_killed()
         if self.context.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()
@@ -145,24 +145,24 @@ class Rendezvous:
             if alone and await self.hosting.host():
                 return await self._attempt(deadline)
             return None
-        return await self._sit_down(contact)
+        return await self._join_store(contact)
 
     def _may_host(self) -> bool:
-        """If nobody else did before."""
+        """Return whether this process may host the store, if nobody else does."""
         return self.context.plan.may_open_store(self.network.master_is_own)
 
-    async def _sit_down(self, contact: Contact) -> JoinedStore | None:
+    async def _join_store(self, contact: Contact) -> JoinedStore | None:
         marker = await self.markers.find(contact)
         if marker is None:
-            if self.markers.refused(authentic=True) and self._beside_another():
+            if self.markers.refused(authentic=True) and self._other_run_on_port():
                 self.hosting.note_other_run()
             return None
         own = self.hosting.marker
-        if own is None and self.context.plan.one_node and self._beside_another():
+        if own is None and self.context.plan.one_node and self._other_run_on_port():
             self.hosting.note_other_run()
             return None
         if own is not None and marker.run != own.run:
-            self.hosting.close()  # MASTER_ADDR is another host's, where another node 0 hosts: join it, be found
+            self.hosting.close()  # MASTER_ADDR is another node 0's: join it, so that the conflict is found
             own = None
         try:
             client = await StoreClient.connect(contact.address, contact.port)
@@ -175,16 +175,16 @@ class Rendezvous:
             marker = replace(marker, token=self.seal.derived(f"mesh {marker.run}", TOKEN_BYTES))
         return JoinedStore(client, marker, self.seal, contact.address, contact.port, host, leads)
 
-    def _beside_another(self) -> bool:
-        """Return whether a mark on the port that is not this process's own is of another run: this is node 0 by its
-        own plan, and the port is that of its own address. Of several nodes it joins all the same, so that two node
-        0s are found."""
+    def _other_run_on_port(self) -> bool:
+        """Return whether this is node 0 by its own plan, and another run's store has its port.
+
+        With several nodes it joins all the same, so that two node 0s are found."""
         return self.context.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
 
-    # -- judging meanwhile ------------------------------------------------------------------------------------
+    # Judgement between the attempts
 
-    def _hopeless(self) -> bool:
-        """Return whether waiting cannot cure what keeps this process out."""
+    def _is_permanent(self) -> bool:
+        """Return whether the failure to join is permanent."""
         seen, plan = self.network, self.context.plan
         if plan.master_addr is None:
             return True
@@ -209,43 +209,43 @@ class Rendezvous:
             return True
         if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
             return control.answered
-        return self._astray()
+        return self._misled_by_master_addr()
 
     def _node0_may_be_late(self) -> bool:
-        """Return whether node 0 may still import torch, as this process does: what is wrong of all together is worth
-        that."""
-        return not self.context.facts.identity.torch_error and self.teller.node0_may_be_late()
+        """Return whether node 0 may still import torch, as this process does: it is worth waiting to see all faults
+        together."""
+        return not self.context.facts.identity.torch_error and self.wait_reporter.node0_may_be_late()
 
     def _nameless(self) -> bool:
         return no_such_master(
             self.context.facts, time.monotonic() - self.context.clock.started, in_pod=POD in os.environ
         )
 
-    def _astray(self) -> bool:
-        """Node 0 hosts the store, but MASTER_ADDR does not lead to it."""
+    def _misled_by_master_addr(self) -> bool:
+        """Return whether node 0 hosts the store, but MASTER_ADDR does not lead to it."""
         if self.hosting.child is None or self.network.master_is_own is not False:
             return False
-        self.astray_since = self.astray_since or time.monotonic()
-        return time.monotonic() - self.astray_since > 2.0
+        self.misled_since = self.misled_since or time.monotonic()
+        return time.monotonic() - self.misled_since > 2.0
 
 
-# Finding the doctor's mark in the store that answers: whether it is this run's, and which run it is.
+# The mark in the store that answers: whether it is this run's, and which run it is.
 
 
 MARKER_SECONDS = 3.0
-"""How long a store may lack the doctor's marker before it counts as somebody else's."""
+"""Seconds for which a store may lack the mark before it counts as somebody else's."""
 
 
 class MarkerFinder:
-    """Reads markers, and notes what else it found in their place."""
+    """Reads marks, and notes what else was in their place."""
 
     def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost) -> None:
         self._context, self._seal, self._hosting = context, seal, hosting
         self.unmarked = False
-        """A store was there, and no marker in it that is to be followed."""
+        """True if a store was there without a mark that is to be followed."""
 
     async def find(self, contact: Contact) -> Marker | None:
-        """The marker of the store at ``contact``: this process's own where it is its own store, else what is there."""
+        """Return the mark of the store at ``contact``: this process's own if it is its own store."""
         own = self._hosting.marker
         if own is not None:
             altered = await self._hosting.altered()
@@ -257,7 +257,7 @@ class MarkerFinder:
         return await self._read(contact)
 
     async def _read(self, contact: Contact) -> Marker | None:
-        """The marker of the store at ``contact``; None where there is none (yet) or something else answers."""
+        """Return the mark of the store at ``contact``; None if there is none (yet) or something else answers."""
         client = None
         try:
             answer = await identify(contact.address, contact.port)
@@ -298,13 +298,13 @@ class MarkerFinder:
                 if value is not None:
                     return read_marker(self._seal.open(key, value))
             except Sealed:
-                await self._turned_away(client, "missing")
+                await self._note_refused(client, "missing")
                 return None
             except NotSealed:
-                await self._turned_away(client, "unexpected")
+                await self._note_refused(client, "unexpected")
                 return None
             except NotAuthentic:
-                await self._turned_away(client, "different")
+                await self._note_refused(client, "different")
                 return None
             except OtherProtocol as err:
                 self._context.update_meeting(speaks=str(err))
@@ -316,8 +316,9 @@ class MarkerFinder:
                 return None
             await asyncio.sleep(0.05)
 
-    async def _turned_away(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
-        """Record that this process may not join, and leave node 0 a note of who called: it knows of nobody else."""
+    async def _note_refused(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:
+        """Record that this process may not join, and leave node 0 a note of the refused process, which it cannot know
+        otherwise."""
         self._context.update_meeting(token=token)
         plan = self._context.plan
         if plan.opens_store:
@@ -325,12 +326,12 @@ class MarkerFinder:
         caller = Caller(self._context.facts.identity.hostname, client.own_address, token)
         key = Keys.caller(plan, await client.add(Keys.callers(plan), 1))
         await client.set(key, encode(caller))
-        await client.has(key)  # an answer: the set before it has arrived
+        await client.has(key)  # an answer shows that the set before it has arrived
 
     def refused(self, authentic: bool = False) -> bool:
-        """Return whether there is a doctor's mark that is not to be followed.
+        """Return whether there is a mark that is not to be followed.
 
-        ``authentic``: which only another run can have written, with another token or another distdoctor."""
+        ``authentic``: only another run can have written it, with another token or another distdoctor."""
         meeting = self._context.facts.meeting
         if meeting is None:
             return False

@@ -1,4 +1,4 @@
-"""Looking MASTER_ADDR up: its addresses, the way there, the address this node is reached at, and its name backwards."""
+"""MASTER_ADDR and MASTER_PORT: look-up, route, connection, other ports, and the reason for a failed join."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
 SLOW_SECONDS = 1.0
-"""A look-up that is answered takes milliseconds."""
+"""Slow look-up: one that is answered takes milliseconds."""
 
 
 class MasterLookup:
-    """The look-ups of one process. They may be begun before they are needed."""
+    """Look-ups of one process. They may start before they are needed."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._early: dict[str, asyncio.Future[Resolution]] = {}
-        """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
+        """Look-ups that started before their stage, by what they look up: the master, or the name of its address."""
 
     def begin(self) -> None:
-        """Begin now what is needed later: a name server that does not answer costs seconds each time."""
+        """Start the look-ups that are needed later: a name server that does not answer costs seconds each time."""
         name = self._context.plan.master_addr
         if name is None:
             return
@@ -62,7 +62,7 @@ class MasterLookup:
         self._early = {"master": master, "reverse": asyncio.ensure_future(backwards())}
 
     async def resolve(self) -> None:
-        """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
+        """Resolve MASTER_ADDR; note the route to it and the address at which it reaches this node."""
         facts, note = self._context.facts, self._context.update_network
         plan, ours = facts.plan, facts.host.interfaces if facts.host else ()
         if plan.master_addr is None:
@@ -102,12 +102,12 @@ class MasterLookup:
 
 
 def reached_at(facts: NodeFacts, target: str, own: bool) -> tuple[Route, AddressChoice | None]:
-    """The route to this address of the master, and the address by which this node is reached from there."""
+    """Return the route to this address of the master, and the address at which this node is reached from there."""
     ours = facts.host.interfaces if facts.host else ()
     way = interfaces.route(target, facts.plan.master_port, ours)
     interface = next((i.name for i in ours if target in i.addresses), None) if own else None
-    # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
-    # of a link-local address has another name there.
+    # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone of
+    # a link-local address has another name there.
     if reaches_no_other(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
         return way, interfaces.reachable_address(ours)
     if own:
@@ -121,17 +121,15 @@ def _is_link_local(address: str) -> bool:
 
 
 def names_cost_seconds(facts: NodeFacts) -> bool:
-    """Return whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to
-    answer.
+    """Return whether look-ups are known to wait in vain for a name server, and no name depends on a slow one.
 
-    Each rank would wait as long again: its store client for the name of the store's address, which is for its log
-    lines only, and gloo for the address of the own name.
-    """
+    Each rank would wait as long again: its store client for the name of the store's address, which is for its log lines
+    only, and gloo for the address of the own name."""
     host, network = facts.host, facts.network
     forward = (host.own_name if host else None, network.master if network else None)
     looks = [look for look in (*forward, network.reverse if network else None) if look is not None]
     late = [look for look in forward if look and look.addresses and look.seconds > SLOW_SECONDS]
-    # Found by a second question, which gave each name server one second.
+    # Answered by a second query, which gave each name server one second.
     return any(look.seconds > SLOW_SECONDS for look in looks) and all(look.timed_out for look in late)
 
 
@@ -139,56 +137,55 @@ def _unless_numeric(name: str) -> str | None:
     return None if parse_address(name) else name
 
 
-# Connecting to MASTER_PORT: which of the master's addresses answers, and where none does, whether the host is up.
+# Connection to MASTER_PORT: the address that answers, or whether the host is up at all.
 
 
 CONTROL_CONNECT_SECONDS = 2.0
 LAST_SECONDS = 1.5
-"""What an attempt is given at least, however little is left of ``--wait``: a SYN and its first repetition."""
-MOST_WAYS = 4
+"""Least seconds of an attempt, however little is left of ``--wait``: a SYN and its first retransmission."""
+MOST_INTERFACES = 4
 SILENT_AFTER = 0.5
-"""Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
+"""Seconds without an answer after which the host's other ports are tried, too, while the first attempt goes on."""
 
 
 def control_ports(port: int) -> tuple[int, int]:
-    """The ports of a silent host that are tried beside ``port``: that of ssh, and one where nobody should listen."""
+    """Return the ports of a silent host to try beside ``port``: that of ssh, and one where nobody should listen."""
     return 22, port + 1 if port < 65535 else port - 1
 
 
 class MasterContact:
-    """Makes contact, and notes what came of it."""
+    """Connects to the master, and notes the result."""
 
-    def __init__(self, context: RunContext, teller: WaitReporter) -> None:
-        self._context, self._teller = context, teller
+    def __init__(self, context: RunContext, wait_reporter: WaitReporter) -> None:
+        self._context, self._wait_reporter = context, wait_reporter
 
     async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
-        """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first).
+        """Return the first address that accepts a connection, in the order in which a TCPStore tries them (IPv6 first).
 
-        ``deadline`` (of the monotonic clock): an attempt that is made anew is cut short by it. What the one before it
-        came to then counts still, where that had all its time.
-        """
+        ``deadline`` (of the monotonic clock) cuts a repeated attempt short. Then the result of the one before it still
+        counts, if that had all its time."""
         tried: list[Contact] = []
         other_ways: tuple[OtherWay, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
-            self._teller.trying = address, time.monotonic()
-            before, seconds = self._slow_before(address), CONNECT_SECONDS
+            self._wait_reporter.trying = address, time.monotonic()
+            before, seconds = self._slow_result_before(address), CONNECT_SECONDS
             if before is not None:
                 seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
             attempt = asyncio.ensure_future(connect(address, self._context.plan.master_port, seconds))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
-            ways = asyncio.ensure_future(self._other_ways(address)) if not done else None
+            ways = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
             contact = await attempt
             if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
                 contact = before
-            self._teller.trying = None
+            self._wait_reporter.trying = None
             tried.append(contact)
             if contact.outcome in ("no-answer", "rejected"):
                 self._context.update_network(control=await (control or self._control(address)))
             elif control is not None:
                 control.cancel()
             if contact.outcome in ("no-answer", "unreachable"):
-                other_ways = await (ways or self._other_ways(address))
+                other_ways = await (ways or self._by_other_interfaces(address))
             elif ways is not None:
                 ways.cancel()
             if contact.outcome == "open":
@@ -196,7 +193,7 @@ class MasterContact:
         self._context.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
         network = self._context.facts.network
         if tried[-1].outcome == "open" and tried[1:] and network is not None and network.master_is_own is False:
-            # Not the first address, by which the way there was looked up: the one that works leads elsewhere.
+            # Not the first address, for which the route was looked up: the one that answers has another route.
             way, primary = reached_at(self._context.facts, tried[-1].address, own=False)
             self._context.update_network(route=way, primary=primary)
         if tried[-1].outcome != "open":
@@ -205,17 +202,17 @@ class MasterContact:
             )
         if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
             self._context.update_network(other_ways=other_ways)
-        self._look_next_door(tried[-1])
+        self._note_neighbour(tried[-1])
         return tried[-1]
 
-    def _slow_before(self, address: str) -> Contact | None:
-        """Return what the attempt before this one came to at this address, if that takes its time."""
+    def _slow_result_before(self, address: str) -> Contact | None:
+        """Return the result of the attempt before this one at this address, if it takes all its time."""
         before = self._context.facts.network.contact if self._context.facts.network else None
         slow = before is not None and before.address == address and before.outcome in ("no-answer", "unreachable")
         return before if slow else None
 
-    def _look_next_door(self, contact: Contact) -> None:
-        """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""
+    def _note_neighbour(self, contact: Contact) -> None:
+        """Note, if nothing answered, whether a host has the address at all; and if not, who says so."""
         network, plan = self._context.facts.network, self._context.plan
         if contact.outcome not in ("no-answer", "unreachable"):
             self._context.update_network(neighbour=None)
@@ -223,13 +220,13 @@ class MasterContact:
         before = network.neighbour if network else None
         found = neighbour(contact.address, network.routes if network else None)
         if found is not None and before is not None and not found.state and before.address == found.address:
-            found = before  # it is being asked again: what it said last counts until it is known
+            found = before  # it is being asked again: its last answer counts until it has answered
         self._context.update_network(neighbour=found)
         if found is not None and found.state == "silent" and not (network and network.master_lines):
             self._context.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
-    async def _other_ways(self, address: str) -> tuple[OtherWay, ...]:
-        """Return what becomes of it by each other interface that has the address in its own network, too."""
+    async def _by_other_interfaces(self, address: str) -> tuple[OtherWay, ...]:
+        """Return the result by each other interface whose network contains the address, too."""
         facts = self._context.facts
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
         route = network.route.interface if network is not None and network.route is not None else None
@@ -244,36 +241,35 @@ class MasterContact:
         if route is None or not others:
             return ()
         port = facts.plan.master_port
-        ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_WAYS])
+        ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_INTERFACES])
         return tuple(map(OtherWay, others, await asyncio.gather(*ways)))
 
     async def _control(self, address: str) -> Contact:
-        """The same host on other ports: any answer of its own there says that the host is up."""
+        """Connect to other ports of the same host: any answer of its own shows that it is up."""
         ports = control_ports(self._context.plan.master_port)
         others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
         alive = [c for c in others if c.answered]
         return (alive or list(others))[0]
 
 
-# Looking for the store of this run on another port of the master's host, where nothing listens on MASTER_PORT.
+# Search for the store of this run on other ports of the master's host, if nothing listens on MASTER_PORT.
 #
-# A handful of ports is asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
-# scheduler's rule, and the one that node 0 of the same launch names in its notice. One that is another port's store
-# and
-# this run's is told of, and tells node 0 whom it waits for in vain; it is not joined.
+# A few ports are asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
+# scheduler's rule, and the one that node 0 of the same launch gives out in its notice. This run's store on another port
+# is reported, and node 0 learns whom it waits for in vain; it is not joined.
 
 
 USUAL = (29500, 29400, 12355, 23456)
-"""torch's and torchrun's, that of --rdzv-endpoint, and those of PyTorch's tutorials."""
+"""Ports of torch, torchrun, --rdzv-endpoint, and PyTorch's tutorials."""
 REFUSED_SECONDS = 2.0
-"""How long MASTER_PORT has refused before others are asked: node 0 may be about to start."""
+"""Seconds for which MASTER_PORT must have refused before other ports are asked: node 0 may be about to start."""
 AGAIN_SECONDS = 2.0
 SCAN_SECONDS = 1.0
 MOST = 10
 
 
 def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
-    """The ports to ask, without ``port`` itself."""
+    """Return the ports to ask, without ``port`` itself."""
     found = [environ.get(name, "") for name in MASTER_PORT.all_variables]
     endpoint = environ.get(RDZV_ENDPOINT.pet or "", "")
     found.append(endpoint.rpartition(":")[2])
@@ -286,25 +282,25 @@ def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
 
 
 class PortScanner:
-    """Asks, at most every few seconds, until it has found one."""
+    """Asks the ports, at most every few seconds, until it has found a store."""
 
     def __init__(self, context: RunContext, seal: Seal) -> None:
         self._context, self._seal = context, seal
         self._refused: float | None = None
         self._asked = 0.0
         self._notice: Notice | None = notice_of(os.environ)
-        self._told: tuple[Contact, str] | None = None
-        """The store that was told, and under which key."""
+        self._informed: tuple[Contact, str] | None = None
+        """Store that was informed, and the key of this process's facts in it."""
 
     async def look(self, contact: Contact | None) -> None:
-        """After an attempt on MASTER_PORT that ended as ``contact`` says."""
+        """Ask the ports after an attempt on MASTER_PORT that ended as ``contact`` says."""
         now = time.monotonic()
         if contact is None or contact.outcome != "refused":
             self._refused = None
             self._context.update_network(elsewhere=None)
             return
         self._refused = self._refused or now
-        if self._told or now - self._refused < REFUSED_SECONDS or now - self._asked < AGAIN_SECONDS:
+        if self._informed or now - self._refused < REFUSED_SECONDS or now - self._asked < AGAIN_SECONDS:
             return
         self._asked = now
         ports = port_candidates(self._context.plan.master_port, dict(os.environ))
@@ -315,7 +311,8 @@ class PortScanner:
                 return
 
     async def _noticed(self, address: str) -> list[tuple[str, int]]:
-        """Return the places that node 0 of this launch names: asked at ``address`` and at the launcher's first host."""
+        """Return the (host, port) pairs that node 0 of this launch gives out at ``address`` and the launcher's first
+        host."""
         notice = self._notice
         if notice is None:
             return []
@@ -325,7 +322,7 @@ class PortScanner:
         return [(host, port) for host, port in zip(hosts, ports, strict=True) if port is not None]
 
     async def _ask(self, contact: Contact) -> bool:
-        """Return whether a store of this run is there; it is noted, and node 0 is told."""
+        """Return whether a store of this run is there. It is noted, and node 0 is informed."""
         client = None
         try:
             answer = await identify(contact.address, contact.port)
@@ -339,7 +336,7 @@ class PortScanner:
                 return False
             found = Elsewhere(contact.address, contact.port, marker.host, marker.plan)
             self._context.update_network(elsewhere=found)
-            self._told = contact, await self._tell(client, marker)
+            self._informed = contact, await self._write_facts(client, marker)
             return True
         except (StoreError, Oversize, BadFacts, NotSealed, NotAuthentic):
             return False
@@ -348,23 +345,23 @@ class PortScanner:
                 client.close()
 
     async def _lacks_one(self, client: StoreClient, marker: Marker) -> bool:
-        """Return whether it is for a job of as many nodes (ranks), not all of which have come."""
+        """Return whether it is for a job of as many nodes (ranks), not all of which have joined."""
         ours, theirs = self._context.plan, marker.plan
         assert theirs is not None
         ranks = theirs.started == "rank"
         expected = theirs.world_size if ranks else theirs.nnodes
         if theirs.started != ours.started or expected != (ours.world_size if ranks else ours.nnodes):
             return False
-        came = await client.get(Keys(marker.run).members)
-        others = int(came) if came is not None and came.isdigit() and len(came) < 8 else 0
+        count = await client.get(Keys(marker.run).members)
+        others = int(count) if count is not None and count.isdigit() and len(count) < 8 else 0
         return expected is not None and 1 + others < expected
 
     async def withdraw(self) -> None:
-        """Its own store came after all: what was told to the other one is taken back."""
+        """Remove what was written into the other store, because this run's own store appeared."""
         self._context.update_network(elsewhere=None)
-        if self._told is None:
+        if self._informed is None:
             return
-        (contact, key), self._told = self._told, None
+        (contact, key), self._informed = self._informed, None
         client = None
         try:
             client = await StoreClient.connect(contact.address, contact.port)
@@ -376,28 +373,29 @@ class PortScanner:
             if client is not None:
                 client.close()
 
-    async def _tell(self, client: StoreClient, marker: Marker) -> str:
+    async def _write_facts(self, client: StoreClient, marker: Marker) -> str:
         keys = Keys(marker.run)
         number = await client.add(keys.astray, 1)
         key = keys.stray(number)
         await client.set(key, self._seal.close(key, encode(self._context.facts)))
-        await client.has(key)  # an answer: the set before it has arrived
+        await client.has(key)  # an answer shows that the set before it has arrived
         return key
 
 
-# Why a process did not get into the meeting, in a few words: the reason of its network stage. Pure.
+# Reason of a failed network stage, in a few words. Pure.
 
 
 PROBLEM_SECONDS = 6.0
-"""How long a process whose own variables are wrong still tries to meet the others, who know better values."""
+"""Seconds for which a process whose own variables are wrong still tries to join the others, who know better values."""
 UNANSWERED = ("temporary failure", "try again")
-"""What glibc and musl call EAI_AGAIN: not a word on whether there is such a name."""
+"""Texts of glibc and musl for EAI_AGAIN, which does not say whether the name exists."""
 
 
 def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
-    """Return whether a job of one node, after so many seconds, waits in vain for MASTER_ADDR to have an address:
-    nobody is to come who could give it one. A name server that gives no answer is asked again; and in a Kubernetes
-    pod the record may come after it."""
+    """Return whether a job of one node waits in vain for MASTER_ADDR to have an address, after ``seconds``.
+
+    No other node will join that could give it one. A name server that gives no answer is asked again; in a Kubernetes
+    pod the record may appear after the pod."""
     master = facts.network.master if facts.network else None
     if in_pod or not facts.plan.one_node or master is None or master.addresses:
         return False
@@ -406,7 +404,7 @@ def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
 
 
 def join_failure_text(facts: NodeFacts) -> str:
-    """Return what the findings tell whole."""
+    """Return why this process did not join, in a few words; the findings hold the details."""
     seen, plan = facts.network, facts.plan
     if seen is not None and seen.bind is not None and not seen.bind.ok:
         number = seen.bind.errno
@@ -423,8 +421,8 @@ def join_failure_text(facts: NodeFacts) -> str:
 
 
 def lacks_torch(facts: NodeFacts) -> bool:
-    """Return whether it is its own torch that this node would have opened the store with, and nothing of the
-    network: the name was looked up, nothing was tried, and torch cannot be imported."""
+    """Return whether only its own torch kept this node from opening the store, and nothing of the network: the name was
+    looked up, nothing was tried, and torch cannot be imported."""
     seen = facts.network
     looked_up = seen is not None and seen.master is not None and bool(seen.master.addresses)
     tried = seen is not None and (seen.contact is not None or (seen.bind is not None and not seen.bind.ok))
@@ -432,7 +430,7 @@ def lacks_torch(facts: NodeFacts) -> bool:
 
 
 def contact_words(contact: Contact) -> str:
-    """Return how the last attempt to connect ended."""
+    """Return how the last attempt to connect ended, in words."""
     if contact.outcome == "open":
         return f"{contact.address}:{contact.port} answers, but not as the store of this job"
     return contact_text(contact)

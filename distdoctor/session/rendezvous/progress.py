@@ -1,4 +1,4 @@
-"""What is told while waiting may still cure it."""
+"""Progress lines while nodes are still joining, and the line that the other nodes are started with."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from distdoctor.session.options import Options
 
 SO_FAR_AFTER = 3.5
 SETTLED_SECONDS, LONGEST_SETTLED = 1.0, 1.5
-"""How long a process is ready itself before it is news that another is not: that one may still import torch. It is a
-third of what it took itself, within these two."""
+"""Seconds after its own readiness before a process reports another as missing: that one may still import torch. A third
+of its own start time, within these two."""
 PATIENT_SECONDS = 20.0
-"""After that it is news also for who still imports torch himself."""
+"""Seconds after which a missing node is reported also while this process still imports torch."""
 LAST_CHANCE = 2.0
-"""Seconds before waiting ends in which it is told in any case."""
-TELL_AGAIN_SECONDS = 1.0
+"""Seconds before waiting ends in which it is reported in any case."""
+REPORT_AGAIN_SECONDS = 1.0
 _NUMBER = r"\d+(?:\.\d+)?"
 UNANSWERED_SECONDS = 2.0
-"""How long an attempt to connect goes on before what it looks like may be told."""
+"""Seconds without an answer after which an attempt to connect is reported."""
 
 
 def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, ...]:
-    """The root causes of severity fail in these facts."""
+    """Return the root causes of severity fail in these facts."""
     found = judge(build(facts), options.checks, options.ignore).roots
     return tuple(finding for finding in found if finding.severity == "fail")
 
 
 def news_at(waiting: float, ready: float) -> float:
-    """Return when it is news that somebody is missing, for who waits since ``waiting`` and was ready himself at
-    ``ready``; all of the monotonic clock."""
+    """Return the time from which a missing node is reported by a process that waits since ``waiting`` and is ready
+    since ``ready``; all of the monotonic clock."""
     settled = min(LONGEST_SETTLED, max(SETTLED_SECONDS, (ready - waiting) / 3))
     return max(waiting + SO_FAR_AFTER, ready + settled)
 
 
 def report_progress(observer: Observer, findings: Sequence[Finding], left: float, limit: float) -> None:
-    """Tell what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
+    """Report the failures that may still pass by themselves. ``left`` of ``limit`` seconds remain."""
     waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
     for finding in findings:
         text = progress_line(finding)
@@ -74,26 +74,26 @@ def report_progress(observer: Observer, findings: Sequence[Finding], left: float
 
 
 def progress_line(finding: Finding) -> str:
-    """The line on one finding, without the time."""
+    """Return the line on one finding, without the time."""
     if not finding.incomplete:
         return f"so far: {finding.check}: {finding.summary} Still waiting"
-    # As a finding it says that they never came, which is not known yet. What was seen last stands behind its evidence.
+    # The finding says that nodes did not join, which is not known yet. The last observation ends its evidence.
     last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""
     return f"so far: {finding.check}: still waiting for {fold(finding.nodes)}{f'; {last}' if last else ''}"
 
 
 class WaitReporter:
-    """Tells what keeps one process out of the meeting."""
+    """Reports what keeps one process from joining."""
 
     def __init__(self, context: RunContext, zygote: Zygote | None = None) -> None:
         self.context, self.zygote = context, zygote
         self.trying: tuple[str, float] | None = None
-        """The address that is being connected to, and since when."""
+        """Address that is being connected to, and since when."""
         self._next = 0.0
-        """When it is told again, of the monotonic clock."""
+        """Time of the next report, of the monotonic clock."""
 
-    def tell(self, left: float) -> None:
-        """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
+    def report(self, left: float) -> None:
+        """Report the findings as if waiting ended now; ``left`` seconds remain."""
         context = self.context
         now = time.monotonic()
         if now < self._next or now < self._from() or left < 1.0:
@@ -103,27 +103,27 @@ class WaitReporter:
         facts = replace(context.facts, meeting=replace(context.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
-        self._next = now + TELL_AGAIN_SECONDS
+        self._next = now + REPORT_AGAIN_SECONDS
         findings = judge_facts([facts], context.options)
         context.progress_reported |= bool(findings)
         report_progress(context.observer, findings, left, context.clock.wait)
 
-    async def tell_in_time(self, deadline: float) -> None:
-        """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
+    async def report_while_connecting(self, deadline: float) -> None:
+        """Report while an attempt to connect goes on: it takes seconds, and the next one as many again."""
         await asyncio.sleep(max(0.0, self._from() - time.monotonic()))
         while True:
             contact = self._contact() or self._unanswered()
             if contact is not None and contact.outcome != "open":
-                self.tell(deadline - time.monotonic())
-            await asyncio.sleep(TELL_AGAIN_SECONDS)
+                self.report(deadline - time.monotonic())
+            await asyncio.sleep(REPORT_AGAIN_SECONDS)
 
     def _from(self) -> float:
-        """Return when it may be told, of the monotonic clock."""
+        """Return the time of the first report, of the monotonic clock."""
         return self.context.clock.waiting_since + SO_FAR_AFTER
 
     def node0_may_be_late(self) -> bool:
-        """Return whether nobody listens at the master's port yet, and node 0 may still be at what this process has
-        just done: it opens the port once it has imported torch."""
+        """Return whether nobody listens at the master's port yet, and node 0 may still be in a step that this process
+        just ended: it opens the port once it has imported torch."""
         contact, now = self._contact(), time.monotonic()
         if contact is None or contact.outcome != "refused" or self.zygote is None:
             return False
@@ -134,7 +134,7 @@ class WaitReporter:
         return self.context.facts.network.contact if self.context.facts.network else None
 
     def _unanswered(self) -> Contact | None:
-        """The first attempt to connect, where it goes on for so long that it counts as one without an answer."""
+        """Return the first attempt to connect as one without an answer, if it has lasted long enough."""
         if self._contact() is not None or self.trying is None:
             return None
         address, since = self.trying
@@ -144,11 +144,11 @@ class WaitReporter:
         return Contact(address, self.context.plan.master_port, "no-answer", seconds=seconds)
 
 
-# Node 0 of a run whose master nobody named: the address it takes, and the line for the other nodes.
+# Master address of node 0 when no flag or variable names one, and the line for the other nodes.
 
 
 def with_master(options: Options) -> Options:
-    """Node 0 of a run whose master nobody named: pick the address that the others can reach."""
+    """Return the options of node 0 with an address that the others can reach, if none is named."""
     plan = options.plan
     _insist_on_rank0(plan)
     if not plan.announce:
@@ -158,13 +158,13 @@ def with_master(options: Options) -> Options:
         raise UsageError("this host has no address that another host could reach; name one with " + MASTER_ADDR.flag)
     sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
     plan = replace(plan, master_addr=choice.address, sources=sources)
-    if plan.launcher:  # it starts the others, and tells them where node 0 is: nobody has to be told here
+    if plan.launcher:  # it starts the others, and passes them node 0's address
         return replace(options, plan=replace(plan, announce=False))
     return replace(options, plan=plan)
 
 
 def _insist_on_rank0(plan: Plan) -> None:
-    """Raises PlanError in a rank 0 that is not where its MPI launcher was started, which no variable can tell."""
+    """Raise PlanError in a rank 0 that is not where its MPI launcher was started, which no variable shows."""
     launchers = {
         mpi.OPENMPI_NAME: mpi.OPENMPI_RANKS,
         mpi.HYDRA_NAME: mpi.HYDRA_RANKS,
@@ -186,7 +186,7 @@ def _insist_on_rank0(plan: Plan) -> None:
 
 
 def line_for_others(options: Options) -> str:
-    """Return the line to run on each of the other nodes, after the user's token where this run has one."""
+    """Return the line to run on each of the other nodes, after the user's token if this run has one."""
     plan = options.plan
     words = [*options.command, NNODES.flag, str(plan.nnodes)]
     if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):

@@ -1,4 +1,4 @@
-"""Hosting the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts the doctor's mark into it."""
+"""Host of the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts distdoctor's mark into it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from distdoctor.store.identify import identify
 
 HOST_SECONDS = 15.0
 UNREACHED_SECONDS = 3.0
-"""The same where the loopback interface is down: a store connects to itself, and that will not do there."""
+"""Limit if the loopback interface is down: a store connects to itself, which does not work then."""
 SELF_CONNECT_SECONDS = 1.0
 LOOPBACK_SECONDS = 1.0
 CLOSING_SECONDS = 2.0
-"""How long the port of an earlier run may be closing."""
+"""Seconds for which the port of an earlier run may be closing."""
 SPARE_FILES = 2
-"""Descriptors that a server which has no more for connections may have free for a moment."""
+"""Descriptors that a server without any for connections may have free for a moment."""
 
 
 def descriptors_exhausted(child: Child) -> tuple[int, int] | None:
-    """Return how many descriptors this process has open and how many it may, where none is left; else None."""
+    """Return (open, limit) of a process's descriptors if none is left; else None."""
     try:
         held = len(os.listdir(f"/proc/{child.pid}/fd"))
         limit = resource.prlimit(child.pid or 0, resource.RLIMIT_NOFILE)[0]
@@ -49,33 +49,33 @@ def descriptors_exhausted(child: Child) -> tuple[int, int] | None:
 
 
 class StoreHost:
-    """The store of a node 0, where this process is one and the port can be had."""
+    """Store of a node 0, if this process is one and the port is free."""
 
     def __init__(self, context: RunContext, zygote: Zygote | None, seal: Seal) -> None:
         self.context, self.zygote, self.seal = context, zygote, seal
         self.child: Child | None = None
         self.marker: Marker | None = None
-        """What this process wrote into its store. It is never read back from there."""
+        """Mark that this process wrote into its store. It is never read back from there."""
         self._notice: asyncio.Server | None = None
         self._marked = False
-        """The store is known to hold it."""
+        """True if the store is known to hold the mark."""
         self._port_taken_since: float | None = None
-        self._why_not: tuple[int, str, Answer | None] | None = None
-        """The last vain try: errno, its text, and what answers on the port."""
+        self._failure: tuple[int, str, Answer | None] | None = None
+        """Last failed attempt: errno, its text, and what answers on the port."""
 
     @property
     def network(self) -> NetworkFacts:
-        """The network facts so far."""
+        """Return the network facts so far."""
         return self.context.facts.network or NetworkFacts()
 
     def note_files(self) -> None:
-        """Where the store has no descriptor left for who comes: how many it has."""
+        """Note the descriptors of the store if none is left for further clients."""
         bind = self.network.bind
         if self.child is not None and bind is not None and (files := descriptors_exhausted(self.child)) is not None:
             self.context.update_network(bind=replace(bind, files=files))
 
     def close(self) -> None:
-        """End the store, where there is one."""
+        """End the store, if there is one."""
         self.note_files()
         if self.child is not None:
             self.child.kill()
@@ -85,19 +85,19 @@ class StoreHost:
         self.child = self.marker = self._notice = None
         self._marked = False
 
-    def let_the_dead_go(self) -> None:
-        """Where the store's process has been killed: another is to be opened, as nobody has joined this one yet."""
+    def forget_killed(self) -> None:
+        """Forget the store if its process was killed: another is opened, as nobody has joined this one yet."""
         if self.child is not None and self.child.exited.is_set():
             self.close()
 
     def new_marker(self) -> Marker:
-        """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
+        """Return the mark of a new run. With a token, the listeners' secret is derived from it and not written."""
         token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
         host = self.context.facts.identity.hostname
         return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.context.plan)
 
     def sealed(self, marker: Marker) -> bytes:
-        """The mark as it is to be written."""
+        """Return the mark as it is written."""
         return self.seal.close(Keys.marker(self.context.plan), encode(marker))
 
     async def altered(self) -> bool:
@@ -119,7 +119,7 @@ class StoreHost:
         return value != self.sealed(self.marker)
 
     async def note_visitors(self) -> None:
-        """How many found the way here by a MASTER_ADDR that does not lead this node itself to its own store."""
+        """Note the clients that reached this store by a MASTER_ADDR that does not lead this node itself to it."""
         if self.child is None or self.marker is None or self.network.master_is_own is not False:
             return
         client = None
@@ -133,21 +133,21 @@ class StoreHost:
                 client.close()
 
     def note_holders(self, mine: bool) -> None:
-        """Where something on the port kept this node from hosting the store: what that is, and which port is free."""
+        """Note which process holds the port, if one kept this node from hosting the store, and which port is free."""
         if self.network.bind is not None:
             return
         answer = self.network.answer
-        if self._why_not is None and mine and answer is not None and answer.kind in ("tcpstore", "foreign", "closed"):
-            self._why_not = (errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), answer)
-        if self._why_not is not None:
-            self._cannot_bind(*self._why_not)
+        if self._failure is None and mine and answer is not None and answer.kind in ("tcpstore", "foreign", "closed"):
+            self._failure = (errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), answer)
+        if self._failure is not None:
+            self._cannot_bind(*self._failure)
 
     def note_other_run(self) -> None:
-        """Another run of the check has the port of this node 0."""
+        """Note that another run of the check has the port of this node 0."""
         self._cannot_bind(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), self.network.answer)
 
     async def try_port(self) -> None:
-        """Where nobody is to host anything yet: whether node 0's port could be had, and else what has it."""
+        """Note whether node 0's port is free, and else what has it, if no process is to host the store yet."""
         while number := ports.refused_bind(self.context.plan.master_port):
             if not await self._cannot_host(number, os.strerror(number)) and self.network.bind is None:
                 await asyncio.sleep(CLOSING_SECONDS / 10)
@@ -155,13 +155,13 @@ class StoreHost:
             if self.network.bind is None and await self._of_another_run():
                 self.context.update_network(answer=Answer("distdoctor"))
                 self.note_other_run()
-            # An agent of the c10d rendezvous that finds a store on its own port joins that
-            # (c10d_rendezvous_backend.py, _create_tcp_store).
+            # An agent of the c10d rendezvous that finds a store on its own port joins that (c10d_rendezvous_backend.py,
+            # _create_tcp_store).
             self.note_holders(self.context.plan.rdzv_backend == "static" or self.context.plan.is_host is True)
             return
 
     async def _of_another_run(self) -> bool:
-        """Return whether the store on the port has the doctor's mark."""
+        """Return whether the store on the port has distdoctor's mark."""
         client = None
         try:
             client = await self._own_client()
@@ -196,7 +196,7 @@ class StoreHost:
         return await self._cannot_host(answer["errno"], answer["error"])
 
     async def _ask_to_host(self, child: Child) -> dict[str, Any]:
-        """The child's answer. A store whose constructor waits for a connection to itself listens all the same."""
+        """Return the child's answer. A store whose constructor waits to connect to itself listens all the same."""
         port = self.context.plan.master_port
         call = asyncio.ensure_future(child.call("store_host", port=port, timeout=30.0))
         seconds = HOST_SECONDS if self._reaches_itself() else UNREACHED_SECONDS
@@ -222,17 +222,16 @@ class StoreHost:
         return not found or any(found)
 
     async def mark(self) -> None:
-        """Write the doctor's marker into the store that this process hosts; it is tried again where that is slow.
+        """Write the mark into the store that this process hosts; it is tried again if that is slow.
 
-        Where the store cannot be reached from here at all, the contact tells how.
-        """
+        If the store cannot be reached from here at all, the contact has the reason."""
         if self.child is None or self.marker is None or self._marked:
             return
         client = None
         try:
             client = await self._own_client()
             await client.set(Keys.marker(self.context.plan), self.sealed(self.marker))
-            self._marked = await client.has(Keys.marker(self.context.plan))  # an answer: the set before it has arrived
+            self._marked = await client.has(Keys.marker(self.context.plan))  # an answer: the set before it arrived
         except StoreError:
             pass
         finally:
@@ -240,7 +239,7 @@ class StoreHost:
                 client.close()
 
     async def _own_client(self) -> StoreClient:
-        """A client of the store that this process hosts: by its address, else over loopback."""
+        """Return a client of the store that this process hosts: by its address, else over loopback."""
         own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
         for address in (*own, "127.0.0.1", "::1"):
             try:
@@ -250,13 +249,14 @@ class StoreHost:
         raise StoreError("the store that this process hosts cannot be reached from here")
 
     async def _cannot_host(self, number: int, error: str) -> bool:
-        """Note why; True where the port is held by another process of this same check, so that joining it is right."""
+        """Note the reason. Return True if another process of this same check holds the port, so that joining it is
+        right."""
         address = next(iter(self.network.master.addresses if self.network.master else ()), "127.0.0.1")
         answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.context.plan.master_port)
         if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
             self.context.update_network(bind=None, answer=answer)
-            return True  # perhaps the doctor's own: the marker will tell
-        self._why_not = (number, error, answer)
+            return True  # perhaps this check's own: the mark will show
+        self._failure = (number, error, answer)
         now = time.monotonic()
         self._port_taken_since = self._port_taken_since or now
         if number == errno.EADDRINUSE and now - self._port_taken_since < CLOSING_SECONDS:

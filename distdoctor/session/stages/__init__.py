@@ -1,1 +1,1 @@
-"""The stages that a process runs by itself."""
+"""Stages of a check that run in each process."""

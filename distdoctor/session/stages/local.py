@@ -1,4 +1,4 @@
-"""The stages that a process climbs by itself, but for the network: what its launch, its host and its devices are."""
+"""Stages that a process runs by itself, without the network: its launch, its host and its devices."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session.context import RunContext, wait_for_torch
 
 Ended = tuple[StageStatus, str]
-"""How a stage's work ended, and why."""
+"""Status of a stage, and the reason."""
 COPY_SECONDS = 8.0
-"""For what the devices of a node copy to each other, which stops by itself long before."""
+"""Limit of the copies between the devices of a node, which stop by themselves long before."""
 ANOTHER_PROCESS = "another process of this node does it"
 
 
 async def environment(context: RunContext) -> Ended:
-    """The launch variables: the plan has looked at them."""
+    """Record the launch variables: the plan has judged them."""
     problems = context.plan.broken
     if not problems:
         return "ok", ""
@@ -42,7 +42,7 @@ async def environment(context: RunContext) -> Ended:
 
 
 async def look_at_host(context: RunContext) -> Ended:
-    """Names, interfaces, and the address gloo will pick."""
+    """Collect names, interfaces, and the address gloo will pick."""
     plan = context.plan
     kernel = asyncio.ensure_future(known_kernel_lines(context.options.checks))
     shared = asyncio.ensure_future(files.leave_marks(context.options.shared, plan.init_method))
@@ -72,7 +72,7 @@ async def look_at_host(context: RunContext) -> Ended:
 
 
 async def look_for_files(context: RunContext, marks: Mapping[str, str]) -> None:
-    """Whether node 0's files are in the folders that this node has in common with it (their names, by the folder)."""
+    """Note whether node 0's files are in the folders shared with it (``marks``: folder -> file name)."""
     host = context.facts.host
     if host is not None and host.shared and marks:
         shared = await files.look_for_marks(host.shared, marks)
@@ -80,7 +80,7 @@ async def look_for_files(context: RunContext, marks: Mapping[str, str]) -> None:
 
 
 async def _copied(child: Child) -> PeerCopies | None:
-    """Return what the devices copy to each other; the process is ended where that does not end."""
+    """Return the copies between the devices; the process is ended if they do not end."""
     try:
         answer = await asyncio.wait_for(child.call("peers"), COPY_SECONDS)
     except asyncio.TimeoutError:
@@ -95,9 +95,8 @@ async def _copied(child: Child) -> PeerCopies | None:
     return PeerCopies(answer["devices"], answer["able"], refused, answer["tried"], wrong, None, answer["error"])
 
 
-def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
-    """Return what the process had found out when one device kept it from going on, or ended it; None where it was at
-    none."""
+def _partial_devices(output: str, error: str) -> dict[str, Any] | None:
+    """Return what the process had found when a device stopped or ended it; None if no device did."""
     trying = re.findall(rf"^{devices.COMPUTING} (\d+) (\{{.*\}})$", output, re.MULTILINE)
     if not trying:
         return None
@@ -109,8 +108,8 @@ def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
 
 
 async def look_at_gpus(context: RunContext, zygote: Zygote | None) -> Ended:
-    """The driver and what else NCCL finds, once per node; the devices this process's ranks see, asked in processes of
-    their own."""
+    """Collect the driver and NCCL's other inputs, once per node; and the devices that this process's ranks see, each
+    asked in a process of its own."""
     if zygote is None:
         return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
     asked = asyncio.ensure_future(driver.probe_driver()) if context.leads_node else None
@@ -132,7 +131,7 @@ async def look_at_gpus(context: RunContext, zygote: Zygote | None) -> Ended:
     plan = context.plan
     child = zygote.spawn("distdoctor:gpu")
     try:
-        # One process for all ranks of the node looks at all devices; one of each rank, at its own.
+        # One process for all ranks of the node asks all devices; a process of one rank asks its own.
         mine = None if plan.started == "node" else plan.local_rank or 0
         compute = "nccl" in plan.backends(gpus=True)
         answer = await asyncio.wait_for(child.call("gpu", mine=mine, compute=compute), GPU.seconds)
@@ -145,7 +144,7 @@ async def look_at_gpus(context: RunContext, zygote: Zygote | None) -> Ended:
             if isinstance(err, asyncio.TimeoutError)
             else str(err)
         )
-        answer = _of_one_that_failed(child.output(), error) or {"ok": False, "error": error}
+        answer = _partial_devices(child.output(), error) or {"ok": False, "error": error}
     finally:
         child.close()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -164,20 +163,20 @@ async def look_at_gpus(context: RunContext, zygote: Zygote | None) -> Ended:
     return ("ok", f"{len(seen.visible)} visible") if seen.visible else ("skipped", f"no GPU: {seen.reason}")
 
 
-# Which lines of the kernel's log are known, by the checks that look at it: as of logs that are read afterwards.
+# Known lines of the kernel's log, by the checks that read it, as in logs that are read afterwards.
 
 
 PART = "host.kernel_log"
 MAX_KERNEL_LINES, TEXT = 100, 300
 LATELY_SECONDS = 900.0
-"""What is older says nothing of a job that starts now."""
+"""Age in seconds beyond which a line says nothing of a job that starts now."""
 LASTING = {"server", "device"}
-"""What lines name that tell of a state, of a file server or a disk. The kernel says it once, as it begins; it lasts
-until a later line says otherwise, however long ago that was."""
+"""Captures of lines on a lasting state, of a file server or a disk. The kernel logs it once, as it begins; it lasts
+until a later line says otherwise."""
 
 
 async def known_kernel_lines(checks: Iterable[Check]) -> tuple[KernelLine, ...] | None:
-    """The known ones of late, and those of what lasts, the last of each; None where the log may not be read."""
+    """Return the recent known lines, and the last line of each lasting state; None if the log may not be read."""
     wordings = {check.id: tuple(check.log) for check in checks if PART in (*check.looks_at, *check.helped_by)}
     records = await in_time(processes.read_kernel_log, processes.KERNEL_LOG_SECONDS) if wordings else None
     if records is None:
@@ -189,7 +188,7 @@ async def known_kernel_lines(checks: Iterable[Check]) -> tuple[KernelLine, ...] 
 
 
 async def look_again(context: RunContext) -> None:
-    """Something failed here: what the kernel has written since."""
+    """Read the kernel's lines since a stage failed here."""
     lines, host = await known_kernel_lines(context.options.checks), context.facts.host
     if lines is not None and host is not None:
         context.update(host=replace(host, kernel_log=lines))
@@ -200,9 +199,9 @@ def _known(records: Sequence[tuple[float, str]], wordings: dict[str, tuple[Line,
 
     scanner = Scanner(wordings)
     search, block = scanner.begin(), "\n".join(text for _, text in records).encode()
-    for start, end, ways in scanner.lines(block, search):
+    for start, end, candidates in scanner.lines(block, search):
         at, text = records[block.count(b"\n", 0, start)][0], block[start:end].decode(errors="replace")
-        for way in read(ways, text)[0]:
-            values = way.values(text)
+        for candidate in read(candidates, text)[0]:
+            values = candidate.values(text)
             if values is not None:
-                yield KernelLine(way.check, way.line.shows, text[:TEXT], round(at, 1), values)
+                yield KernelLine(candidate.check, candidate.line.shows, text[:TEXT], round(at, 1), values)

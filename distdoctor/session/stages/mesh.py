@@ -1,4 +1,4 @@
-"""The mesh stage: one process of each node listens for the others, and measures its links to them."""
+"""Mesh stage: one process of each node listens for the others, and measures its links to them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from distdoctor.session.protocol.messages import Command
 from distdoctor.session.stages.local import ANOTHER_PROCESS, Ended
 
 REPEATED = 2
-"""SYNs sent again to one address, by all ranks: a single one may be lost by chance."""
+"""SYNs retransmitted to one address, by all ranks: a single one may be lost by chance."""
 CALLED = 2
-"""How many of the addresses of one name are tried."""
+"""Addresses that are tried of one name."""
 
 
 SHUT = ("no-answer", "rejected", "refused")
-"""What a connection within this host, to a port that it listens on, ends with only where a packet filter is against it.
-"""
+"""Results of a connection within this host, to a port that it listens on, that only a packet filter causes."""
 
 
 class MeshStage:
-    """This process's part of it. ``number`` is this participant's, ``token`` what listeners ask for."""
+    """This process's part of the mesh. ``number`` is this participant's, ``token`` what listeners ask for."""
 
     def __init__(self, context: RunContext, token: str, number: int) -> None:
         self._context, self._token, self._number = context, token, number
@@ -38,16 +37,16 @@ class MeshStage:
         self._not_listening = ""
 
     async def listen(self, transcript: Callable[[], bytes] | None) -> int | None:
-        """The port this process listens on, None where it cannot. ``transcript``: on node 0, what it confirms."""
+        """Return the port this process listens on; None if it cannot. ``transcript``: on node 0, what it confirms."""
         listener = Listener(self._token, self._number, transcript)
         try:
             port, self._listener = await listener.start(), listener
-        except OSError as err:  # no port or descriptor left: the limits in the facts say why
+        except OSError as err:  # no port or descriptor left: the facts have the limits
             self._not_listening = f"cannot listen: {err.strerror or err}"
             return None
         return port
 
-    async def climb(self, command: Command) -> Ended:
+    async def measure(self, command: Command) -> Ended:
         """Measure the links to all of the command's targets."""
         if self._not_listening:
             return "error", self._not_listening
@@ -72,7 +71,7 @@ class MeshStage:
         return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))
 
     async def _call_itself(self) -> bool:
-        """Return whether this host keeps its ranks, where it has several, from ports of its own."""
+        """Return whether this host keeps its own ranks, if it has several, from each other's ports."""
         if (self._context.plan.nproc_per_node or 1) == 1:
             return False
         gloo = self._context.facts.host.gloo if self._context.facts.host is not None else None
@@ -81,7 +80,7 @@ class MeshStage:
         return contact is not None and contact.outcome in SHUT
 
     async def _call(self, command: Command) -> None:
-        """Look for the host of the ranks' store as they will: by its name, and any port of it."""
+        """Connect to the host of the ranks' store as they will: by its name, and to any port of it."""
         if not command.announced:
             return
         found = await names.resolve(command.announced)
@@ -96,16 +95,15 @@ class MeshStage:
                 return
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._listener is not None:
             self._listener.close()
 
 
 def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
-    """Return the addresses at which a node lets in only so many new connections in a time.
+    """Return the addresses at which a node limits new connections per time.
 
-    Its own rules say so; or the ranks had to send SYNs to it again for the store, as where its rules cannot be read.
-    """
+    Its own rules say so; or the ranks had to retransmit SYNs to it for the store, as where its rules cannot be read."""
     everyone = list(participants)
     repeated = Counter[str]()
     for late in (late for one in everyone if one.facts.network for late in one.facts.network.late_connections):
@@ -122,7 +120,7 @@ def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
 
 
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:
-    """Every node's addresses that its peers would use, each once; with ``nccl`` also what NCCL would."""
+    """Yield every node's addresses that its peers would use, each once; with ``nccl`` also those that NCCL would."""
     everyone = list(participants)
     one_host = len({one.facts.identity.host for one in everyone}) == 1
     for one in everyone:

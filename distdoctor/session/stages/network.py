@@ -1,4 +1,4 @@
-"""The network stage: what is between this process and the others, up to a place in the store on MASTER_PORT."""
+"""Network stage: everything between this process and the others, up to the joined store on MASTER_PORT."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.session.stages.local import Ended
 
 LOOK_SECONDS = 10.0
-"""For all processes' command lines, and for the packet filter's rules: what does not end by then is not known."""
+"""Limit of reading all processes' command lines and the packet filter's rules. What takes longer is unknown."""
 
 
 class NetworkStage:
-    """This process's way to the others."""
+    """This process's connection to the others."""
 
     def __init__(self, context: RunContext, lookup: MasterLookup) -> None:
         self._context, self._lookup = context, lookup
         self.store: JoinedStore | None = None
-        """The store that was joined."""
+        """Store that was joined."""
 
     async def join(self, rendezvous: Rendezvous) -> Ended:
-        """Look around, and get into the store of this run."""
+        """Collect the network facts of this host, and join the store of this run."""
         await self._look()
         backwards = asyncio.ensure_future(self._lookup.resolve_backwards())
         self.store = await rendezvous.join()
@@ -43,8 +43,8 @@ class NetworkStage:
         return "skipped" if lacks_torch(facts) else "failed", join_failure_text(facts)
 
     async def look_only(self) -> Ended:
-        """Return where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no
-        fault."""
+        """Collect the network facts without hosting a store, if no later stage runs: a port without a listener is no
+        fault yet."""
         await self._look()
         if POD in os.environ:
             await self._await_name()
@@ -65,7 +65,8 @@ class NetworkStage:
         return "ok", ""
 
     async def _await_name(self) -> None:
-        """Up to ``--wait``: the record of another pod may come after this one has begun."""
+        """Wait up to ``--wait`` for MASTER_ADDR to resolve: the record of another pod may appear after this one has
+        started."""
         context, began = self._context, time.monotonic()
         while not self._has_address() and context.plan.master_addr and time.monotonic() - began < context.clock.wait:
             context.observer.waits("waiting for an address of MASTER_ADDR", context.clock.wait)
@@ -79,7 +80,7 @@ class NetworkStage:
         return seen is not None and seen.master is not None and bool(seen.master.addresses)
 
     async def _try_port(self, plan: Plan) -> None:
-        """That somebody else has the port of node 0 is a fault all the same, where this is the node 0 to be."""
+        """Note whether another process has the port of node 0, if this is to be node 0: a fault all the same."""
         seen = self._context.facts.network
         opens = plan.opens_store or plan.may_open_store(seen.master_is_own if seen is not None else None)
         if opens and plan.master_addr is not None and plan.master_port and plan.rdzv_backend in ("static", "c10d"):
@@ -89,7 +90,7 @@ class NetworkStage:
         await asyncio.gather(self._lookup.resolve(), self._look_around())
 
     async def _look_around(self) -> None:
-        """Note this host's packet filter and what an earlier run has left on it."""
+        """Note this host's packet filter, and what an earlier run left behind."""
         context = self._context
         port = context.plan.master_port
         host = context.facts.host

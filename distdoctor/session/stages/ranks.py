@@ -1,4 +1,4 @@
-"""The stages that every rank climbs, in processes of their own, as node 0 opens them; and the trial of a fix."""
+"""Stages that every rank runs, in processes of their own, as node 0 opens them; trials of a fix and searches, too."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ from distdoctor.session.rendezvous.master import names_cost_seconds
 from distdoctor.session.stages.local import Ended
 
 NCCL_BYTES = 1 << 18
-"""Of what a rank's NCCL says: some hundred lines, more where it has many channels."""
+"""Limit of a rank's NCCL log: some hundred lines, more with many channels."""
 CONNECTING = (STORE, GLOO)
-"""The stages in which ranks open the connections that a job of gloo needs."""
+"""Stages in which ranks open the connections that a gloo job needs."""
 SYN_AGAIN = 0.9
 """Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
 SOCKETS_SECONDS = 1.0
 SEARCH_ERROR = 500
-"""Characters kept of why a smaller group could not be made."""
+"""Characters kept of a smaller group's error."""
 Arguments = Callable[[int], dict[str, Any]]
-"""What a call gets, by the place of its rank here."""
+"""Arguments of a call, by the local index of its rank."""
 
 
 class RankStages:
-    """The ranks of this process and what they do.
+    """Ranks of this process and their work.
 
-    ``address`` and ``port`` are the store's, ``number`` this participant's; ``tell`` sends a message to node 0.
-    """
+    ``address`` and ``port`` are the store's, ``number`` this participant's; ``send`` sends a message to node 0."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class RankStages:
         port: int,
         keys: Keys,
         number: int,
-        tell: Callable[[Event], Awaitable[None]],
+        send: Callable[[Event], Awaitable[None]],
     ) -> None:
-        self._context, self._zygote, self._tell = context, zygote, tell
+        self._context, self._zygote, self._send = context, zygote, send
         self._address, self._port, self._keys, self._number = address, port, keys, number
         self.children: list[Child] = []
         self.abort = asyncio.Event()
-        """Set where the stage under way has ended elsewhere."""
+        """Set if the running stage has ended elsewhere."""
         self.work: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {
             STORE: self._store,
             GLOO: self._gloo,
@@ -99,7 +98,8 @@ class RankStages:
         return await self._call(command, COLLECTIVE, self.children, lambda i: {"ranks": ranks})
 
     async def trial(self, command: Command) -> tuple[bool, str]:
-        """gloo init and barrier in new processes with the fix's variables. Whether they passed; else why not."""
+        """Try gloo init and barrier in new processes with the fix's variables. Return whether they passed, and the
+        error."""
         started = time.monotonic()
         children: list[Child] = []
 
@@ -126,8 +126,8 @@ class RankStages:
         return True, ""
 
     async def search(self, command: Command) -> tuple[bool, str]:
-        """NCCL init and a collective in new processes, in this node's group of the round. Whether they passed; else why
-        not."""
+        """Try NCCL init and a collective in new processes, in this node's group of the round. Return whether they
+        passed, and the error."""
         mine = command.groups.get(str(self._number))
         if mine is None:
             return True, ""
@@ -147,7 +147,7 @@ class RankStages:
         return not errors, errors[0][:SEARCH_ERROR] if errors else ""
 
     async def _search_apart(self, command: Command) -> tuple[bool, str]:
-        """The same of this process's own ranks, each alone and in pairs; what was found is noted in the facts."""
+        """Search this process's own ranks, each alone and in pairs; the result is in the facts."""
         ranks, arguments = command.ranks[str(self._number)], self._in_store(command, SEARCH)
         prefix = f"{self._keys.prefix(SEARCH.name, command.attempt)}/{self._number}"
 
@@ -184,7 +184,7 @@ class RankStages:
         return not any(found.values()), ""
 
     async def _search_across(self, command: Command, shift: int) -> tuple[bool, str]:
-        """NCCL groups of two ranks, one of this process and one of another's; what was found is noted in the facts."""
+        """Try NCCL groups of two ranks, one of this process and one of another's; the result is in the facts."""
         mine = str(self._number)
         first, second = (n for n, group in command.groups.items() if group == command.groups[mine])
         pairs = across(command.ranks[first], command.ranks[second], shift)
@@ -208,9 +208,9 @@ class RankStages:
         return not any(errors), ""
 
     async def _make_groups(self, children: list[Child], seconds: float, arguments: Arguments) -> dict[int, RankStage]:
-        """NCCL groups of these processes, which are ended after it."""
+        """Create NCCL groups of these processes, which are ended after it."""
         try:
-            return await RankCalls(NCCL.name, children, seconds, asyncio.Event(), _nobody).run(arguments)
+            return await RankCalls(NCCL.name, children, seconds, asyncio.Event(), _ignore_trouble).run(arguments)
         finally:
             _kill(children)
 
@@ -223,7 +223,7 @@ class RankStages:
         return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in ranks]
 
     def _in_store(self, command: Command, stage: Stage) -> Arguments:
-        """Return what a rank needs to use the store of this run, in a part of it that is that stage's."""
+        """Return the arguments of each rank for the store of this run, below that stage's prefix."""
         ranks = command.group_ranks[str(self._number)]
         return lambda i: {
             "host": self._address,
@@ -235,16 +235,16 @@ class RankStages:
         }
 
     def _device(self, place: int) -> int:
-        """The device a script would take: its LOCAL_RANK, or the only one where the launcher gave each rank one."""
+        """Return the device a script would take: its LOCAL_RANK, or the only one if the launcher gave each rank one."""
         rank = self._context.facts.ranks[place]
         visible = len(rank.gpu.visible) if rank.gpu else 1
         return rank.local_rank if rank.local_rank < visible else rank.local_rank % max(visible, 1)
 
     async def _call(self, command: Command, stage: Stage, children: list[Child], arguments: Arguments) -> Ended:
-        """One call in every rank's process, noted in the facts."""
+        """Make one call in every rank's process, and note the results in the facts."""
 
         async def trouble() -> None:
-            await self._tell(Event("trouble", stage=command.stage, attempt=command.attempt))
+            await self._send(Event("trouble", stage=command.stage, attempt=command.attempt))
 
         network = self._context.facts.network
         own = network.own_port if network is not None else None
@@ -264,8 +264,8 @@ class RankStages:
         return "ok", ""
 
 
-async def _nobody() -> None:
-    """Whom the trouble of one rank is told, where the others' groups are not concerned."""
+async def _ignore_trouble() -> None:
+    """Ignore the trouble of one rank that does not concern the groups of others."""
 
 
 def _kill(children: list[Child]) -> None:
@@ -275,21 +275,21 @@ def _kill(children: list[Child]) -> None:
     children.clear()
 
 
-# The NCCL groups of one process's own ranks: each alone, and where all pass, pairs of them, side by side.
+# NCCL groups of one process's own ranks: each alone, and if all pass, pairs of them, side by side.
 
 
 Places = tuple[int, ...]
-"""Of the ranks in a group, by their places in this process."""
+"""Ranks of a group, by their local index."""
 ROUND_SECONDS = 10.0
 LEAST_SECONDS = 2.0
-"""With less left no further round is begun."""
+"""Least seconds left to begin a further round."""
 
 Try = Callable[[Sequence[Places], int, float], Awaitable[dict[Places, str]]]
-"""Makes the groups of a round (its number, its seconds), and says of each why it failed; empty where it did not."""
+"""Creates the groups of a round (its number, its seconds), and returns each one's error; empty if it passed."""
 
 
 async def search_devices(ranks: int, seconds: float, attempt: Try) -> dict[Places, str]:
-    """The groups that were tried within ``seconds``, and why each failed."""
+    """Return the groups that were tried within ``seconds``, and each one's error."""
     end = time.monotonic() + seconds
     found: dict[Places, str] = {}
     for number, groups in enumerate(search_rounds(ranks)):
@@ -301,15 +301,16 @@ async def search_devices(ranks: int, seconds: float, attempt: Try) -> dict[Place
 
 
 def search_rounds(ranks: int) -> Iterator[list[Places]]:
-    """Each alone; then pairs, each rank in one of a round. Two are no pair: their group is the one that failed."""
+    """Yield each alone; then pairs, each rank in one of a round. Two ranks are no pair: their group is the one that
+    failed."""
     yield [(place,) for place in range(ranks)]
     if ranks > 2:
         yield from (list[Places](pairs) for pairs in round_robin(range(ranks)))
 
 
 def settled(found: dict[Places, str]) -> bool:
-    """Return whether a further round would say nothing new: a rank fails alone, or one fails in two pairs, is in all
-    that fail, and passes in none."""
+    """Return whether a further round would add nothing: a rank fails alone, or one fails in two pairs, is in all that
+    fail, and passes in none."""
     failed = [group for group, error in found.items() if error]
     if any(len(group) == 1 for group in failed):
         return True
@@ -319,6 +320,6 @@ def settled(found: dict[Places, str]) -> bool:
 
 
 def across(first: Sequence[int], second: Sequence[int], shift: int) -> list[tuple[int, int]]:
-    """Each rank of two nodes with one of the other, as many as both have: that of its place, or so many further."""
+    """Return pairs of one rank of each node: those of equal index, or ``shift`` higher."""
     count = min(len(first), len(second))
     return [(first[place], second[(place + shift) % count]) for place in range(count)]
