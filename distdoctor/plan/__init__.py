@@ -1,1 +1,1 @@
-"""Flags, environment and scheduler turned into a Plan."""
+"""Plan of a job, from flags, environment and scheduler."""

@@ -1,8 +1,7 @@
-"""The line that starts a job, read: what would be checked before it.
+"""Plan of a job from its start command: torchrun, accelerate launch or srun.
 
-torchrun (torch/distributed/run.py, get_args_parser), accelerate launch (accelerate/commands/launch.py) and srun, each
-with its own grammar; of any other program only the environment says what it is to be.
-"""
+torchrun (torch/distributed/run.py, get_args_parser), accelerate launch (accelerate/commands/launch.py) and srun have a
+grammar each; of any other program only the environment describes the job."""
 
 from __future__ import annotations
 
@@ -29,26 +28,26 @@ from distdoctor.plan.launchers.base import text_of
 Kind = Literal["torchrun", "accelerate", "python", "other"]
 _AGENTS = ("torch.distributed.run", "torch.distributed.launch")
 _WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
-"""Python's own options that take the next word (python --help)."""
+"""Options of Python that take the next word (python --help)."""
 
 
 @dataclass(frozen=True)
 class JobLine:
-    """What a line starts."""
+    """Launcher, flags and environment of a start command."""
 
     kind: Kind
     flags: tuple[str, ...] = ()
-    """Those of ``distdoctor check`` for the same plan."""
+    """Flags of ``distdoctor check`` for the same plan."""
     env: Mapping[str, str] | None = None
-    """What the line itself sets."""
+    """Variables that the command itself sets."""
     before: tuple[str, ...] = ()
-    """How the same nodes are reached: srun with its options."""
+    """Command that reaches the same nodes: srun with its options."""
     log_dir: str = ""
-    """Where the ranks' output goes, too."""
+    """Folder to which the ranks' output goes, too."""
 
 
 def read_job_command(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
-    """The line, read in this environment. Raises ValueError with what makes no sense of it."""
+    """Parse the command in this environment. Raise ValueError if it makes no sense."""
     words = [*words]
     changes: dict[str, str] = {}
     if words and os.path.basename(words[0]) == "env":
@@ -85,7 +84,7 @@ def _torchrun(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
 
 
 def _python(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
-    """Python with its own options before the module or the script."""
+    """Parse Python's own options before the module or the script."""
     left = [*words]
     while left and left[0].startswith("-") and left[0] not in ("-", "-c"):
         word = left.pop(0)
@@ -103,9 +102,9 @@ def _python(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     return JobLine("python")
 
 
-# accelerate launch: what it is told of machines and processes, and what its configuration file says of them.
+# accelerate launch: its machines and processes by its options, else its configuration file.
 #
-# Names have ``_`` or ``-`` alike. The file is the one of --config_file, else default_config.yaml below
+# Option names have ``_`` or ``-`` alike. The file is the one of --config_file, else default_config.yaml below
 # $HF_HOME/accelerate or the cache folder's huggingface/accelerate
 # (https://huggingface.co/docs/accelerate/package_reference/cli).
 
@@ -116,25 +115,26 @@ _MOST_BYTES = 1 << 16
 
 
 def accelerate_flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags of a check with the same plan. Raises ValueError for processes that the machines cannot share, and for
-    a rendezvous that is not known."""
+    """Return the flags of a check with the same plan.
+
+    Raise ValueError for processes that the machines cannot share, and for an unknown rendezvous."""
     given = _own_words(words)
     told = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
-    machines = _number(told.get("num_machines")) or 1
-    processes = _number(told.get("num_processes"))
+    machines = _to_int(told.get("num_machines")) or 1
+    processes = _to_int(told.get("num_processes"))
     found = [f"{NNODES.flag}={machines}"]
     if processes:
         if processes % machines:
             raise ValueError(f"{processes} processes cannot be shared by {machines} machines")
         found.append(f"{NPROC_PER_NODE.flag}={processes // machines}")
-    port, backend = _number(told.get("main_process_port")), told.get("rdzv_backend") or "static"
+    port, backend = _to_int(told.get("main_process_port")), told.get("rdzv_backend") or "static"
     if machines > 1 and backend not in ("static", "c10d"):
         raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
     if machines > 1 and backend == "c10d":  # it is an endpoint then, with the port of static (utils/launch.py)
         at = endpoint(told.get("main_process_ip", ""), DEFAULT_PORT if port is None else port)
         return (*found, f"{RDZV_BACKEND.flag}={backend}", f"{RDZV_ENDPOINT.flag}={at}")
     if machines > 1:
-        found.append(f"{NODE_RANK.flag}={_number(told.get('machine_rank')) or 0}")
+        found.append(f"{NODE_RANK.flag}={_to_int(told.get('machine_rank')) or 0}")
         if told.get("main_process_ip"):
             found.append(f"{MASTER_ADDR.flag}={told['main_process_ip']}")
     if port or (port == 0 and machines > 1):  # 0: each machine takes a free one of its own
@@ -143,7 +143,7 @@ def accelerate_flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str,
 
 
 def _own_words(words: Sequence[str]) -> dict[str, str]:
-    """Its options up to the script or module, which it hands its own words."""
+    """Return the options before the script or module, whose words are its own."""
     given: dict[str, str] = {}
     left = [*words]
     while left:
@@ -164,24 +164,23 @@ def _default_file(env: Mapping[str, str]) -> str:
 
 
 def _file(path: str) -> dict[str, str]:
-    """Its plain lines: these settings are words and numbers at the top level."""
+    """Return the settings of the file, which are words and numbers at the top level."""
     text = text_of(path, _MOST_BYTES)
     pairs = re.findall(r"(?m)^[\"']?(\w+)[\"']?:[ \t]*[\"']?([^\s\"'#,]+)", text)
     return {name: value for name, value in pairs if name in _NAMES and value not in ("null", "~")}
 
 
-def _number(text: str | None) -> int | None:
+def _to_int(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() else None
 
 
-# srun's own words: where they end and the command begins, and which of them a check beside the job is to have, too.
+# srun's options: the end of them, and the ones that a check beside the job needs, too.
 #
-# getopt_long with ``+``: options end at the first word that is none (srun(1), and ``srun --help`` of 22.05 and
-# 23.11).
+# getopt_long with ``+``: options end at the first word that is none (srun(1), and ``srun --help`` of 22.05 and 23.11).
 
 
 _SHORT_PLAIN = "EHIkKlOQsuvVXhZ"
-"""Those that take none, or one only without a space."""
+"""Options without a value, or with one only without a space."""
 _PLAIN = (
     "contiguous", "disable-status", "exact", "exclusive", "external", "hold", "immediate", "interactive",
     "kill-on-bad-exit", "label", "multi-prog", "no-allocate", "no-kill", "overcommit", "overlap", "oversubscribe",
@@ -189,7 +188,7 @@ _PLAIN = (
     "verbose", "version", "help", "usage", "whole", "wait-all-nodes", "quit-on-interrupt", "resv-ports", "nice",
     "compress", "propagate",
 )  # fmt: skip
-"""Those that take no value, or only one behind ``=``."""
+"""Options without a value, or with one only behind ``=``."""
 _NOT_FOR_A_CHECK = (
     "output", "error", "input", "pty", "label", "multi-prog", "kill-on-bad-exit", "job-name", "unbuffered", "quiet",
     "verbose", "bcast", "epilog", "prolog", "task-prolog", "task-epilog", "wait",
@@ -198,7 +197,7 @@ _NOT_FOR_A_CHECK_SHORT = "oeilKJuQvW"
 
 
 def split_srun(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Its options as far as a check is to have them, and the command."""
+    """Return srun's options that a check needs, and the command."""
     kept: list[str] = []
     left = [*words]
     while left and left[0].startswith("-") and left[0] != "-":

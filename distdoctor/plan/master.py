@@ -1,4 +1,4 @@
-"""Where node 0 is to be: address, port and kind of rendezvous, in the order in which torchrun takes them."""
+"""Address, port and rendezvous kind of node 0, in the order in which torchrun takes them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from distdoctor.plan.values import Flags, Values
 
 DEFAULT_C10D_PORT = 29400
 _OWN_PLACE_SINCE = (2, 13)
-_OF_MEETING = (MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_ID, NODE_RANK)
+_OF_RENDEZVOUS = (MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_ID, NODE_RANK)
 _NUMBERS = (MASTER_PORT, NODE_RANK)
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y"), ("0", "false", "f", "no", "n")
 
 
 def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str | None, int | None]:
-    """The master's address and port. ``alone``: nobody else has to know the port, so that it may be 0 for any.
-    ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
+    """Return the master's address and port. Raise UsageError for impossible ones.
+
+    ``alone``: no other node has to know the port, so that it may be 0 for any. ``pet``: PET_* count; variables of
+    torchrun's ranks count later."""
     values = replace(values, flags=_with_init_method(values.flags))
-    flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _told_to_ranks(values)) else 1
+    flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _passed_to_ranks(values)) else 1
     endpoint, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint, pet=pet)
     if pet and meets_in_file(values):
         return None, None
@@ -47,14 +49,14 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
         return None, DEFAULT_C10D_PORT
     if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
         raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
-    # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
+    # One node alone needs nobody at MASTER_ADDR: torchrun takes its own host and a free port.
     address, source = values.given(MASTER_ADDR, values.flags.master_addr, pet=pet, plain=not (pet and alone))
     if address is not None:
         if pet and not alone and rdzv_backend(values) == "c10d":
             instead = f"name node 0 with {RDZV_ENDPOINT.flag} {address}:PORT, or take the static rendezvous"
             if flags.rdzv_backend:
                 raise UsageError(f"torchrun reads no {source} with {RDZV_BACKEND.flag} c10d: {instead}")
-            # A variable may be left over: what the other nodes have is needed to tell.
+            # A variable may be left over: only the other nodes' values can show it.
             values.bad(RDZV_BACKEND.pet, "c10d", f"makes torchrun read no {source}: {instead}")
         values.sources["master_addr"] = source
         if source not in MASTER_ADDR.variables:
@@ -65,7 +67,7 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
         port = flags.master_port
         values.sources["master_port"] = MASTER_PORT.flag
     else:
-        # torchrun reads no MASTER_PORT: where its own flags name the master, one that is left in the shell is none.
+        # torchrun reads no MASTER_PORT: if its own flags name the master, the variable is left over from the shell.
         plain = () if pet and source not in MASTER_ADDR.variables else MASTER_PORT.variables
         for name in (*((MASTER_PORT.pet,) if pet else ()), *plain):
             if name in env:
@@ -77,15 +79,15 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
 
 
 def takes_own_place(values: Values, *, alone: bool) -> bool:
-    """Return whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is
-    given: where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
-    told = (
+    """Return whether torchrun ignores a single node's rank and MASTER_ADDR and takes a free port of its own: without an
+    endpoint and a port (torch/distributed/run.py, ``run``, since 2.13)."""
+    rendezvous_given = (
         values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)[0]
         or values.given(MASTER_PORT, values.flags.master_port)[0] is not None
         or values.flags.init_method
     )
     backend = values.env.get(RDZV_BACKEND.pet) if values.flags.rdzv_backend is None else values.flags.rdzv_backend
-    if not alone or told or backend not in (None, "static"):
+    if not alone or rendezvous_given or backend not in (None, "static"):
         return False
     from importlib.metadata import PackageNotFoundError, version  # here: start-up is light
 
@@ -97,12 +99,14 @@ def takes_own_place(values: Values, *, alone: bool) -> bool:
 
 
 def in_own_place(values: Values) -> Values:
-    """The same without all that says where else the node would meet others, which torchrun sets itself where one node
-    meets itself (torch/distributed/run.py, ``run``): but for texts that its parser does not take for a number."""
+    """Return ``values`` without all settings of a rendezvous with others, which torchrun sets itself for one node alone
+    (torch/distributed/run.py, ``run``), except texts that its parser does not take for a number."""
     ours = Flags(rdzv_backend="c10d")
-    kept = {one.name: getattr(ours, one.name) for one in (*_OF_MEETING, RDZV_BACKEND)}
+    kept = {setting.name: getattr(ours, setting.name) for setting in (*_OF_RENDEZVOUS, RDZV_BACKEND)}
     dropped = {
-        one.pet for one in _OF_MEETING if one not in _NUMBERS or whole_number(values.env.get(one.pet, "")) is not None
+        setting.pet
+        for setting in _OF_RENDEZVOUS
+        if setting not in _NUMBERS or whole_number(values.env.get(setting.pet, "")) is not None
     }
     return replace(
         values,
@@ -111,9 +115,9 @@ def in_own_place(values: Values) -> Values:
     )
 
 
-def _told_to_ranks(values: Values) -> bool:
-    """Return whether torchrun hands its ranks the port as it was given, so that 0 leads them nowhere, as with the
-    static rendezvous (torch 2.13: they wait until their time is over)."""
+def _passed_to_ranks(values: Values) -> bool:
+    """Return whether torchrun passes its ranks the port as it was given, as the static rendezvous does: with 0 they
+    wait until their timeout (torch 2.13)."""
     alone = values.flags.standalone or values.env.get(STANDALONE.pet) == "1"
     return values.flags.init_method is None and not alone and rdzv_backend(values) == "static"
 
@@ -121,12 +125,13 @@ def _told_to_ranks(values: Values) -> bool:
 def master_from_launcher(
     values: Values, launched: Launched, address: str | None, port: int | None
 ) -> tuple[str | None, int | None]:
-    """The same with what the launcher says, where nothing else was given. Raises UsageError where it cannot know."""
+    """Return address and port with the launcher's values in place of missing ones. Raise UsageError if they stay
+    unknown."""
     named = (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables)
     if address is None and not any(problem.variable in named for problem in values.problems):
-        told = launched.found.get("master_addr")
-        if told is not None:
-            address, values.sources["master_addr"] = str(told.value), told.source
+        derived = launched.found.get("master_addr")
+        if derived is not None:
+            address, values.sources["master_addr"] = str(derived.value), derived.source
         elif launched.rank0_unknown:
             raise UsageError(launched.rank0_unknown)
     if port is None and (found := launched.found.get("master_port")):
@@ -135,7 +140,7 @@ def master_from_launcher(
 
 
 def rdzv_backend(values: Values) -> str:
-    """The kind of rendezvous. Raises UsageError for a flag that names none."""
+    """Return the kind of rendezvous. Raise UsageError for a flag that names none."""
     name, source = values.given(RDZV_BACKEND, values.flags.rdzv_backend)
     if name is None:
         return "static"
@@ -148,22 +153,22 @@ def rdzv_backend(values: Values) -> str:
 
 
 def is_available(backend: str) -> bool:
-    """Return whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
+    """Return whether torchrun has this rendezvous backend here: the etcd ones need the package python-etcd."""
     if backend in ("static", "c10d"):
         return True
     return find_spec("etcd") is not None if backend in RDZV_BACKENDS else backend in _others()
 
 
 def _others() -> Collection[str]:
-    """Those that are installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points)."""
+    """Return the installed backends (torch/distributed/elastic/rendezvous/registry.py reads this group of entry
+    points)."""
     from importlib.metadata import entry_points  # here: start-up is light
 
     return entry_points(group="torchrun.handlers").names
 
 
 def is_host(values: Values) -> bool | None:
-    """Return what ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None:
-    nothing."""
+    """Return ``is_host`` of the rendezvous settings (RendezvousParameters.get_as_bool); None if unset."""
     value, source = _setting(values, "is_host")
     if value is None:
         return None
@@ -172,27 +177,26 @@ def is_host(values: Values) -> bool | None:
 
 
 def join_timeout(values: Values) -> int | None:
-    """The seconds that ``join_timeout`` gives in the settings of the c10d rendezvous; None: none, or no number."""
+    """Return ``join_timeout`` of the c10d rendezvous settings in seconds; None if unset or no number."""
     seconds = whole_number(_setting(values, "join_timeout")[0] or "") if rdzv_backend(values) == "c10d" else None
     return seconds if seconds is not None and 0 < seconds < 10**9 else None
 
 
 def meets_in_file(values: Values) -> bool:
-    """Return whether torchrun's agents meet in a file, of which the endpoint is the path
-    (c10d_rendezvous_backend.py, create_backend)."""
+    """Return whether torchrun's agents join in a file, whose path is the endpoint (c10d_rendezvous_backend.py,
+    create_backend)."""
     return rdzv_backend(values) == "c10d" and _setting(values, "store_type")[0] == "file"
 
 
 def _setting(values: Values, name: str) -> tuple[str | None, str]:
-    """Return what the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they
-    are in."""
+    """Return the rendezvous setting ``name`` in small letters, and the flag or variable that has it."""
     text, source = values.given(RDZV_CONF, values.flags.rdzv_conf)
     parts = (part.partition("=") for part in (text or "").split(","))
     return next((value.strip().lower() for key, _, value in parts if key.strip() == name), None), source
 
 
 def _as_torchrun(values: Values, source: str, text: str) -> str:
-    """Return what it makes of an address and the port behind it (rendezvous/utils.py, parse_rendezvous_endpoint)."""
+    """Return the address and port as torchrun splits them (rendezvous/utils.py, parse_rendezvous_endpoint)."""
     text = text.lstrip()
     if text.startswith("[") and text.endswith("]") and is_ipv6(text[1:-1]):
         text = text[1:-1]  # as run.py's help asks for; without brackets it works as well
@@ -206,7 +210,7 @@ def _refuse_zone(values: Values, source: str, address: str) -> None:
 
 
 def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
-    """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
+    """Return the address and the port of a rendezvous endpoint; c10d has a default port."""
     text = text.strip()  # as torchrun does, static or not (parse_rendezvous_endpoint)
     address, port = split_endpoint(text)
     before, _, behind = text.rpartition(":")
@@ -223,7 +227,7 @@ def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str 
         values.bad(source, text, "has no port behind its colon (HOST:PORT)")
         return values.address(source, named[1]), None
     if parse_address(address) is not None and ":" in address and not (with_port or text.startswith("[")):
-        # rendezvous/utils.py takes what stands behind the last colon for the port.
+        # rendezvous/utils.py takes the text behind the last colon for the port.
         values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
         return None, None
     if port is not None and not lowest <= port <= 65535:
@@ -240,7 +244,7 @@ def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str 
 
 
 def _with_init_method(flags: Flags) -> Flags:
-    """The flags, with the master that a ``tcp://`` init method names. Raises UsageError for one that is none."""
+    """Return the flags, with the master that a ``tcp://`` init method names. Raise UsageError for one that is none."""
     method = flags.init_method
     if method is None or method.startswith("env://"):
         return flags

@@ -1,7 +1,6 @@
-"""The port on which a launch's node 0 names the port of its store, for tasks that have another MASTER_PORT.
+"""Notice of a launch: the port on which its node 0 names the port of its store, for tasks with another MASTER_PORT.
 
-All tasks of one launch compute the same port from the number that the launcher gave the launch.
-"""
+All tasks of one launch compute the same port from the number that the launcher gave the launch."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from distdoctor.plan.launchers import mpi, schedulers
 from distdoctor.plan.launchers.base import Launched
 
 FIRST_PORT, PORTS = 25_000, 4_000
-"""Below Linux's ephemeral ports and the usual MASTER_PORTs, above those of ``jobs.PORTS``."""
+"""Range below Linux's ephemeral ports and the usual MASTER_PORTs, above the PORTS of launchers.base."""
 NUMBERS = (
     ("PMIX_NAMESPACE",), ("OMPI_MCA_ess_base_jobid",), ("FLUX_JOB_ID",), ("PALS_APID",),
     ("SLURM_HET_JOB_ID", SLURM_STEP), (SLURM_JOB, SLURM_STEP),
@@ -27,13 +26,13 @@ DETECT: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
 
 @dataclass(frozen=True)
 class Notice:
-    """Where the tasks of one launch find the port of its store."""
+    """Port and name of one launch's notice."""
 
     port: int
     launch: str
-    """The launch's name in the notice, by which another launch on the same port is told apart."""
+    """Name of the launch in the notice, which distinguishes launches on the same port."""
     first: str
-    """The host of task 0 by the launcher's own variables; empty where they do not name it."""
+    """Host of task 0 by the launcher's own variables; empty if they do not name it."""
 
     def text(self, store_port: int) -> bytes:
         """Return the notice that names ``store_port``."""
@@ -48,7 +47,7 @@ class Notice:
 
 
 def notice_of(env: Mapping[str, str]) -> Notice | None:
-    """Return the notice of the launch that this process is a task of, None where no launcher names it."""
+    """Return the notice of the launch that this process is a task of; None if no launcher names it."""
     launched = next(filter(None, (detect(env) for detect in DETECT)), None)
     if launched is None:
         return None

@@ -1,4 +1,4 @@
-"""The plan of a node whose ranks the doctor starts itself: from torchrun's flags and its variables for them."""
+"""Plan of a node whose ranks distdoctor starts itself: from torchrun's flags and its variables for them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ Count = Callable[[], int]
 def plan_of_node(
     values: Values, backend: str, count_gpus: Count, count_cpus: Count, launched: Launched | None = None
 ) -> Plan:
-    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError.
+    """Return the plan without its sources and problems, which are noted in ``values``. Raise UsageError.
 
-    ``launched``: a launcher has started one such process on each node.
-    """
+    ``launched``: a launcher has started one such process on each node."""
     found = launched.found if launched is not None else {}
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
@@ -57,7 +56,7 @@ def plan_of_node(
     values = in_own_place(values) if own_place else values
     flags = values.flags
     node_rank = _node_rank(values, nnodes, found.get("node_rank"))
-    _refuse_other_meetings(values, nnodes)
+    _refuse_other_backends(values, nnodes)
     named = (None, None) if own_place else read_master(values, alone=nnodes == 1)
     if launched is not None:
         named = master_from_launcher(values, launched, *named)
@@ -66,7 +65,7 @@ def plan_of_node(
     if standalone:
         named = "127.0.0.1", 0
         values.sources.update(master_addr=standalone, master_port="any free port")
-    place = _meeting_place(values, nnodes, node_rank, named, backend_of_rendezvous)
+    place = _rendezvous(values, nnodes, node_rank, named, backend_of_rendezvous)
     return Plan(
         started="node",
         nnodes=nnodes,
@@ -94,20 +93,20 @@ def plan_of_node(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where the nodes meet, and which of them this is."""
+class _Rendezvous:
+    """Address and port of the rendezvous, and this node's rank."""
 
     address: str | None
     port: int
     node_rank: int | None
     announce: bool = False
-    """It is node 0 for want of another, and prints the line for the others."""
+    """True if it is node 0 by default, and prints the line for the others."""
 
 
-def _meeting_place(
+def _rendezvous(
     values: Values, nnodes: int, node_rank: int | None, named: tuple[str | None, int | None], backend: str
-) -> _Place:
-    """With the address and the port that are ``named``; ``backend``: the rendezvous'. Raises UsageError."""
+) -> _Rendezvous:
+    """Return the rendezvous for the address and port that are ``named``; ``backend`` is its kind. Raise UsageError."""
     sources, (address, port) = values.sources, named
     announce = False
     if address is None and not any(
@@ -124,26 +123,27 @@ def _meeting_place(
             announce, node_rank = True, 0
             sources["node_rank"] = "no master known"
     elif backend == "c10d" and nnodes > 1 and node_rank is not None:
-        # It gives the numbers itself, whatever is said of them: who hosts it is who has the endpoint.
+        # c10d assigns the node ranks itself, whatever is set: the node with the endpoint hosts it.
         node_rank, sources["node_rank"] = None, "assigned at the meeting"
     if port is None:
         # torchrun takes a free port for one node alone (since torch 2.13's run.py; before, 29500): none is planned.
         alone = nnodes == 1 and sources.get("master_addr") == "default"
         port = 0 if alone else DEFAULT_PORT
         sources.setdefault("master_port", "any free port" if alone else "default")
-    return _Place(address, port, node_rank, announce)
+    return _Rendezvous(address, port, node_rank, announce)
 
 
 def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
-    """The same launcher, as it starts one process on each node, which is to start its ranks.
+    """Return the launcher as it starts one process on each node, which is to start its ranks.
 
-    Raises UsageError where it has started several on a node.
-    """
+    Raise UsageError if it has started several on a node."""
     if launched.per_node:
         return launched
 
     def number(name: str) -> DerivedValue | None:
-        source = next((one for one in launched.variables[name][::-1] if number_of(env.get(one)) is not None), None)
+        source = next(
+            (variable for variable in launched.variables[name][::-1] if number_of(env.get(variable)) is not None), None
+        )
         return launched.found.get(name) if source is None else DerivedValue(int(env[source]), source)
 
     here = number("nproc_per_node")
@@ -161,13 +161,13 @@ def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
 
 
 def _roster(launched: Launched | None, node_rank: int | None) -> tuple[str, ...]:
-    """The names of the nodes where this is node 0, or the batch script, which runs on the first of them."""
+    """Return the names of the nodes if this is node 0, or the batch script, which runs on the first of them."""
     first = launched is not None and (node_rank == 0 or (node_rank is None and bool(launched.everywhere)))
     return launched.roster if launched is not None and first else ()
 
 
-def _refuse_other_meetings(values: Values, nnodes: int) -> None:
-    """Raises UsageError where torchrun's agents meet in what only they know to use."""
+def _refuse_other_backends(values: Values, nnodes: int) -> None:
+    """Raise UsageError if torchrun's agents join by a backend that only they can use."""
     if nnodes > 1 and meets_in_file(values):
         raise UsageError(
             f"torchrun's nodes would meet in a file ({RDZV_CONF.flag} store_type=file), which is not tried here: check "
@@ -183,10 +183,9 @@ def _refuse_other_meetings(values: Values, nnodes: int) -> None:
 
 
 def _standalone(values: Values, nnodes: int) -> str:
-    """Return what says that this node is alone, empty where nothing does.
+    """Return the source that says that this node is alone; empty without one.
 
-    For more than one node it is what makes no sense: of a variable it is noted. Raises UsageError for the flag.
-    """
+    It contradicts more than one node: a variable is noted as a problem. Raise UsageError for the flag."""
     given = values.flags.standalone
     text = values.env.get(STANDALONE.pet)
     if not given and not number_of(text):
@@ -202,21 +201,21 @@ def _standalone(values: Values, nnodes: int) -> str:
 
 
 def _nnodes(values: Values, launched: Launched | None) -> int:
-    told = launched.found.get("nnodes") if launched is not None else None
-    number = _given_nnodes(values, told)
-    if launched is not None and told is not None and number != told.value:
+    known = launched.found.get("nnodes") if launched is not None else None
+    number = _given_nnodes(values, known)
+    if launched is not None and known is not None and number != known.value:
         raise UsageError(
-            f"{values.sources['nnodes']} {number}, and {launched.launcher} started this on {told.value} nodes: leave "
+            f"{values.sources['nnodes']} {number}, and {launched.launcher} started this on {known.value} nodes: leave "
             f"{NNODES.flag} out, or start it on as many"
         )
     return number
 
 
-def _given_nnodes(values: Values, told: DerivedValue | None) -> int:
+def _given_nnodes(values: Values, derived: DerivedValue | None) -> int:
     text, source = values.given(NNODES, values.flags.nnodes)
-    if text is None and told is not None:
-        values.sources["nnodes"] = told.source
-        return int(told.value)
+    if text is None and derived is not None:
+        values.sources["nnodes"] = derived.source
+        return int(derived.value)
     if text is None:
         values.sources["nnodes"] = "default"
         return 1
@@ -235,24 +234,24 @@ def _local_addr(values: Values) -> str:
 
 
 def _min_nodes(values: Values) -> int | None:
-    """MIN of MIN:MAX, which asks for an elastic job; the doctor checks the largest one that could be."""
+    """Return MIN of MIN:MAX, which asks for an elastic job; distdoctor checks the largest one that could be."""
     limits = _range(values.given(NNODES, values.flags.nnodes)[0] or "")
     return limits[0] if len(limits) == 2 and 1 <= limits[0] <= limits[1] <= _MOST_NODES else None
 
 
 def _range(text: str) -> list[int]:
-    """N, or MIN and MAX, as torchrun reads it (run.py, parse_min_max_nnodes); empty where it cannot."""
+    """Return N, or MIN and MAX, as torchrun reads it (run.py, parse_min_max_nnodes); empty if it is neither."""
     numbers = [whole_number(part) for part in text.split(":")]
     return [number for number in numbers if number is not None] if len(numbers) < 3 and None not in numbers else []
 
 
-def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: DerivedValue | None) -> int:
+def _ranks(values: Values, count_gpus: Count, count_cpus: Count, derived: DerivedValue | None) -> int:
     text, source = values.given(NPROC_PER_NODE, values.flags.nproc_per_node, plain=True)
     if source in NPROC_PER_NODE.variables and not number_of(text):
-        text = None  # torchrun does not read it: left over, it says nothing
-    if text is None and told is not None:
-        values.sources["nproc_per_node"] = told.source
-        return int(told.value)
+        text = None  # torchrun does not read it: it is left over
+    if text is None and derived is not None:
+        values.sources["nproc_per_node"] = derived.source
+        return int(derived.value)
     if text is None:
         gpus = count_gpus()
         values.sources["nproc_per_node"] = "visible GPUs" if gpus else "default"
@@ -273,9 +272,9 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: DerivedVa
     return DEFAULT_RANKS_WITHOUT_GPU
 
 
-def _node_rank(values: Values, nnodes: int, told: DerivedValue | None) -> int | None:
+def _node_rank(values: Values, nnodes: int, derived: DerivedValue | None) -> int | None:
     given = values.flags.node_rank
-    # c10d gives the node ranks itself, whatever is said of them.
+    # c10d assigns the node ranks itself, whatever is set.
     ignored = rdzv_backend(values) == "c10d" or takes_own_place(values, alone=nnodes == 1)
     if given is not None and (0 <= given < nnodes or not ignored):
         values.sources["node_rank"] = NODE_RANK.flag
@@ -295,38 +294,37 @@ def _node_rank(values: Values, nnodes: int, told: DerivedValue | None) -> int | 
                 values.problem(name, f"node ranks go from 0 to {nnodes - 1} with {nnodes} nodes")
                 return None
             return value
-    if told is not None and not ignored:
-        values.sources["node_rank"] = told.source
-        return int(told.value)
+    if derived is not None and not ignored:
+        values.sources["node_rank"] = derived.source
+        return int(derived.value)
     values.sources["node_rank"] = "assigned at the meeting" if nnodes > 1 else "default"
     return None
 
 
-# A job line that wants more nodes than its launcher started, or has: said before the job starts and hangs.
+# Contradiction of a job line with its launcher: more nodes than that started, or has. The job would hang.
 
 
 _ALLOCATED = "SLURM_JOB_NUM_NODES"
 _MORE_JOBS = ("SLURM_ARRAY_JOB_ID", "SLURM_HET_SIZE")
-"""With one of them the nodes of other allocations may join."""
+"""Variables of jobs that nodes of other allocations may join."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """The most nodes that can join, and who started them."""
+    """Most nodes that can join, and what started them."""
 
     nodes: int
     who: str
     what: str = "nodes"
     more: str = ""
-    """How to start more of them."""
+    """Instruction to start more of them."""
 
 
 def contradiction(flags: Sequence[str], before: Sequence[str], env: Mapping[str, str]) -> str:
-    """Return the line that says how many nodes will never join, and the fix; empty where nothing is contradicted.
+    """Return the line with the number of nodes that will never join, and the fix; empty without a contradiction.
 
-    ``flags``: those of the check with the job's plan; ``before``: srun with its options where the line begins with it.
-    """
-    given = next((one.partition("=")[2] for one in flags if one.startswith(f"{NNODES.flag}=")), "")
+    ``flags``: flags of the check with the job's plan; ``before``: srun with its options if the line begins with it."""
+    given = next((flag.partition("=")[2] for flag in flags if flag.startswith(f"{NNODES.flag}=")), "")
     least, most = (number_of(part) for part in (given.partition(":")[0], given.rpartition(":")[2]))
     if least is None or most is None or most < 2:
         return ""
@@ -358,23 +356,23 @@ def _started(before: Sequence[str], env: Mapping[str, str]) -> Started | None:
         return None
     allocated = number_of(env.get(_ALLOCATED))
     tasks = number_of(env.get(schedulers.SLURM_NTASKS)) if schedulers.in_slurm_step(env) and not before else None
-    asked = _asked(before) if before and SLURM_JOB not in env else None
+    asked = _requested_nodes(before) if before and SLURM_JOB not in env else None
     most = max(filter(None, (allocated, tasks, asked)), default=0)
-    if most < 2:  # a job of one node may be one of several that meet
+    if most < 2:  # a job of one node may be one of several that join
         return None
     who = "SLURM started" if tasks or asked else "SLURM allocated"
     return Started(most, who, "nodes", "ask SLURM for {0} nodes: -N{0}")
 
 
-def _asked(before: Sequence[str]) -> int | None:
-    """The most nodes that srun's own options ask for."""
+def _requested_nodes(before: Sequence[str]) -> int | None:
+    """Return the most nodes that srun's own options ask for."""
     text = " ".join(before[1:])
     found = re.search(r"(?:^|\s)(?:-N\s*|--nodes[=\s])(?:\d+-)?(\d+)(?:\s|$)", text)
     return int(found[1]) if found else None
 
 
 def _too_many_agents(most: int, given: str, env: Mapping[str, str]) -> str:
-    """Return what is said where srun started several torchruns on a node, more than the job has nodes."""
+    """Return the text for a srun that started more torchruns on a node than the job has nodes; else empty."""
     tasks = number_of(env.get(schedulers.SLURM_NTASKS)) if schedulers.in_slurm_step(env) else None
     nodes = number_of(env.get(NNODES.slurm or ""))
     if tasks is None or nodes is None or tasks <= most or tasks <= nodes:

@@ -1,4 +1,4 @@
-"""The plan of a process that a launcher started as one rank: from the rank's variables."""
+"""Plan of a process that a launcher started as one rank: from the rank's variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distdoctor.plan.values import Values
 
 
 def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
-    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
+    """Return the plan without its sources and problems, which are noted in ``values``. Raise UsageError."""
     where = launched.variables
     for name in launched.required:
         if name not in values.env and not _given_by_flag(values, name):
@@ -24,13 +24,13 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         rank = None
     local_world = values.number_found("nproc_per_node", where["nproc_per_node"], launched.found, low=1)
     local_rank = _local_rank(values, launched, local_world)
-    # torch itself reads none of these: what is no number there is in nobody's way.
-    told = next((name for name in where["node_rank"] if number_of(values.env.get(name)) is not None), None)
-    node_rank = values.number("node_rank", told, low=0) if told is not None else None
+    # torch itself reads none of these: a text that is no number does no harm.
+    variable = next((name for name in where["node_rank"] if number_of(values.env.get(name)) is not None), None)
+    node_rank = values.number("node_rank", variable, low=0) if variable is not None else None
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = master_from_launcher(values, launched, master_addr, master_port)
     in_file = (values.flags.init_method or "").startswith("file://")
-    if in_file:  # the ranks read neither of them: what makes no sense there is in the way of this check alone
+    if in_file:  # the ranks read neither of them: a bad value disturbs this check alone
         unread = (*MASTER_ADDR.variables, *MASTER_PORT.variables)
         values.problems[:] = [problem for problem in values.problems if problem.variable not in unread]
     if in_file and master_addr is None and world != 1 and not values.problems:
@@ -67,7 +67,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
 
 
 def _local_rank(values: Values, launched: Launched, local_world: int | None) -> int | None:
-    """The rank on its node, of ``local_world``; None where nothing that makes sense says it."""
+    """Return the rank on its node, of ``local_world``; None without a valid value."""
     local_rank = values.number_found("local_rank", launched.variables["local_rank"], launched.found, low=0)
     if local_rank is None and values.flags.local_rank is not None:
         local_rank = values.flags.local_rank

@@ -1,10 +1,9 @@
-"""From a command line and an environment to the plan: who started this process, and which of its sources count.
+"""Resolution of the plan from a command line and an environment.
 
-Resolved once, from torchrun's flags, then its PET_* variables, then the variables a launcher sets for each rank, then
+torchrun's flags come first, then its PET_* variables, then the variables that a launcher sets for each rank, then
 torchrun's defaults (``torch/distributed/run.py`` and ``argparse_util.py`` say which). A variable that is missing or
 makes no sense becomes a :class:`PlanProblem`, which is a fact for the checks; a flag that makes none is a
-:class:`UsageError`.
-"""
+:class:`UsageError`."""
 
 from __future__ import annotations
 
@@ -53,11 +52,13 @@ LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
     platforms.detect_node_platform,
     frameworks.detect_submitit,
 )
-"""In this order: what is started on each node by another launcher, and sets variables that nothing else does, is
-nearer, as are the workers of Ray's own daemon; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has
-SLURM_PROCID 0, and `srun --mpi=pmi2` sets PMI_RANK."""
+"""Launchers in the order in which they are tried, the nearest first.
+
+A launcher that another one starts on each node, with variables of its own, is nearer, as are the workers of Ray's own
+daemon; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2` sets
+PMI_RANK."""
 OF_EACH_NODE = (frameworks.DEEPSPEED_NAME, mpi.HOROVOD_NAME)
-"""Those of them that, as torchrun, take one node for the whole job unless they are told of others."""
+"""Launchers that, like torchrun, take one node for the whole job unless they have a list of others."""
 REFUSALS = (
     schedulers.refuse_outside_slurm_step,
     schedulers.refuse_outside_pbs,
@@ -82,7 +83,7 @@ AROUND = (
     platforms.refuse_volcano,
     platforms.refuse_mpi_job,
 )
-"""Those of the refusals that say of a job, whoever starts torchrun in it, that it has several nodes."""
+"""Refusals that show a job of several nodes, whatever starts torchrun in it."""
 NOTES = (
     ancestry.step_note,
     mpi.shell_note,
@@ -91,15 +92,14 @@ NOTES = (
     platforms.platform_number_note,
     frameworks.ray_note,
 )
-"""What is said of a machine that is checked alone, and may be one of several."""
+"""Notes on a machine that is checked alone, and may be one of several."""
 
 
 def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int], count_cpus: Callable[[], int]) -> Plan:
-    """The plan for these flags and variables.
+    """Return the plan for these flags and variables.
 
-    ``count_gpus`` and ``count_cpus`` give this node's visible devices and processors and are only called where the
-    plan depends on them. Raises UsageError for flags that make no plan.
-    """
+    ``count_gpus`` and ``count_cpus`` return this node's visible devices and processors; they run only if the plan
+    depends on them. Raise UsageError for flags that make no plan."""
     told = _in_init_method(flags)
     env = {**env, **told}
     values = Values(flags, env)
@@ -117,7 +117,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     if launched is not None and plan.one_node:
         agent = launched.launcher if launched.launcher in OF_EACH_NODE else frameworks.agent_of_one_node(env)
         if agent:
-            plan = replace(plan, **_around(env, agent))
+            plan = replace(plan, **_agents_around(env, agent))
         elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
     sources = {name: INIT_METHOD.flag if source in told else source for name, source in values.sources.items()}
@@ -125,7 +125,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
 
 
 def _in_init_method(flags: Flags) -> dict[str, str]:
-    """The rank and the number of ranks that an init method has behind its ``?``, as variables: torch reads them there
+    """Return the rank and the number of ranks behind the ``?`` of an init method, as variables: torch reads them there
     before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
     method = flags.init_method or ""
     query = dict(pair.partition("=")[::2] for pair in method.partition("?")[2].split("&"))
@@ -139,8 +139,10 @@ def _in_init_method(flags: Flags) -> dict[str, str]:
 
 
 def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
-    """Return what is to be said where several nodes were told of node 0 by a variable of the ranks alone: a script
-    that starts them itself reads it, and torchrun's agents (torch/distributed/run.py) would each wait at 127.0.0.1."""
+    """Return the note that only a variable of the ranks names node 0 on several nodes; else empty.
+
+    A script that starts its ranks itself reads it, but torchrun's agents (torch/distributed/run.py) would each wait at
+    127.0.0.1."""
     name = MASTER_ADDR.variables[0]
     unread = plan.started == "node" and (plan.nnodes or 0) > 1 and sources.get("master_addr") == name
     if not unread or plan.note or flags.init_method is not None:
@@ -148,9 +150,9 @@ def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
     return f"torchrun reads no {name}: give it {MASTER_ADDR.flag} {plan.master_addr} where it starts the ranks"
 
 
-def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
-    """``beside`` and ``together`` of a plan: what started several such agents, each of which takes itself for the whole
-    job, and torchrun's flags for one job of all of them, where ``agent`` is torchrun."""
+def _agents_around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """Return ``beside`` and ``together`` of a plan: the launcher that started several such agents, each of which takes
+    itself for the whole job, and torchrun's flags for one job of all of them, if ``agent`` is torchrun."""
     outside = mpi.without_horovod(frameworks.without_deepspeed(frameworks.without_agent(env)))
     try:
         found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or platforms.by_script(outside)
@@ -173,20 +175,19 @@ def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
 
 
 def _more_ranks(env: Mapping[str, str], launched: Launched) -> str:
-    """``beside`` for a rank whose variables, set by whomever, say that it is the only one."""
+    """Return ``beside`` for a rank that is the only one by its variables, whatever set them."""
     if launched.launcher == base.LAUNCHER:
-        return str(_around(env, "").get("beside", ""))
+        return str(_agents_around(env, "").get("beside", ""))
     names = launched.variables.get(WORLD_SIZE.name, ())
     return next((f"{name} is {env[name]}" for name in names if (number_of(env.get(name)) or 0) > 1), "")
 
 
 def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
-    """The launcher that started this process as one of several; None: it was started once, for its node.
+    """Return the launcher that started this process as one of several; None: it was started once, for its node.
 
-    What says how many nodes or ranks there are to be says that this is to start them, flags before all; of launchers,
-    the one nearest to the process counts. Raises UsageError where a launcher's job has several nodes, and this is not
-    started on all of them.
-    """
+    A setting of the number of nodes or ranks, flags above all, means that this process is to start them; of launchers,
+    the nearest counts. Raise UsageError if a launcher's job has several nodes, and this is not started on all of
+    them."""
     by_flag = bool(flags.nnodes or flags.nproc_per_node or flags.node_rank is not None)
     # Their ranks inherit the variables by which a pod starts torchrun on its node, and these say nothing of them.
     if (

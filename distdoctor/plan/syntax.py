@@ -1,4 +1,4 @@
-"""Lists of nodes and of numbers as launchers write them."""
+"""Syntax of node lists, number lists and master addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_LENGTH = 1 << 20
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """The names in ``gpu[01-16],extra7``; empty where it is no such list."""
+    """Return the names in ``gpu[01-16],extra7``; empty if it is no such list."""
     if not text or len(text) > MAX_LENGTH or not re.fullmatch(r"[\w.,\[\]-]+", text):
         return ()
     if "[" not in text:
@@ -29,7 +29,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def repeated(text: str) -> tuple[int, ...]:
-    """The numbers in ``2(x3),1``; empty where it is no such list."""
+    """Return the numbers in ``2(x3),1``; empty if it is no such list."""
     numbers: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part)
@@ -40,17 +40,17 @@ def repeated(text: str) -> tuple[int, ...]:
 
 
 def number_of(text: str | None) -> int | None:
-    """The number that ``text`` is; None where it is none."""
+    """Return ``text`` as a number; None if it is none."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,10}", text.strip()) else None
 
 
 def whole_number(text: str) -> int | None:
-    """The number that Python's int() makes of ``text``, as torch does with its variables: blanks around it, a sign and
-    ``29_500`` will do. None where it is none, or one of more than 18 digits."""
+    """Return the number that Python's int() makes of ``text``, as torch does with its variables: blanks around it, a
+    sign and ``29_500`` are allowed. None if it is none, or one of more than 18 digits."""
     return int(text) if re.fullmatch(r"\s*[+-]?\d(?:_?\d){0,17}\s*", text) else None
 
 
-# Master addresses as people write them: what is wrong with one, and what was probably meant.
+# Master addresses as people write them: their errors, and the intended address.
 
 
 _PLACEHOLDERS = (
@@ -59,11 +59,11 @@ _PLACEHOLDERS = (
     r"^[\dx]+(?:\.[\dx]+)*\.x+$",
     r"(?i)^(your|my)?[-_ ]?(master|node0|head)[-_ ]?(ip|addr\w*)$",
 )
-"""What people leave in a template: ``<IP>``, ``$MASTER``, ``10.0.0.XX``, ``192.168.1.x``, ``MASTER_IP``."""
+"""Placeholders of templates: ``<IP>``, ``$MASTER``, ``10.0.0.XX``, ``192.168.1.x``, ``MASTER_IP``."""
 
 
 def address_problem(text: str) -> tuple[str | None, str | None]:
-    """Why ``text`` cannot be a host name or address, and what was probably meant; (None, None) where it can be one."""
+    """Return why ``text`` cannot be a host name or address, and the intended one; (None, None) if it can be one."""
     stripped = text.strip()
     if not stripped:
         return "is empty", None
@@ -99,20 +99,20 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
 
 
 def unquoted(text: str) -> str:
-    """Return what stands in quotes, which a file of variables (docker's --env-file) and not a shell has read."""
+    """Return the text in quotes, which docker's --env-file keeps and a shell removes."""
     stripped = text.strip()
     quoted = re.fullmatch(r"(['\"])(.*)\1", stripped)
     return quoted[2].strip() if quoted else stripped
 
 
 def intended_address(text: str) -> str | None:
-    """The host part of ``text`` where it is a well-formed address once cleaned, else None."""
+    """Return the host part of ``text`` if it is a well-formed address once cleaned, else None."""
     why, meant = address_problem(text)
     return text if why is None else meant
 
 
 def split_endpoint(text: str) -> tuple[str, int | None]:
-    """HOST[:PORT] or [IPV6][:PORT] apart."""
+    """Split HOST[:PORT] or [IPV6][:PORT]."""
     match = re.fullmatch(r"\[([^\]]+)\](?::(\d{1,18}))?", text) or re.fullmatch(r"([^:]*):(\d{1,18})", text)
     if match is None:
         return text, None

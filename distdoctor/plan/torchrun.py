@@ -1,8 +1,7 @@
-"""torchrun's own words, as its parser reads them (torch/distributed/run.py, get_args_parser, 2.2 to 2.13).
+"""torchrun's options, as its parser reads them (torch/distributed/run.py, get_args_parser, 2.2 to 2.13).
 
-It is argparse: ``-`` and ``_`` are alike in the names that have both, a long name may be cut short while it is the only
-one that begins so, and what stands behind the script belongs to that.
-"""
+It is argparse: ``-`` and ``_`` are alike in the names that have both, a long name may be shortened as far as it is
+unique, and the words behind the script belong to that."""
 
 from __future__ import annotations
 
@@ -45,20 +44,21 @@ _OF_ITS_RANKS = (
     "--redirects", "--tee", "--local-ranks-filter", "--duplicate-stdout-filters", "--duplicate-stderr-filters",
     "--logs-specs", "--numa-binding", "--signals-to-handle", "--shutdown-timeout",
 )  # fmt: skip
-"""With a value, and of what it does with the ranks that it has started: nodes meet alike with any."""
+"""Options with a value for the ranks that torchrun has started: the rendezvous does not depend on them."""
 _VALUED = (
     NNODES.flag, NPROC_PER_NODE.flag, RDZV_BACKEND.flag, RDZV_ENDPOINT.flag, RDZV_ID.flag, RDZV_CONF.flag,
     NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, LOCAL_ADDR.flag, *_OF_ITS_RANKS,
 )  # fmt: skip
 _READ_SETTINGS = ("is_host", "join_timeout", "store_type")
-"""Of the settings of the rendezvous those on which a check depends."""
+"""Rendezvous settings on which a check depends."""
 _SHORT = {"m": "--module", "h": "--help", "r": "--redirects", "t": "--tee"}
 _DEVICES = ("gpu", "cpu", "auto")
 _ALL = (*_SWITCH_FLAGS, *_VALUED)
 
 
 def torchrun_options(words: Sequence[str]) -> dict[str, str]:
-    """Its options by their names with ``-``, of a switch an empty text; what begins with the script is left alone."""
+    """Return the options by their names with ``-``, with an empty text for a switch. The words from the script on are
+    left out."""
     given: dict[str, str] = {}
     left = [*words]
     while left and left[0].startswith("-") and left[0] != "-":
@@ -79,7 +79,7 @@ def torchrun_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def without_rank_options(words: Sequence[str]) -> list[str]:
-    """The words of a check without those options of torchrun's on which none of its stages depends."""
+    """Return the words of a check without torchrun's options on which none of its stages depends."""
     kept: list[str] = []
     left = [*words]
     while left:
@@ -93,50 +93,49 @@ def without_rank_options(words: Sequence[str]) -> list[str]:
 
 
 def torchrun_flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags of a check with the plan of an agent with these options, in this environment.
+    """Return the flags of a check with the plan of an agent with these options, in this environment.
 
-    torchrun's defaults are told: of a check they are others. Raises ValueError for a rendezvous that is not known.
-    """
+    torchrun's defaults are spelled out: a check has others. Raise ValueError for an unknown rendezvous."""
 
     def value(setting: Setting) -> str:
         return given.get(setting.flag) or env.get(setting.pet) or ""
 
-    told: list[str] = []
+    flags: list[str] = []
 
-    def tell(setting: Setting, text: str) -> None:
-        told.append(f"{setting.flag}={text}")
+    def add(setting: Setting, text: str) -> None:
+        flags.append(f"{setting.flag}={text}")
 
     nodes = value(NNODES) or "1"
     ranks = value(NPROC_PER_NODE) or "1"
-    tell(NNODES, nodes)
-    tell(NPROC_PER_NODE, ranks if ranks.isdecimal() or ranks in _DEVICES else "auto")
+    add(NNODES, nodes)
+    add(NPROC_PER_NODE, ranks if ranks.isdecimal() or ranks in _DEVICES else "auto")
     if STANDALONE.flag in given:
-        return (*told, STANDALONE.flag)
+        return (*flags, STANDALONE.flag)
     backend = value(RDZV_BACKEND) or "static"
     if backend not in ("static", "c10d"):
         raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
     for setting in (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, LOCAL_ADDR, MASTER_PORT):
         if given.get(setting.flag):
-            tell(setting, given[setting.flag])
+            add(setting, given[setting.flag])
     if any(name in given.get(RDZV_CONF.flag, "") for name in _READ_SETTINGS):
-        tell(RDZV_CONF, given[RDZV_CONF.flag])
+        add(RDZV_CONF, given[RDZV_CONF.flag])
     alone = nodes.rpartition(":")[2] == "1"
     if backend == "static" and not value(RDZV_ENDPOINT) and (given.get(MASTER_ADDR.flag) or not alone):
-        tell(MASTER_ADDR, value(MASTER_ADDR) or "127.0.0.1")
+        add(MASTER_ADDR, value(MASTER_ADDR) or "127.0.0.1")
     if backend == "c10d" and not alone and not value(RDZV_ENDPOINT) and "store_type" not in value(RDZV_CONF):
-        tell(RDZV_ENDPOINT, "localhost:29400")  # c10d_rendezvous_backend.py and utils.py, parse_rendezvous_endpoint()
+        add(RDZV_ENDPOINT, "localhost:29400")  # c10d_rendezvous_backend.py and utils.py, parse_rendezvous_endpoint()
     if backend == "static" and not alone:
-        tell(NODE_RANK, value(NODE_RANK) or "0")
-    return tuple(told)
+        add(NODE_RANK, value(NODE_RANK) or "0")
+    return tuple(flags)
 
 
 def _known(name: str) -> str | None:
-    begun = [one for one in _ALL if one.startswith(name)]
-    return name if name in _ALL else begun[0] if len(begun) == 1 else None
+    matching = [option for option in _ALL if option.startswith(name)]
+    return name if name in _ALL else matching[0] if len(matching) == 1 else None
 
 
 def _short(letters: str, left: list[str], given: dict[str, str]) -> None:
-    """Letters behind one dash: those that take a value take the rest, else the next word."""
+    """Take letters behind one dash: those with a value take the rest, else the next word."""
     while letters:
         name, letters = _SHORT.get(letters[0]), letters[1:]
         if name in _VALUED:
@@ -146,40 +145,38 @@ def _short(letters: str, left: list[str], given: dict[str, str]) -> None:
             given[name] = ""
 
 
-# What ends torchrun's agent before it meets another, although no other part of the plan depends on it.
+# Settings that end torchrun's agent before it joins another, although no other part of the plan depends on them.
 #
 # torch/distributed/run.py takes each flag from a variable, too (argparse_util.py: ``PET_`` and the name of the flag),
-# and
-# turns the text of all of them into numbers and switches, also of what is empty; elastic/rendezvous (utils.py,
-# api.py,
-# dynamic_rendezvous.py, c10d_rendezvous_backend.py) does so with what is in --rdzv-conf; elastic/multiprocessing
-# makes a
-# folder that is called like the rendezvous id. Each was tried with torch 2.13.
+# and turns the text of all of them into numbers and switches, also of what is empty; elastic/rendezvous (utils.py,
+# api.py, dynamic_rendezvous.py, c10d_rendezvous_backend.py) does so with the settings in --rdzv-conf;
+# elastic/multiprocessing creates a folder that is called like the rendezvous id. Each was tried with torch 2.13.
 
 
 _SWITCH_VARIABLES = (STANDALONE.pet, "PET_MODULE", "PET_NO_PYTHON", "PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK")
 _FILE_NAME_BYTES = 255 - len("_12345678")
-"""tempfile.mkdtemp() puts so much behind the rendezvous id in the name of a folder."""
+"""Limit of the rendezvous id: tempfile.mkdtemp() appends these characters to it in the name of a folder."""
 _NO_FOLDERS = ("/proc/", "/sys/")
-"""Where the kernel makes the folders, although root may write to those that are there by their modes."""
+"""Folders in which only the kernel creates folders, although root may write to existing ones by their modes."""
 _STREAMS = re.compile(r"[0123]|(\d:[0123],)*\d:[0123]")
-"""elastic/multiprocessing/api.py, Std.from_str()."""
+"""Pattern of elastic/multiprocessing/api.py, Std.from_str()."""
 _HANDLERS = ("null", "console", "dynamic_rendezvous")
-"""elastic/events/handlers.py."""
+"""Names in elastic/events/handlers.py."""
 _TIMEOUTS = ("join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout", "read_timeout")
 _ALIVE = ("keep_alive_interval", "keep_alive_max_attempt")
-"""With 0 the nodes take each other for gone as they join, and wait for ever."""
+"""Settings with which, at 0, the nodes take each other for gone as they join, and wait for ever."""
 _ARGUMENTS = ("backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr")
-"""What torchrun gives to RendezvousParameters() beside the settings, which then have it twice."""
+"""Arguments that torchrun passes to RendezvousParameters() beside the settings, which then have it twice."""
 _READ_BYTES = 1 << 20
-"""Bytes of a file of a rendezvous: what is set anew stands behind what was there, the first names at its start."""
+"""Bytes read of a file of a rendezvous: new values are appended, the first names stand at its start."""
 _FALSE = ("0", "false", "f", "no", "n")
 _TRUTHS = ("1", "true", "t", "yes", "y", *_FALSE)
 
 
 def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool = False) -> None:
-    """Note what torchrun would refuse, or what makes its agents miss each other. ``own_place``: the only node meets
-    itself, by the rendezvous ``backend``. Raises UsageError for a flag."""
+    """Note what torchrun would refuse, or what keeps its agents from joining each other. Raise UsageError for a flag.
+
+    ``own_place``: the only node joins itself, by the rendezvous ``backend``."""
     if values.flags.init_method is not None:
         return  # a script that starts its ranks itself
     for name, accepts, why in (
@@ -226,17 +223,17 @@ def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool =
 
 
 def _never_empty(values: Values, backend: str) -> Iterator[Setting]:
-    """The settings of which no flag is given, for which torchrun has no use of an empty text."""
+    """Yield the settings without a flag for which torchrun has no use of an empty text."""
     static = backend == "static" and not values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)[0]
     settings = (NNODES, NPROC_PER_NODE, RDZV_BACKEND, *((MASTER_ADDR,) if static else ()))
-    return (one for one in settings if getattr(values.flags, one.name) is None)
+    return (setting for setting in settings if getattr(values.flags, setting.name) is None)
 
 
 def _file(values: Values) -> None:
-    """The file in which the agents meet. One that is named is kept, and a run that ended well is closed in it."""
+    """Note a used file of a file rendezvous. A named one is kept, and a run that ended well is closed in it."""
     path, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint)
     if not path:
-        return  # torchrun makes one
+        return  # torchrun creates one
     run = (values.env.get(RDZV_ID.pet) if values.flags.rdzv_id is None else values.flags.rdzv_id) or "none"
     folder = os.path.dirname(os.path.abspath(path))
     if not os.access(path if os.path.lexists(path) else folder, os.W_OK) or os.path.isdir(path):
@@ -250,7 +247,8 @@ def _file(values: Values) -> None:
 
 
 def _log_level(values: Values) -> None:
-    """elastic/utils/logging.py gives LOGLEVEL to Logger.setLevel(), which knows names in capitals only."""
+    """Note a bad LOGLEVEL: elastic/utils/logging.py passes it to Logger.setLevel(), which knows names in capitals
+    only."""
     text = values.env.get("LOGLEVEL")
     if text is None or isinstance(logging.getLevelName(text), int):
         return
@@ -276,31 +274,31 @@ def _rendezvous_id(values: Values, nnodes: int) -> None:
 
 
 def _refused_settings(text: str, backend: str, own_place: bool) -> Iterator[tuple[str, str]]:
-    """(part, why) of the settings in --rdzv-conf. What is no known setting may be a secret, and is not repeated."""
+    """Yield (part, why) of the settings in --rdzv-conf. An unknown setting may be a secret, and is not repeated."""
     settings: dict[str, str] = {}
     for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
-        key, _, value = (one.strip() for one in part.partition("="))
+        key, _, value = (word.strip() for word in part.partition("="))
         if not key or not value:
             yield key if key in ("timeout", "is_host", *_TIMEOUTS, *_ALIVE) else f"part {number}", "is not KEY=VALUE"
         settings[key] = value
     for key, value in settings.items():
-        said = f"{key}={value}"
+        shown = f"{key}={value}"
         if not value:
             continue
         if key in _ARGUMENTS:
             yield key, "is a setting that torchrun takes from a flag of its own, and refuses here"
         elif key == "timeout" and backend == "static" and not _whole(value):
-            yield said, "is not a whole number of seconds"
+            yield shown, "is not a whole number of seconds"
         elif backend != "c10d":
             continue
         elif key in (*_TIMEOUTS, *_ALIVE) and (not _whole(value) or int(value) <= 0):
-            yield said, "is not a whole number above 0"
+            yield shown, "is not a whole number above 0"
         elif key == "is_host" and value.lower() not in _TRUTHS:
-            yield said, "is neither true nor false"
+            yield shown, "is neither true nor false"
         elif key == "is_host" and own_place and value.lower() in _FALSE:
-            yield said, "keeps the only node from hosting the store, and it waits for another one to do so"
+            yield shown, "keeps the only node from hosting the store, and it waits for another one to do so"
         elif key == "store_type" and value.lower() not in ("tcp", "file"):
-            yield said, "is no kind of store for a rendezvous (tcp or file)"
+            yield shown, "is no kind of store for a rendezvous (tcp or file)"
 
 
 def _accepted(convert: Callable[[str], object]) -> Callable[[str], bool]:
@@ -330,8 +328,7 @@ def _can_be_handled(text: str) -> bool:
 
 
 def _can_be_made(text: str) -> bool:
-    """Return whether the folder is there, or what is there of its path is one that may be written to (empty: a
-    temporary)."""
+    """Return whether the folder exists and is writable, or can be created (empty: a temporary one)."""
     path = os.path.realpath(text)
     if f"{path}/".startswith(_NO_FOLDERS):
         return False

@@ -1,4 +1,4 @@
-"""The flags and variables of a launch while they are read: where each value came from, and what makes no sense."""
+"""Flags and variables of a launch while they are read: the source of each value, and its problems."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from distdoctor.plan.launchers.base import DerivedValue
 from distdoctor.plan.syntax import address_problem, unquoted, whole_number
 
 _LOCAL = (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
-"""Of these torch reads the first alone, where it picks a device (distributed_c10d.py, get_node_local_rank;
+"""Variables of which torch reads the first alone, to pick a device (distributed_c10d.py, get_node_local_rank;
 device_mesh.py)."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What was given. A flag that makes no sense is a UsageError, a variable that makes none a problem of the plan."""
+    """Given flags and variables. A flag that makes no sense is a UsageError, such a variable a problem of the plan."""
 
     flags: Flags
     env: Mapping[str, str]
@@ -29,11 +29,10 @@ class Values:
     def given(
         self, setting: Setting, flag: str | int | None, *, pet: bool = True, plain: bool = False
     ) -> tuple[str | None, str]:
-        """Return what was given for a setting, and its source.
+        """Return the value given for a setting, and its source.
 
-        ``flag``: the value of its flag, which comes first; else (``pet``) torchrun's variable, which counts as not set
-        where it is empty; else (``plain``) a variable of the ranks.
-        """
+        ``flag``: the value of its flag, which comes first; else (``pet``) torchrun's variable, which counts as unset if
+        it is empty; else (``plain``) a variable of the ranks."""
         if flag is not None:
             return str(flag), setting.flag
         if pet and (text := self.env.get(setting.pet)):
@@ -44,7 +43,8 @@ class Values:
         return None, ""
 
     def number(self, name: str, variable: str, low: int, high: int = 10_000_000) -> int | None:
-        """The variable's value for a field of the plan; None after noting the problem where it is no such number."""
+        """Return the variable's value for a field of the plan; None after noting the problem if it is no such
+        number."""
         text = self.env.get(variable)
         if text is None:
             return None
@@ -61,7 +61,7 @@ class Values:
         return None
 
     def first_number(self, name: str, variables: tuple[str, ...], low: int) -> int | None:
-        """The first of the variables that has a value for a field of the plan."""
+        """Return the first valid value of the variables for a field of the plan."""
         for variable in variables:
             value = self.number(name, variable, low)
             if value is not None:
@@ -71,14 +71,14 @@ class Values:
     def number_found(
         self, name: str, variables: tuple[str, ...], found: Mapping[str, DerivedValue], low: int
     ) -> int | None:
-        """The same, else what the launcher says in no variable of its own."""
+        """Return the first valid value of the variables, else the launcher's derived one."""
         value = self.first_number(name, variables, low)
         if value is None and name in found:
             value, self.sources[name] = int(found[name].value), found[name].source
         return value
 
     def address(self, source: str, text: str) -> str | None:
-        """The host that was given, or meant; None where that cannot be told. Raises UsageError."""
+        """Return the given or intended host; None if unknown. Raise UsageError."""
         why, meant = address_problem(text)
         if why is None:
             return text
@@ -89,12 +89,12 @@ class Values:
         return meant
 
     def problem(self, variable: str, why: str, meant: str | None = None, *, unset: bool = False) -> None:
-        """Note what is wrong with a variable."""
+        """Note the problem of a variable."""
         local = variable in _LOCAL
         self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset, local))
 
     def bad(self, source: str, text: str, why: str, *, unset: bool = False) -> None:
-        """Note what is wrong with what a flag or variable says. Raises UsageError for a flag."""
+        """Note the problem of a flag or variable. Raise UsageError for a flag."""
         if source.startswith("--"):
             raise UsageError(f"{source} {text!r}: {why.removeprefix('is ')}")
         meant = unquoted(text)
@@ -102,12 +102,12 @@ class Values:
         self.problems.append(PlanProblem(source, text, why, well, unset))
 
 
-# The flags of the command line that make the plan, before they are read.
+# Flags of the command line that make the plan, before they are read.
 
 
 @dataclass(frozen=True)
 class Flags:
-    """The launch flags as given on the command line; None: not given."""
+    """Launch flags as given on the command line; None: not given."""
 
     nnodes: str | None = None
     nproc_per_node: str | None = None

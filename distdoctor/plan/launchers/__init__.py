@@ -1,1 +1,1 @@
-"""Launchers, recognised by the variables that they set."""
+"""Launchers, detected by the variables that they set."""

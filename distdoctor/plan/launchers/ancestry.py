@@ -1,8 +1,8 @@
-"""A launcher's variables that did not come through: sudo, `env -i`, a container that is started with a clean one.
+"""Launchers whose variables were lost on the way: sudo, `env -i`, a container with a clean environment.
 
-Each of its processes would take itself for the only one. The processes above it still have what the launcher set; where
-they cannot be seen, the control group still has the names of SLURM's job and step (Slurm, "Control Group v2 plugin").
-"""
+Each of the launched processes would take itself for the only one. The processes above it still have what the launcher
+set; if they are invisible, the control group still has the names of SLURM's job and step (Slurm, "Control Group v2
+plugin")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distdoctor.plan.syntax import number_of
 
 
 def _rank(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several that torchrun's agent or DeepSpeed's launcher started."""
+    """Detect one rank of several that torchrun's agent or DeepSpeed's launcher started."""
     several = (number_of(env.get(WORLD_SIZE.variables[0])) or 0) > 1
     return (frameworks.detect_torchrun(env) or frameworks.detect_deepspeed(env)) if several else None
 
@@ -35,15 +35,16 @@ LAUNCHERS = (
     mpi.detect_horovod,
     frameworks.detect_submitit,
 )
-"""Those that start each process themselves: what a pod or a batch script has says nothing of a shell below it."""
+"""Launchers that start each process themselves: the variables of a pod or a batch script say nothing of a shell below
+it."""
 CGROUPS = Path("/proc/self/cgroup")
 ANCESTORS = 12
-"""Shells, wrappers and container runtimes between a launcher and this process, at most."""
+"""Limit of the shells, wrappers and container runtimes between a launcher and this process."""
 
 
 def refuse_hidden_launcher(env: Mapping[str, str], cgroups: Path = CGROUPS) -> None:
-    """Raises UsageError where a process above this one is one of several that a launcher started, or the control group
-    says so, and this one is told nothing of it."""
+    """Raise UsageError if this process is one of several by a process above it or the control group, and lacks the
+    launcher's variables."""
     if RANK.variables[0] in env:
         return
     launched, _ = _above()
@@ -63,19 +64,21 @@ def refuse_hidden_launcher(env: Mapping[str, str], cgroups: Path = CGROUPS) -> N
 
 
 def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
-    """Return what is to be said where this runs in a step of SLURM by its control group, and has no variable of it:
-    a container with processes of its own, whose parents are not seen; empty elsewhere."""
+    """Return the note for a process in a SLURM step by its control group alone; empty elsewhere.
+
+    That is a container with its own PID namespace, in which the parents are invisible."""
     step = _step(env, cgroups)
-    told = (
+    has_variables = (
         "by its control group this is in step {1} of SLURM job {0}, and none of SLURM's variables came through: this "
         "machine alone was checked; hand them on to the container if the step has several tasks"
     )
-    return told.format(*step.groups()) if step else ""
+    return has_variables.format(*step.groups()) if step else ""
 
 
 def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
-    """Job, step and task on this node by the control group, where no variable says them. The first task may be the only
-    one; a second one is not."""
+    """Return job, step and task on this node by the control group, if no variable has them.
+
+    The first task may be the only one; a second one is not."""
     if any(name in env for name in (SLURM_JOB, RANK.slurm)):
         return None
     try:
@@ -86,8 +89,8 @@ def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
 
 
 def launcher_environment() -> Mapping[str, str]:
-    """The environment of the nearest process above this one that a launcher started as one of several; empty where
-    there is none."""
+    """Return the environment of the nearest process above this one that a launcher started as one of several, or
+    nothing."""
     try:
         return _above()[1]
     except UsageError:
@@ -103,7 +106,7 @@ def _above() -> tuple[Launched | None, dict[str, str]]:
 
 
 def _environments(pid: int) -> Iterator[dict[str, str]]:
-    """Return what the processes above were started with, the nearest first, as far as this user may read it."""
+    """Yield the initial environments of the processes above, the nearest first, as far as this user may read them."""
     for _ in range(ANCESTORS):
         try:
             parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
@@ -117,16 +120,14 @@ def _environments(pid: int) -> Iterator[dict[str, str]]:
         pid = int(parent[1]) if parent else 0
 
 
-# Who of several processes tells what all of them know: a command line that cannot be carried out, for one.
+# The process of several that prints what all of them know, such as a usage error.
 
 
 def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict) -> bool:
-    """Return whether this process is the first of those that a launcher started, or no launcher is known to have
-    started it.
+    """Return whether this process is the first of those that a launcher started, or no launcher is known.
 
-    ``above``: where ``env`` tells of none, that of a process above this one which does. Of torchrun's ranks the first
-    of each node speaks, which has an output of its own unless srun starts the agents.
-    """
+    ``above`` returns the environment of a launched process above this one, for an ``env`` without a launcher. Of
+    torchrun's ranks the first of each node speaks, which has an output of its own unless srun starts the agents."""
     if RUN_ID in env and schedulers.in_slurm_step(env):
         return env.get(RANK.variables[0], "0").strip() == "0"  # the first task need not be one of the job's agents
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":

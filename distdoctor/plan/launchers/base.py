@@ -1,4 +1,4 @@
-"""What a launcher tells a process that it starts as one of several. Each launcher has a module with ``detect(env)``."""
+"""Variables of a launcher for a process that it starts as one of several. Each launcher has a ``detect_...(env)``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from distdoctor.plan.syntax import expand, number_of
 
 @dataclass(frozen=True)
 class DerivedValue:
-    """A value of the plan that stands in no variable of its own, and what it was made from."""
+    """Value of the plan that is in no variable of its own, and its source."""
 
     value: int | str
     source: str
@@ -39,42 +39,42 @@ class DerivedValue:
 
 @dataclass(frozen=True)
 class Launched:
-    """This process is one of several that a launcher has started."""
+    """Launcher of this process, which is one of several, and its variables."""
 
     launcher: str
     variables: Mapping[str, tuple[str, ...]]
-    """Where it puts each field of the plan; the first variable that is set counts."""
+    """Field of the plan -> variables; the first that is set counts."""
     found: Mapping[str, DerivedValue] = field(default_factory=dict)
-    """Fields of the plan that no variable of those says."""
+    """Fields of the plan that none of these variables has."""
     required: tuple[str, ...] = LAUNCH_VARIABLES
-    """The variables without which the job would not start."""
+    """Variables without which the job would not start."""
     roster: tuple[str, ...] = ()
-    """The names of the nodes, in the order of their ranks; empty where that is not told."""
+    """Names of the nodes, in the order of their ranks; empty if unknown."""
     tasks: tuple[int, ...] = ()
-    """How many processes each of them has."""
+    """Number of processes on each of them."""
     nodes_even: bool = True
-    """Each node has as many processes as this one."""
+    """True if each node has as many processes as this one."""
     task: str = ""
-    """The variable that numbers the processes whose output it makes one; empty where each has its own."""
+    """Variable that numbers the processes that share one output; empty if each has its own."""
     per_node: bool = False
-    """It starts one process on each node, none for each rank."""
+    """True if it starts one process on each node, none for each rank."""
     rank0_unknown: str = ""
-    """Where it does not tell who is rank 0: how the user can, in words."""
+    """Instruction for the user to name rank 0's node, if the launcher does not."""
     everywhere: str = ""
-    """What has to stand before the command, where nobody starts it on the nodes of the job but this one."""
+    """Command prefix that starts the command on all nodes of the job, if it runs on this one only."""
     note: str = ""
-    """What a reader of the report should know of it."""
+    """Note for the reader of the report."""
     agent_store: bool = False
-    """torchrun's agent hosts the store, the ranks are its clients."""
+    """True if torchrun's agent hosts the store, and the ranks are its clients."""
     run_id: str = "none"
     restart: int = 0
-    """How often the ranks have been started again."""
+    """Number of restarts of the ranks."""
     spawned: bool = False
-    """A process of a launcher has started it, and not the launcher itself."""
+    """True if a process of the launcher started this one, not the launcher itself."""
 
     @property
     def first(self) -> str:
-        """Return where its first process is; empty where it only guesses that, as by the host that it was started
+        """Return the host of its first process; empty if that is only a guess, such as the host that it was started
         on."""
         found = self.found.get("master_addr")
         return str(found.value) if found is not None and self.roster else ""
@@ -85,14 +85,14 @@ class Launched:
 
 @dataclass(frozen=True)
 class RankVariables:
-    """The four variables of such a launcher: each rank's number and how many there are, in all and on its node."""
+    """Variables of such a launcher: each rank's number and the number of ranks, in all and on its node."""
 
     rank: str
     size: str
     local_rank: str
     local_size: str
     with_variable: str
-    """How its command hands on a variable: ``mpirun -x {}={}``."""
+    """Argument by which its command passes a variable: ``mpirun -x {}={}``."""
 
     def one_of_several(self, env: Mapping[str, str]) -> bool:
         """Return whether this process is one of several that it started."""
@@ -103,7 +103,7 @@ class RankVariables:
         return env.get(self.local_size) == env[self.size]
 
     def placed(self, env: Mapping[str, str]) -> dict[str, DerivedValue]:
-        """The port of the job, and where the ranks meet if all of them are on this node."""
+        """Return the port of the job, and the master's address if all ranks are on this node."""
         found = dict(job_port(env))
         if self.on_one_node(env):
             found["nnodes"] = DerivedValue(1, self.local_size)
@@ -111,7 +111,7 @@ class RankVariables:
         return found
 
     def launched(self, name: str, found: Mapping[str, DerivedValue], roster: Sequence[str] = ()) -> Launched:
-        """Return what it tells. The variables of torch, where they are set, count before its own."""
+        """Return the launcher with its variables. The variables of torch count before its own."""
         command = next(word for word in self.with_variable.split() if "{" not in word)
         return Launched(
             name,
@@ -134,23 +134,23 @@ class RankVariables:
         )
 
     def with_host(self, host: str) -> str:
-        """The start of a command that says where rank 0 is."""
+        """Return the start of a command that names rank 0's host."""
         return self.with_variable.format(MASTER_ADDR.variables[0], host)
 
 
-# Ranks whose variables were set by hand, by a script or by a launcher that has no module of its own (env://).
+# Ranks whose variables were set by hand, by a script or by an unknown launcher (env://).
 
 
 LAUNCHER = "env"
-"""Whoever set the variables."""
+"""Name for whatever set the variables."""
 VARIABLES = {setting.name: setting.variables for setting in (RANK, WORLD_SIZE, LOCAL_RANK, NPROC_PER_NODE)} | {
-    # What torchrun's agent calls its node comes before what a script does.
+    # The name of torchrun's agent for its node counts before that of a script.
     NODE_RANK.name: NODE_RANK.variables[::-1]
 }
 
 
 def detect_environment(env: Mapping[str, str]) -> Launched | None:
-    """One rank, if any of the four variables is set that init_process_group() needs."""
+    """Detect one rank, by any of the four variables that init_process_group() needs."""
     return job_environment(env, LAUNCHER) if any(name in env for name in LAUNCH_VARIABLES) else None
 
 
@@ -166,13 +166,13 @@ def job_environment(env: Mapping[str, str], launcher: str) -> Launched:
     )
 
 
-# A file that a variable of the launcher names: whatever it is, it is not waited for.
+# A file named by a variable of the launcher: whatever it is, it must not block.
 
 
 def text_of(path: str, most: int) -> str:
-    """At most so many bytes of it, as text; empty where it is no regular file, or cannot be read."""
+    """Return at most ``most`` bytes of it as text; empty if it is no regular file, or unreadable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO without a writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # does not wait for a FIFO's writer
         with open(descriptor, "rb") as file:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
             return file.read(most).decode("utf-8", "replace") if regular else ""
@@ -180,17 +180,16 @@ def text_of(path: str, most: int) -> str:
         return ""
 
 
-# The job that a scheduler has given these processes: its nodes, and a port that all of them find by themselves.
+# Job of a scheduler: its nodes, and a port that each of its processes derives by itself.
 #
-# For launchers that tell neither. Ports: as Lightning takes them for SLURM and LSF (slurm.py and lsf.py in
+# For launchers that set neither. Ports are those that Lightning takes for SLURM and LSF (slurm.py and lsf.py in
 # lightning/fabric/plugins/environments), so that the port tried is the one that such a job will use; the others
-# likewise,
-# all below Linux's ephemeral ports.
+# likewise, all below Linux's ephemeral ports.
 
 
 MAX_BYTES = 1 << 20
 PORTS = (
-    # variable of the job's number, first port, how many
+    # variable of the job's number, first port, number of ports
     (SLURM_JOB, 15_000, 10_000),
     (LSF_JOB, 10_000, 1_000),
     (PBS_JOB, 10_000, 10_000),
@@ -200,13 +199,13 @@ PORTS = (
 PBS_FILE, SGE_FILE, LSF_FILE, LSF_HOSTS = "PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_MCPU_HOSTS"
 OAR_FILE = "OAR_NODEFILE"
 AZURE = "AZ_BATCH_MASTER_NODE"
-"""Azure Batch, and Azure ML below it: ADDRESS:PORT of the node that mpirun runs on, and no list of the nodes."""
+"""Azure Batch, and Azure ML below it: ADDRESS:PORT of the node that mpirun runs on, without a list of the nodes."""
 
 
 def job_port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
-    """``master_port`` by the job's number; empty where there is no job."""
+    """Return ``master_port`` by the job's number; empty without a job."""
     for name, first, count in PORTS:
-        # PBS has 123.server and 123[7].server; SGE's variable has a name that others may use, its file has not.
+        # PBS has 123.server and 123[7].server; others may use the name of SGE's variable, but not that of its file.
         number = number_of(env.get(name, "").partition(".")[0].partition("[")[0])
         if number is not None and (name != "JOB_ID" or SGE_FILE in env):
             return {"master_port": DerivedValue(first + number % count, name)}
@@ -214,7 +213,7 @@ def job_port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
 
 
 def job_slots(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
-    """The nodes of the job, one for each slot where that is told, and what says so; empty where nothing does."""
+    """Return the nodes of the job, one for each slot if known, and their source; empty without one."""
     for name in SLURM_LISTS:
         if nodes := expand(env.get(name, "")):
             return nodes, name
@@ -230,22 +229,22 @@ def job_slots(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 
 
 def job_nodes(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
-    """The nodes of the job, each once, and what says so."""
+    """Return the distinct nodes of the job, and their source."""
     names, source = job_slots(env)
     return tuple(dict.fromkeys(names)), source
 
 
 def job_first_node(env: Mapping[str, str]) -> DerivedValue | None:
-    """Return where a launcher in the job places its first process, unless it is told otherwise."""
+    """Return the node on which a launcher in the job places its first process by default."""
     names, source = job_nodes(env)
     address = env.get(AZURE, "").rpartition(":")[0]
     return DerivedValue(names[0], source) if names else DerivedValue(address, AZURE) if address else None
 
 
 def unread_note(env: Mapping[str, str]) -> str:
-    """Return what is to be said where the scheduler's list of the job's nodes is named and cannot be read, as in a
-    container that does not have its folder; empty where it can, or there is none."""
-    name = next((one for one in (PBS_FILE, OAR_FILE, LSF_FILE, SGE_FILE) if env.get(one)), None)
+    """Return the note that the scheduler's list of nodes cannot be read, as in a container without its folder; else
+    empty."""
+    name = next((variable for variable in (PBS_FILE, OAR_FILE, LSF_FILE, SGE_FILE) if env.get(variable)), None)
     if name is None or job_nodes(env)[0]:
         return ""
     return (
@@ -259,7 +258,7 @@ def _lines(env: Mapping[str, str], name: str) -> list[str]:
 
 
 def job_is_alone(scheduler: str, count: int, line: str) -> str:
-    """Return what is told where a check would be of one machine of a job that has several."""
+    """Return the text for a check of one machine of a job that has several."""
     return (
         f"this {scheduler} job has {count} nodes, and the check was started on one: type `{line}` (or add --standalone "
         "for this machine alone)"

@@ -1,4 +1,4 @@
-"""Ranks that torchrun's agent started (also torch.distributed.launch, and what is built on it)."""
+"""Launchers of frameworks: torchrun's agent and what is built on it, DeepSpeed, accelerate, Ray Train, submitit."""
 
 from __future__ import annotations
 
@@ -28,36 +28,34 @@ from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables
 from distdoctor.plan.syntax import number_of, repeated
 
 AGENTS = ("torch.distributed.run", "torch.distributed.launch")
-"""The modules that are its agent."""
+"""Modules that are torchrun's agent."""
 TORCHRUN, ACCELERATE = "torchrun", "accelerate launch"
 OF_ACCELERATE = ("accelerate", "accelerate-launch", "accelerate.commands.launch")
-"""It runs that agent in its own process."""
+"""Commands that run that agent in their own process."""
 ANCESTORS = 5
-"""Shells and wrappers between the agent and this process, at most."""
+"""Limit of the shells and wrappers between the agent and this process."""
 _LIGHTHOUSE = "TORCHFT_LIGHTHOUSE"
-"""Where torchft's replica groups meet: each of them is a job of its own for torchrun (torchft, README)."""
+"""Address of torchft's lighthouse: each of its replica groups is a job of its own for torchrun (torchft, README)."""
 _OF_AGENT = ("TORCHELASTIC_", "GROUP_", "ROLE_")
 _OF_A_RANK = (*LAUNCH_VARIABLES, *LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
 
 
 def detect_torchrun(env: Mapping[str, str]) -> Launched | None:
-    """One rank of the agent's, whose own PET_* variables it inherits: these say nothing of it."""
+    """Detect one rank of the agent, whose own PET_* variables it inherits: these say nothing of the rank."""
     rank = RANK.variables[0]
     if RUN_ID not in env or rank not in env:
         return None
     _refuse_agents_too_many(env)
-    told = base.job_environment(env, "torchrun")
+    launched = base.job_environment(env, "torchrun")
     # The agents of srun's tasks share its output.
-    return replace(told, task=rank) if schedulers.in_slurm_step(env) else told
+    return replace(launched, task=rank) if schedulers.in_slurm_step(env) else launched
 
 
 def agent_of_one_node(env: Mapping[str, str]) -> str:
-    """Return what started the agent of this rank, where its job is one node and it was not told to be alone; else
-    empty.
+    """Return the command of this rank's agent, if its job is one node without --standalone; else empty.
 
-    By the agent's own line; where that cannot be read, by the name of the run: --standalone makes one up, as does no
-    --nnodes since torch 2.13 (torch/distributed/run.py).
-    """
+    By the agent's own command line; if that is unreadable, by the name of the run: --standalone makes one up, as does
+    no --nnodes since torch 2.13 (torch/distributed/run.py)."""
     if RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
         return ""
     if env.get(_LIGHTHOUSE):
@@ -70,8 +68,8 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
 
 
 def agent_above(pid: int, proc: Path = Path("/proc")) -> tuple[str, dict[str, str]]:
-    """The nearest torchrun or ``accelerate launch`` from this process on upwards, and torchrun's options; empty where
-    there is none, or it cannot be read."""
+    """Return the nearest torchrun or ``accelerate launch`` from this process on upwards, and torchrun's options; empty
+    if there is none, or it is unreadable."""
     for _ in range(ANCESTORS):
         try:
             words = (proc / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -88,14 +86,14 @@ def agent_above(pid: int, proc: Path = Path("/proc")) -> tuple[str, dict[str, st
 
 
 def without_agent(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables but for those that the agent sets for a rank (torch/distributed/elastic/agent/server/
-    local_elastic_agent.py)."""
+    """Return the variables without those that the agent sets for a rank
+    (torch/distributed/elastic/agent/server/local_elastic_agent.py)."""
     return {name: value for name, value in env.items() if name not in _OF_A_RANK and not name.startswith(_OF_AGENT)}
 
 
 def _refuse_agents_too_many(env: Mapping[str, str]) -> None:
-    """Raises UsageError where srun started several torchruns on a node, more than the job has: some of them are the
-    job, on whichever nodes, and the others wait for it to end."""
+    """Raise UsageError if srun started more torchruns on a node than the job has nodes: some of them are the job, on
+    whichever nodes, and the others wait for it to end."""
     tasks, agents = repeated(env.get(NPROC_PER_NODE.slurm, "")), number_of(env.get("GROUP_WORLD_SIZE"))
     if schedulers.in_slurm_step(env) and agents and max(tasks, default=1) > 1 and sum(tasks) > agents:
         raise UsageError(
@@ -112,31 +110,30 @@ _NODES, _NODE, _LOCAL_SIZE = "CROSS_SIZE", "CROSS_RANK", "LOCAL_SIZE"
 
 
 def detect_deepspeed(env: Mapping[str, str]) -> Launched | None:
-    """One rank. The nodes may have different numbers of them."""
+    """Detect one rank. The nodes may have different numbers of ranks."""
     if RANK.variables[0] not in env or _NODES not in env or _LOCAL_SIZE not in env:
         return None
-    told = base.job_environment(env, DEEPSPEED_NAME)
+    launched = base.job_environment(env, DEEPSPEED_NAME)
     nodes = number_of(env[_NODES])
     variables = {
-        **told.variables,
+        **launched.variables,
         "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
         "node_rank": (_NODE, *NODE_RANK.variables),
     }
     found = {"nnodes": DerivedValue(nodes, _NODES)} if nodes else {}
-    # Started once on each node by srun (--no_ssh), all of them share its output.
+    # If srun starts it once on each node (--no_ssh), all ranks share srun's output.
     task = RANK.variables[0] if schedulers.in_slurm_step(env) else ""
-    return replace(told, variables=variables, found=found, nodes_even=False, task=task)
+    return replace(launched, variables=variables, found=found, nodes_even=False, task=task)
 
 
 def without_deepspeed(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables but for those that it alone sets."""
+    """Return the variables without those that only DeepSpeed sets."""
     return {name: value for name, value in env.items() if name not in (_NODES, _NODE, _LOCAL_SIZE)}
 
 
 # accelerate launch: torchrun's agent, mpirun, or (for one process) neither (accelerate/utils/launch.py).
 #
-# For several processes without --multi_gpu (or --mpirun_hostfile on CPUs) it starts one all the same, with
-# MASTER_ADDR
+# For several processes without --multi_gpu (or --mpirun_hostfile on CPUs) it starts one all the same, with MASTER_ADDR
 # and MASTER_PORT and no rank.
 
 
@@ -144,7 +141,7 @@ _ACCELERATE_SIGNS = ("ACCELERATE_USE_CPU", "ACCELERATE_MIXED_PRECISION")
 
 
 def refuse_accelerate_without_ranks(env: Mapping[str, str]) -> None:
-    """Raises UsageError where accelerate was asked for several processes and has started one."""
+    """Raise UsageError if accelerate was asked for several processes and has started one."""
     if (
         RANK.variables[0] in env
         or MASTER_ADDR.variables[0] not in env
@@ -159,29 +156,28 @@ def refuse_accelerate_without_ranks(env: Mapping[str, str]) -> None:
 
 # Ray Train's workers: the variables of torch, with the node's rank as NODE_RANK (ray/train/torch/config.py).
 #
-# Other tasks and actors, of a placement group too, are told of the cluster, and not which of how many they are.
+# Other tasks and actors, of a placement group too, know the cluster, but not their number among how many.
 
 
 _DAEMON = "RAY_RAYLET_PID"
 _INSIDE = ("RAY_JOB_ID", _DAEMON, "RAY_CLUSTER_NAME")
-"""What its workers and the pods of its clusters have; RAY_ADDRESS may be that of a shell elsewhere."""
+"""Variables of its workers and of the pods of its clusters; RAY_ADDRESS may be that of a shell elsewhere."""
 _RAY_SIGNS = ("RAY_ADDRESS", *_INSIDE)
 
 
 def detect_ray(env: Mapping[str, str]) -> Launched | None:
-    """One worker."""
+    """Detect one worker."""
     ranked = RANK.variables[0] in env and WORLD_SIZE.variables[0] in env
     return base.job_environment(env, "Ray Train") if ranked and any(name in env for name in _RAY_SIGNS) else None
 
 
 def nearest_ray(env: Mapping[str, str]) -> Launched | None:
-    """One worker by what Ray's own daemon gives the processes that it starts, whatever started that daemon."""
+    """Detect one worker by what Ray's own daemon gives the processes that it starts, whatever started that daemon."""
     return detect_ray(env) if _DAEMON in env else None
 
 
 def ray_note(env: Mapping[str, str]) -> str:
-    """Return what is to be said in a Ray cluster, which may have any number of nodes, outside of Ray Train's
-    workers."""
+    """Return the note for a process in a Ray cluster, of any number of nodes, outside of Ray Train's workers."""
     sign = next((name for name in _INSIDE if name in env), None)
     if sign is None or RANK.variables[0] in env:
         return ""
@@ -191,8 +187,7 @@ def ray_note(env: Mapping[str, str]) -> str:
     )
 
 
-# submitit's local executor: as many processes on this host as it is told, each with a number
-# (submitit/local/local.py).
+# submitit's local executor: numbered processes on this host (submitit/local/local.py).
 #
 # Its executor for SLURM starts them with srun.
 
@@ -201,25 +196,24 @@ RANKS = RankVariables(
     "SUBMITIT_LOCAL_GLOBALID",
     "SUBMITIT_LOCAL_NTASKS",
     "SUBMITIT_LOCAL_LOCALID",
-    "SUBMITIT_LOCAL_NTASKS",  # all of them are here
+    "SUBMITIT_LOCAL_NTASKS",  # all of them are on this host
     "export {}={}",
 )
 
 
 def detect_submitit(env: Mapping[str, str]) -> Launched | None:
-    """One process of several."""
+    """Detect one process of several."""
     return RANKS.launched("submitit", RANKS.placed(env)) if RANKS.one_of_several(env) else None
 
 
-# Ranks that a process of a launcher has started itself: torch.multiprocessing.spawn, composer, DeepSpeed of old.
+# Ranks that a launched process started itself: torch.multiprocessing.spawn, composer, old DeepSpeed.
 #
-# They inherit what srun or mpirun told their parent: their number and that of the tasks on the node are not theirs,
-# and
-# what torch reads (RANK, WORLD_SIZE) is.
+# They inherit the variables of srun or mpirun for their parent: its number and the number of tasks on the node are not
+# theirs, but RANK and WORLD_SIZE, which torch reads, are.
 
 
 def spawned_below(launched: Launched, env: Mapping[str, str]) -> Launched | None:
-    """The same process as such a rank, where its variables fit no task of the launcher; None where they do."""
+    """Return ``launched`` as such a rank, if its variables fit no task of the launcher; else None."""
     if launched.per_node or not all(name in env for name in (*RANK.variables, *WORLD_SIZE.variables)):
         return None
     tasks, task = _own(launched, env, WORLD_SIZE), _own(launched, env, RANK)
@@ -238,6 +232,6 @@ def spawned_below(launched: Launched, env: Mapping[str, str]) -> Launched | None
 
 
 def _own(launched: Launched, env: Mapping[str, str], setting: Setting) -> int | None:
-    """Return what the launcher says in a variable of its own, which comes after torch's."""
+    """Return the launcher's own variable for the setting, which counts after torch's."""
     names = [name for name in launched.variables.get(setting.name, ()) if name not in setting.variables]
     return number_of(env.get(names[-1])) if names else None

@@ -1,8 +1,8 @@
-"""Open MPI's mpirun: OMPI_COMM_WORLD_* (mpirun(1), ENVIRONMENT VARIABLES); the rest measured with 4.1.
+"""Launchers of MPI: Open MPI, hydra (MPICH, Intel MPI), Cray PALS, Flux, MVAPICH2, Horovod, PMIx, ALPS.
 
-OMPI_COMM_WORLD_NODE_RANK is the rank on the node, not the number of the node. Which node rank 0 is on, no variable
-says; 4.x tells the address of mpirun itself, whose host is the first unless a host file leaves it out.
-"""
+Open MPI: OMPI_COMM_WORLD_* (mpirun(1), ENVIRONMENT VARIABLES); the rest measured with 4.1. OMPI_COMM_WORLD_NODE_RANK is
+the rank on the node, not the number of the node. No variable has the node of rank 0; 4.x has the address of mpirun
+itself, whose host is the first unless a host file leaves it out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 
 def detect_openmpi(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several."""
+    """Detect one rank of several."""
     if not OPENMPI_RANKS.one_of_several(env):
         return None
     found = OPENMPI_RANKS.placed(env)
@@ -40,8 +40,8 @@ def detect_openmpi(env: Mapping[str, str]) -> Launched | None:
 
 
 def _first(env: Mapping[str, str]) -> DerivedValue | None:
-    """The first node of the job that mpirun was started in, wherever it was typed, as in a shell of salloc; else its
-    own address (4.x)."""
+    """Return the first node of the job in which mpirun was started, wherever it was typed, as in a shell of salloc;
+    else mpirun's own address (4.x)."""
     if first := base.job_first_node(env):
         return first
     address = re.match(r"[^;]*;tcp://([0-9.]+)", env.get(_MPIRUN, ""))
@@ -50,41 +50,41 @@ def _first(env: Mapping[str, str]) -> DerivedValue | None:
 
 # hydra, the mpiexec of MPICH and Intel MPI: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (measured, 4.0.2).
 #
-# `srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. Which node rank 0 is on, none of them
-# says; the proxy that starts a node's ranks is told the host of mpiexec (--control-port), which is the first unless a
-# host file leaves it out.
+# `srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. None of them has the node of rank 0;
+# the proxy that starts a node's ranks has the host of mpiexec (--control-port), which is the first unless a host file
+# leaves it out.
 
 
 HYDRA_NAME, PMI_NAME = "hydra", "PMI"
 HYDRA_RANKS = RankVariables(*launch_variables.HYDRA, "mpiexec -genv {} {}")
 CRAY = RankVariables(*launch_variables.CRAY, "mpiexec --env {}={}")
-"""Cray's PALS, whose mpiexec sets these two beside them."""
+"""Cray's PALS, whose mpiexec sets these two beside PMI_*."""
 PALS = RankVariables(*launch_variables.PALS, CRAY.with_variable)
-"""The same where it starts what uses no PMI, or PMIx."""
+"""Cray's PALS for a program that uses no PMI, or PMIx."""
 FLUX = RankVariables(*launch_variables.FLUX, "flux run --env={}={}")
-"""How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7)). PMI_* are not
-there with ``-o pmi=none``."""
+"""Flux. It has no variable for the tasks of a node; FLUX_JOB_NNODES is the number of nodes (flux-environment(7)). PMI_*
+are missing with ``-o pmi=none``."""
 
 _FLUX_NODES = "FLUX_JOB_NNODES"
 ANCESTORS = 5
-"""Shells and wrappers between the proxy and this process, at most."""
+"""Limit of the shells and wrappers between the proxy and this process."""
 
 
 def detect_hydra(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several that mpiexec started."""
-    return _told(env, HYDRA_NAME, HYDRA_RANKS) if HYDRA_RANKS.local_rank in env else None
+    """Detect one rank of several that mpiexec started."""
+    return _one_of_several(env, HYDRA_NAME, HYDRA_RANKS) if HYDRA_RANKS.local_rank in env else None
 
 
 def detect_pmi(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several that another launcher with PMI started."""
+    """Detect one rank of several that another launcher with PMI started."""
     if FLUX.local_rank in env:
-        return _told(env, "Flux", FLUX)
+        return _one_of_several(env, "Flux", FLUX)
     if CRAY.local_rank in env:
-        return _told(env, "Cray PALS", CRAY)
-    return _told(env, "Cray PALS", PALS) if PALS.size in env else _told(env, PMI_NAME, HYDRA_RANKS)
+        return _one_of_several(env, "Cray PALS", CRAY)
+    return _one_of_several(env, "Cray PALS", PALS) if PALS.size in env else _one_of_several(env, PMI_NAME, HYDRA_RANKS)
 
 
-def _told(env: Mapping[str, str], launcher: str, ranks: RankVariables) -> Launched | None:
+def _one_of_several(env: Mapping[str, str], launcher: str, ranks: RankVariables) -> Launched | None:
     if not ranks.one_of_several(env):
         return None
     found = ranks.placed(env)
@@ -99,14 +99,14 @@ def _told(env: Mapping[str, str], launcher: str, ranks: RankVariables) -> Launch
 
 
 def _mpiexec(pid: int) -> DerivedValue | None:
-    """The host of mpiexec, as the proxy among this process's ancestors was told it."""
-    told = hydra_control_port(pid).rpartition(":")[0]
-    return DerivedValue(told, "hydra's --control-port") if told else None
+    """Return the host of mpiexec, as the proxy among this process's ancestors has it."""
+    host_port = hydra_control_port(pid).rpartition(":")[0]
+    return DerivedValue(host_port, "hydra's --control-port") if host_port else None
 
 
 def hydra_control_port(pid: int | None = None) -> str:
-    """HOST:PORT of mpiexec, as the proxy among the ancestors (from ``pid``, this process's parent) was given it; empty
-    where none was."""
+    """Return HOST:PORT of mpiexec, as the proxy among the ancestors (from ``pid``, this process's parent) has it; else
+    empty."""
     pid = os.getppid() if pid is None else pid
     for _ in range(ANCESTORS):
         try:
@@ -114,9 +114,9 @@ def hydra_control_port(pid: int | None = None) -> str:
             parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
         except OSError:
             return ""
-        told = dict(itertools.pairwise(words)).get("--control-port", "")
-        if ":" in told and Path(words[0]).name.startswith("hydra"):
-            return told
+        host_port = dict(itertools.pairwise(words)).get("--control-port", "")
+        if ":" in host_port and Path(words[0]).name.startswith("hydra"):
+            return host_port
         pid = int(parent[1]) if parent else 0
     return ""
 
@@ -130,7 +130,7 @@ MVAPICH_RANKS = RankVariables(*MVAPICH, "mpirun_rsh ... {}={}")
 
 
 def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several."""
+    """Detect one rank of several."""
     if not MVAPICH_RANKS.one_of_several(env):
         return None
     found = MVAPICH_RANKS.placed(env)
@@ -141,7 +141,7 @@ def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
 
 # horovodrun over gloo: HOROVOD_* (horovod/common/gloo/gloo_context.cc); over mpirun the ranks have OMPI_* as well.
 #
-# The host that horovodrun was started on is told, which is the first unless a host file leaves it out.
+# A variable has the host that horovodrun was started on, which is the first unless a host file leaves it out.
 
 
 HOROVOD_NAME = "Horovod"
@@ -150,7 +150,7 @@ _DRIVER = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 
 def detect_horovod(env: Mapping[str, str]) -> Launched | None:
-    """One rank of several."""
+    """Detect one rank of several."""
     if not HOROVOD_RANKS.one_of_several(env):
         return None
     found = HOROVOD_RANKS.placed(env)
@@ -160,27 +160,25 @@ def detect_horovod(env: Mapping[str, str]) -> Launched | None:
 
 
 def without_horovod(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables but for its own."""
+    """Return the variables without those of Horovod."""
     return {name: value for name, value in env.items() if not name.startswith("HOROVOD_")}
 
 
-# Launchers that number the processes they start, and tell none of them how many there are.
+# Launchers that number the processes they start, without their total.
 #
-# PMIx: PMIX_RANK, which prterun sets (PRRTE); the size is asked of its server. aprun (ALPS): ALPS_APP_PE. Flux: the
-# shell
-# of ``flux alloc`` and the script of ``flux batch``, in which the variables of a task are unset (flux-
-# environment(7)).
+# PMIx: PMIX_RANK, which prterun sets (PRRTE); only its server has the size. aprun (ALPS): ALPS_APP_PE. Flux: the shell
+# of ``flux alloc`` and the script of ``flux batch``, in which the variables of a task are unset (flux-environment(7)).
 
 
 _NUMBERS = {"PMIX_RANK": "prterun, or another launcher with PMIx,", "ALPS_APP_PE": "aprun"}
 _RANKS = (OPENMPI_RANKS, MVAPICH_RANKS, HOROVOD_RANKS, schedulers.LSF_RANKS, HYDRA_RANKS, FLUX, PALS)
 _SIZES = (*(ranks.size for ranks in _RANKS), schedulers.SLURM_NTASKS)
-"""Whoever has one of these has started one process, or is told of elsewhere."""
+"""Total numbers: a launcher that sets one has started one process, or is handled elsewhere."""
 _FLUX = "FLUX_URI"
 
 
 def refuse_rank_without_size(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a process that has a number, and nothing that says how many there are."""
+    """Raise UsageError in a process that has a number without a total."""
     number = next((name for name in _NUMBERS if env.get(name, "").isdecimal()), None)
     if number is None or RANK.variables[0] in env or any(name in env for name in _SIZES):
         return
@@ -192,7 +190,7 @@ def refuse_rank_without_size(env: Mapping[str, str]) -> None:
 
 
 def shell_note(env: Mapping[str, str]) -> str:
-    """Return what is to be said in a shell or a script of a Flux instance, which may have any number of nodes."""
+    """Return the note for a shell or a script of a Flux instance, which may have any number of nodes."""
     if _FLUX not in env or FLUX.rank in env:
         return ""
     return (

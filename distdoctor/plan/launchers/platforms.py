@@ -1,13 +1,12 @@
-"""Platforms that tell each node of a job how many there are, which one it is, and at most where the first is.
+"""Platforms that start one command on each node of a job, and set the node's number and the number of nodes.
 
-AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunPod: docs, Instant Clusters,
+Sources. AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunPod: docs, Instant Clusters,
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
-api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
-Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
-NSML (also its guide, "Using multiple nodes"), Tencent's Taiji and TI-ONE. DLRover:
-dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py. MosaicML's platform:
-composer/cli/launcher.py, which reads what that sets.
-"""
+api/leaderworkerset/v1/leaderworkerset_types.go. DLRover: dlrover/python/common/constants.py, NodeEnv. Metaflow:
+metaflow/plugins/parallel_decorator.py. MosaicML's platform: composer/cli/launcher.py, which reads what that sets. Of
+the others, what public start scripts pass to torchrun: Google Batch, Baseten, Beaker (gantry run --leader-selection),
+Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command, NSML (also its guide, "Using multiple nodes"),
+Tencent's Taiji and TI-ONE."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from distdoctor.plan.syntax import MAX_LENGTH, MAX_NODES, number_of
 
 @dataclass(frozen=True)
 class PlatformVariables:
-    """The variables of one platform: how many nodes, this one's number, the first's address, ranks of each, a port."""
+    """Variables of one platform: number of nodes, this one's number, the first's address, ranks of each, a port."""
 
     name: str
     count: str
@@ -44,9 +43,9 @@ class PlatformVariables:
     ranks: str = ""
     port: str = ""
     sign: str = ""
-    """A variable that it alone sets, where the others have common names."""
+    """Variable that only this platform sets, if the others have common names."""
     first_knows: bool = True
-    """The first node is told its own address, too."""
+    """True if the first node has its own address in ``first``, too."""
 
 
 PLATFORMS = (
@@ -85,42 +84,46 @@ PLATFORMS = (
     PlatformVariables("TI-ONE", "NODE_NUM", "INDEX", "CHIEF_IP", "GPU_NUM_PER_NODE", sign="CHIEF_IP"),
 )
 DLROVER = PlatformVariables("DLRover", "NODE_NUM", NODE_RANK.variables[0], sign="DLROVER_MASTER_ADDR")
-"""Its RANK and WORLD_SIZE count nodes, too, until dlrover-run has started ranks."""
+"""DLRover. Its RANK and WORLD_SIZE count nodes, too, until dlrover-run has started ranks."""
 COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
 OTHERS = tuple(
     PlatformVariables(count, count, NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
     for count in ("NUM_NODES", "NODE_COUNT")
 )
-"""What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
-(launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh); NODE_COUNT: OCI Data Science (ads/jobs/templates/
-driver_pytorch.py)."""
+"""Variables that start scripts read and pass to torchrun as flags, like NODE_RANK; torchrun itself reads none of them.
+LLaMA-Factory (launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh); NODE_COUNT: OCI Data Science
+(ads/jobs/templates/driver_pytorch.py)."""
 
 
 def detect_platform(env: Mapping[str, str]) -> Launched | None:
-    """One node of several. In the job of a scheduler on such a platform, that one is nearer."""
+    """Detect one node of several. In the job of a scheduler on such a platform, the scheduler is nearer."""
     if RANK.variables[0] in env or base.job_nodes(env)[0]:
         return None
-    return next((found for platform in PLATFORMS if (found := _told(platform, env))), None)
+    return next((found for platform in PLATFORMS if (found := _numbered_node(platform, env))), None)
 
 
 def dlrover(env: Mapping[str, str]) -> Launched | None:
-    """A node of several, in which dlrover-run has not started ranks."""
-    return None if any(name in env for name in LOCAL_RANK.variables) else _told(DLROVER, env)
+    """Detect a node of several, on which dlrover-run has not started ranks."""
+    return None if any(name in env for name in LOCAL_RANK.variables) else _numbered_node(DLROVER, env)
 
 
 def by_script(env: Mapping[str, str]) -> Launched | None:
-    """One node of several by the variables that start scripts share; its number, where it has one, is in NODE_RANK."""
+    """Detect one node of several by the variables that start scripts share; its number, if any, is in NODE_RANK."""
     count, ranks = number_of(env.get(COUNT)), number_of(env.get(RANKS))
     if RANK.variables[0] in env:
         return None
     if not count or count < 2:
-        return None if COUNT in env else next(filter(None, (_told(other, env) for other in OTHERS)), _by_ranks(env))
+        return (
+            None
+            if COUNT in env
+            else next(filter(None, (_numbered_node(other, env) for other in OTHERS)), _by_ranks(env))
+        )
     found = {"nnodes": DerivedValue(count, COUNT), **({"nproc_per_node": DerivedValue(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 
 
 def _by_ranks(env: Mapping[str, str]) -> Launched | None:
-    """One node of several by how many ranks there are, in all and on it, before a launcher of its own starts them."""
+    """Detect one node of several by the number of ranks in all and on it, before a launcher of its own starts them."""
     names = WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0], NODE_RANK.variables[0]
     world, here, number = (number_of(env.get(name)) for name in names)
     if not world or not here or world % here or number is None or any(name in env for name in LOCAL_RANK.variables):
@@ -139,13 +142,12 @@ def _by_ranks(env: Mapping[str, str]) -> Launched | None:
 
 
 def only_node(env: Mapping[str, str]) -> bool:
-    """Return whether this is the only node of a script that starts its ranks itself, by the variables that such
-    scripts read.
+    """Return whether this is the only node of a script that starts its ranks itself, by the variables that such scripts
+    read.
 
-    Raises UsageError where it may be one of several: told its node's number and where node 0 is, and not its own rank.
-    So PyTorch Lightning's, which alone know how many nodes there are (lightning/fabric/plugins/environments/
-    lightning.py); its guide for general clusters has WORLD_SIZE beside them.
-    """
+    Raise UsageError if it may be one of several: it has its node's number and node 0's address, but not its own rank.
+    So do PyTorch Lightning's, where only the script knows the number of nodes
+    (lightning/fabric/plugins/environments/lightning.py); its guide for general clusters has WORLD_SIZE beside them."""
     number, address = number_of(env.get(NODE_RANK.variables[0])), env.get(MASTER_ADDR.variables[0])
     if number is None or not address or any(name in env for name in (*RANK.variables, *LOCAL_RANK.variables)):
         return False
@@ -164,8 +166,7 @@ def only_node(env: Mapping[str, str]) -> bool:
 
 
 def platform_number_note(env: Mapping[str, str]) -> str:
-    """Return what is to be said where this node has a number, not the first one's, and nothing tells how many there
-    are."""
+    """Return the note for a node with a number, not the first one's, without the number of nodes; else empty."""
     number = number_of(env.get(NODE_RANK.variables[0]))
     if not number:
         return ""
@@ -176,7 +177,7 @@ def platform_number_note(env: Mapping[str, str]) -> str:
     )
 
 
-def _told(platform: PlatformVariables, env: Mapping[str, str]) -> Launched | None:
+def _numbered_node(platform: PlatformVariables, env: Mapping[str, str]) -> Launched | None:
     count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
     if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
         return None
@@ -200,23 +201,18 @@ def _unknown(name: str, count: int, number: str) -> str:
     )
 
 
-# Platforms that run the same command once on every node of a job, and tell each which one it is.
+# Platforms that name the nodes, too.
 #
-# Here those that name the nodes; the others are above. SkyPilot: docs, "Distributed Multi-Node
-# Jobs"
-# (the first address is node 0's). dstack: docs, "Tasks", system environment variables. SageMaker:
-# sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; where it starts torchrun or mpirun itself, those are nearer;
-# an
-# image without the toolkit has the file alone (developer guide, "How Amazon SageMaker AI Provides Training
-# Information").
-# Vertex AI: "Distributed training", CLUSTER_SPEC; TF_CONFIG is the same with other names, which platforms set
-# whatever
-# the framework (TensorFlow guide, "Distributed training"). OpenPAI: docs/manual/cluster-user, environment variables.
-# Determined: harness/determined/_info.py.
+# SkyPilot: docs, "Distributed Multi-Node Jobs" (the first address is node 0's). dstack: docs, "Tasks", system
+# environment variables. SageMaker: sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; if it starts torchrun or
+# mpirun itself, those are nearer; an image without the toolkit has the file alone (developer guide, "How Amazon
+# SageMaker AI Provides Training Information"). Vertex AI: "Distributed training", CLUSTER_SPEC; TF_CONFIG is the same
+# with other names, which platforms set whatever the framework (TensorFlow guide, "Distributed training"). OpenPAI:
+# docs/manual/cluster-user, environment variables. Determined: harness/determined/_info.py.
 
 
 NODE_PLATFORMS = (
-    # name, the nodes in the order of their ranks, this one: its number or its name
+    # name, nodes in the order of their ranks, this one: its number or its name
     ("SkyPilot", "SKYPILOT_NODE_IPS", "SKYPILOT_NODE_RANK"),
     ("dstack", "DSTACK_NODES_IPS", "DSTACK_NODE_RANK"),
     ("SageMaker", "SM_HOSTS", "SM_CURRENT_HOST"),
@@ -227,16 +223,16 @@ SPECS = (
     ("Vertex AI", "CLUSTER_SPEC", ("workerpool0", "workerpool1")),
     ("TF_CONFIG", "TF_CONFIG", ("chief", "master", "worker")),
 )
-"""Platform, its variable, and what the nodes that train are called in it, the first before the others."""
+"""Platform, its variable, and the task types in it that train, the first before the others."""
 PLATFORM_FILES = (
-    # name, a variable that says that it runs here, the file, the nodes in it, this one: its number or its name
+    # name, a variable that is set there, the file, the nodes in it, this one: its number or its name
     ("SageMaker", "TRAINING_JOB_ARN", Path("/opt/ml/input/config/resourceconfig.json"), "hosts", "current_host"),
     ("Determined", "DET_TASK_ID", Path("/run/determined/info/rendezvous.json"), "container_addrs", "container_rank"),
 )
 
 
 def detect_node_platform(env: Mapping[str, str]) -> Launched | None:
-    """One node of several, on which nothing has started ranks yet."""
+    """Detect one node of several, on which nothing has started ranks yet."""
     if RANK.variables[0] in env:
         return None
     for name, listed, own in NODE_PLATFORMS:
@@ -248,7 +244,7 @@ def detect_node_platform(env: Mapping[str, str]) -> Launched | None:
 
 
 def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, own: str) -> Launched | None:
-    """The node at ``place`` among ``nodes``; what says the one and the other."""
+    """Return the node at ``place`` among ``nodes``; ``listed`` and ``own`` are the sources of the two."""
     if len(nodes) < 2 or place is None or place >= len(nodes):
         return None
     found = {
@@ -265,11 +261,11 @@ def _by_spec(env: Mapping[str, str]) -> Launched | None:
         cluster, task = (spec.get("cluster"), spec.get("task")) if isinstance(spec, dict) else (None, None)
         if not isinstance(cluster, dict) or not isinstance(task, dict) or task.get("type") not in roles:
             continue
-        pools = {role: [str(one) for one in pool] for role in roles if isinstance(pool := cluster.get(role), list)}
+        pools = {role: [str(host) for host in pool] for role in roles if isinstance(pool := cluster.get(role), list)}
         before = sum(len(pools.get(role, ())) for role in roles[: roles.index(task["type"])])
         index = number_of(str(task.get("index", "")))
         # HOST:PORT; the port is where a framework of its own may listen.
-        nodes = tuple(one.rpartition(":")[0] or one for pool in pools.values() for one in pool)
+        nodes = tuple(host.rpartition(":")[0] or host for pool in pools.values() for host in pool)
         if found := _listed(name, nodes, variable, None if index is None else before + index, variable):
             return found
     return None
@@ -290,10 +286,10 @@ def _by_file(env: Mapping[str, str]) -> Launched | None:
         if sign not in env:
             continue
         try:
-            told = _json(path.read_text(errors="replace"))
+            config = _json(path.read_text(errors="replace"))
         except OSError:
             continue
-        nodes, here = (told.get(listed), told.get(own)) if isinstance(told, dict) else (None, None)
+        nodes, here = (config.get(listed), config.get(own)) if isinstance(config, dict) else (None, None)
         names = tuple(map(str, nodes)) if isinstance(nodes, list) else ()
         place = names.index(here) if here in names else number_of(str(here))
         if found := _listed(name, names, str(path), place, str(path)):
@@ -309,7 +305,7 @@ def _json(text: str) -> Any:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The names in a JSON list, in lines or between commas."""
+    """Return the names in a JSON list, in lines or between commas."""
     if len(text) > MAX_LENGTH or not text.lstrip().startswith("["):
         return tuple(text.replace(",", " ").split()) if len(text) <= MAX_LENGTH else ()
     names = _json(text)
@@ -327,14 +323,14 @@ def _names(text: str) -> tuple[str, ...]:
 _RANK, _WORLD = RANK.variables[0], WORLD_SIZE.variables[0]
 _VOLCANO = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 _POD = "KUBERNETES_SERVICE_HOST"
-"""Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
+"""Variable of every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 _JOBSET, _MPI = "JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"
 _NUMBERS = (("this pod", _JOBSET, _POD), ("this allocation of Nomad", "NOMAD_ALLOC_INDEX", "NOMAD_GROUP_NAME"))
-"""What has a number among others, the variable, and another that must be there, too."""
+"""Thing that has a number among others, its variable, and another variable that must be set, too."""
 
 
 def volcano(env: Mapping[str, str]) -> Launched | None:
-    """A pod of several: one rank, unless it is told to start more."""
+    """Detect a pod of several: one rank, unless it is to start more."""
     pods = number_of(env.get(_WORLD))
     if not any(name in env for name in _VOLCANO) or _RANK not in env or not pods or pods == 1:
         return None
@@ -358,7 +354,7 @@ def volcano(env: Mapping[str, str]) -> Launched | None:
 
 
 def volcano_hosts(env: Mapping[str, str]) -> Launched | None:
-    """A pod of several that are all of one task, with Volcano's plugin svc and without that for PyTorch."""
+    """Detect a pod of several that are all of one task, with Volcano's plugin svc and without that for PyTorch."""
     tasks, number = _volcano_tasks(env), next((number_of(env[name]) for name in _VOLCANO if name in env), None)
     if _RANK in env or len(tasks) != 1 or number is None:
         return None
@@ -374,7 +370,7 @@ def volcano_hosts(env: Mapping[str, str]) -> Launched | None:
 
 
 def refuse_volcano(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a pod of a job of several tasks, which knows its number in its task alone."""
+    """Raise UsageError in a pod of a job of several tasks, which knows its number in its task alone."""
     tasks = _volcano_tasks(env)
     if _RANK in env or len(tasks) < 2 or not any(name in env for name in _VOLCANO):
         return
@@ -386,13 +382,14 @@ def refuse_volcano(env: Mapping[str, str]) -> None:
 
 
 def _volcano_tasks(env: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The pods of each task, by the variable that lists them (pkg/controllers/job/plugins/svc/svc.go)."""
+    """Return the pods of each task, by the variable that lists them (pkg/controllers/job/plugins/svc/svc.go)."""
     names = (name for name in env if name.startswith("VC_") and name.endswith("_HOSTS"))
     return {name: tuple(filter(None, env[name].split(","))) for name in names}
 
 
 def pytorch_job(env: Mapping[str, str]) -> Launched | None:
-    """A pod of a PyTorchJob without nprocPerNode: WORLD_SIZE is pods times ranks of each, RANK the pod's number."""
+    """Detect a pod of a PyTorchJob without nprocPerNode: WORLD_SIZE is pods times ranks of each, RANK the pod's
+    number."""
     pods, world = number_of(env.get(NNODES.pet)), number_of(env.get(_WORLD))
     ranked = _RANK in env and NODE_RANK.pet in env and not any(name in env for name in LOCAL_RANK.variables)
     if _POD not in env or not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
@@ -402,7 +399,8 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
 
 
 def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
-    """A pod of PAI-DLC: RANK and WORLD_SIZE count pods, NPROC_PER_NODE the ranks that torchrun is to start in each."""
+    """Detect a pod of PAI-DLC: RANK and WORLD_SIZE count pods, NPROC_PER_NODE the ranks that torchrun is to start in
+    each."""
     pods, ranks, number = (number_of(env.get(name)) for name in (_WORLD, RANKS, _RANK))
     if _POD not in env or not pods or not ranks or ranks == 1 or number is None or number >= pods:
         return None
@@ -421,8 +419,7 @@ def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
 
 
 def index_note(env: Mapping[str, str]) -> str:
-    """Return what is to be said in a pod of an Indexed Job, or in an allocation of Nomad's, which may be one of
-    several."""
+    """Return the note for a pod of an Indexed Job, or an allocation of Nomad's, which may be one of several."""
     for what, number, beside in _NUMBERS:
         if number_of(env.get(number)) is not None and beside in env:
             return (
@@ -434,7 +431,7 @@ def index_note(env: Mapping[str, str]) -> str:
 
 
 def refuse_jobset(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a pod that knows its number and not how many there are."""
+    """Raise UsageError in a pod that knows its number but not the number of pods."""
     counted = _WORLD in env or COUNT in env
     if _JOBSET in env and MASTER_ADDR.variables[0] in env and not counted:
         rank = f"${_RANK}" if _RANK in env else f"${_JOBSET}"
@@ -445,7 +442,7 @@ def refuse_jobset(env: Mapping[str, str]) -> None:
 
 
 def refuse_mpi_job(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a pod of an MPIJob in which mpirun has not started this."""
+    """Raise UsageError in a pod of an MPIJob in which mpirun has not started this process."""
     role = env.get(_MPI)
     if role and _RANK not in env:
         where = "this pod" if role == "launcher" else "the launcher's pod"

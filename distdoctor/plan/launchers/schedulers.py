@@ -1,8 +1,8 @@
-"""SLURM: the tasks of a step (srun), a prolog, and what is no step at all though the job has several nodes.
+"""Schedulers: SLURM, PBS, LSF, SGE, OAR and PJM, and processes outside of what they start on all nodes.
 
-srun(1), OUTPUT ENVIRONMENT VARIABLES; measured with 22.05. The variables of the job (SLURM_JOB_NODELIST, SLURM_NTASKS)
-are not those of a step inside it. In a heterogeneous step the ranks, nodes and tasks are those of all components.
-"""
+SLURM: the tasks of a step (srun), a prolog, and a shell or batch script of several nodes. srun(1), OUTPUT ENVIRONMENT
+VARIABLES; measured with 22.05. The variables of the job (SLURM_JOB_NODELIST, SLURM_NTASKS) are not those of a step
+inside it. In a heterogeneous step the ranks, nodes and tasks are those of all components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLURM_NAME = "SLURM"
 SLURM_NTASKS = WORLD_SIZE.slurm
 HOSTFILE = "SLURM_HOSTFILE"
 STARTED_FROM = "SLURM_LAUNCH_NODE_IPADDR"
-"""The address of the host that srun was typed on."""
+"""Address of the host that srun was typed on."""
 
 
 def in_slurm_step(env: Mapping[str, str]) -> bool:
@@ -28,7 +28,7 @@ def in_slurm_step(env: Mapping[str, str]) -> bool:
 
 
 def detect_slurm(env: Mapping[str, str]) -> Launched | None:
-    """One task of a step of several. Raises UsageError where that is a shell, or rank 0's node cannot be told."""
+    """Detect one task of a step of several. Raise UsageError if that is a shell, or rank 0's node is unknown."""
     if not in_slurm_step(env):
         return None
     tasks = number_of(env.get(SLURM_NTASKS))
@@ -72,7 +72,7 @@ def detect_slurm(env: Mapping[str, str]) -> Launched | None:
 
 
 def in_slurm_prolog(env: Mapping[str, str]) -> Launched | None:
-    """A Prolog: once on each node of the job, before its tasks. It knows its node's name and all of them."""
+    """Detect a Prolog: once on each node of the job, before its tasks. It knows its node's name and all of them."""
     if RANK.slurm in env or SLURM_NODE not in env or SLURM_JOB not in env:
         return None
     source = next((name for name in SLURM_LISTS if env.get(name)), None)
@@ -89,10 +89,10 @@ def in_slurm_prolog(env: Mapping[str, str]) -> Launched | None:
 
 
 def refuse_outside_slurm_step(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a batch script or a shell of a job of several nodes, which starts nothing on the others."""
+    """Raise UsageError in a batch script or a shell of a job of several nodes, which starts nothing on the others."""
     parts = number_of(env.get("SLURM_HET_SIZE")) or 1
     number = number_of(env.get("SLURM_JOB_NUM_NODES"))
-    if number and 1 < parts <= MAX_NODES:  # it is that of the first component, and srun would start nothing on others
+    if number and 1 < parts <= MAX_NODES:  # it is the first component's, and srun would start nothing on others
         lists = (expand(env.get(f"SLURM_JOB_NODELIST_HET_GROUP_{part}", "")) for part in range(parts))
         number = len({name for nodes in lists for name in nodes}) or parts
     step = SLURM_STEP in env and SLURM_TERMINAL not in env
@@ -109,7 +109,8 @@ def refuse_outside_slurm_step(env: Mapping[str, str]) -> None:
 
 
 def in_slurm_batch(env: Mapping[str, str]) -> Launched | None:
-    """A batch script, or a shell, in which a node's flags were typed: they start nothing on the job's other nodes."""
+    """Detect a batch script, or a shell, in which a node's flags were typed: they start nothing on the job's other
+    nodes."""
     if SLURM_JOB not in env or SLURM_STEP in env:
         return None
     source = next((name for name in SLURM_LISTS if env.get(name)), None)
@@ -121,8 +122,8 @@ def in_slurm_batch(env: Mapping[str, str]) -> Launched | None:
 
 
 def _port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
-    """The job's port; that of a later step is another one, so that a check beside the job (srun --overlap) is in
-    nobody's way."""
+    """Return the job's port; a later step has another one, so that a check beside the job (srun --overlap) disturbs
+    nobody."""
     found = base.job_port(env)
     step = number_of(env.get(SLURM_STEP))
     if found and step:
@@ -133,7 +134,8 @@ def _port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
 
 
 def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> DerivedValue | None:
-    """The node of task 0: the first, but for -m arbitrary, where it is that of the first line of the host file."""
+    """Return the node of task 0: the first, but for -m arbitrary, where it is that of the first line of the host
+    file."""
     if not env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
         return DerivedValue(nodes[0], MASTER_ADDR.slurm) if nodes else None
     if "0" in env.get("SLURM_GTIDS", "").split(",") and SLURM_NODE in env:
@@ -148,15 +150,14 @@ def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> DerivedValue | Non
 # PBS: the processes of pbsdsh, and a batch script without it (pbsdsh(1), qsub(1), ENVIRONMENT VARIABLES).
 #
 # pbsdsh starts one process per line of PBS_NODEFILE, numbered by PBS_VNODENUM; with -u one per host, and no variable
-# says
-# which of the two. The batch script itself is task 1.
+# distinguishes the two. The batch script itself is task 1.
 
 
 _TASK, _NUMBERS = "PBS_TASKNUM", ("PBS_VNODENUM", "PBS_NODENUM")
 
 
 def detect_pbs(env: Mapping[str, str]) -> Launched | None:
-    """One of pbsdsh's processes. Raises UsageError where its place cannot be told."""
+    """Detect one of pbsdsh's processes. Raise UsageError if its number among them is unknown."""
     number = next((name for name in _NUMBERS if number_of(env.get(name)) is not None), None)
     if number is None or number_of(env.get(_TASK)) in (None, 1):
         return None
@@ -197,20 +198,20 @@ def detect_pbs(env: Mapping[str, str]) -> Launched | None:
 
 
 def refuse_outside_pbs(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a batch script of several nodes, which starts nothing on the others."""
+    """Raise UsageError in a batch script of several nodes, which starts nothing on the others."""
     names, source = base.job_nodes(env)
     if RANK.variables[0] not in env and source == base.PBS_FILE and len(names) > 1:
         raise UsageError(base.job_is_alone("PBS", len(names), "mpirun distdoctor check"))
 
 
-# LSF: the tasks of jsrun, and a batch script without it. Variables: lightning/fabric/plugins/environments/lsf.py.
+# LSF: the tasks of jsrun, and a batch script without it (lightning/fabric/plugins/environments/lsf.py).
 
 
 LSF_RANKS = RankVariables(*JSRUN, "jsrun -E {}={}")
 
 
 def detect_lsf(env: Mapping[str, str]) -> Launched | None:
-    """One task of several. Rank 0 is on the first host of the job."""
+    """Detect one task of several. Rank 0 is on the first host of the job."""
     if not LSF_RANKS.one_of_several(env):
         return None
     found = dict(base.job_port(env))
@@ -222,14 +223,14 @@ def detect_lsf(env: Mapping[str, str]) -> Launched | None:
 
 
 def refuse_outside_lsf(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a batch script of several hosts, which starts nothing on the others."""
+    """Raise UsageError in a batch script of several hosts, which starts nothing on the others."""
     names, source = base.job_nodes(env)
     if RANK.variables[0] not in env and source in (base.LSF_FILE, base.LSF_HOSTS) and len(names) > 1:
         raise UsageError(base.job_is_alone("LSF", len(names), "mpirun distdoctor check"))
 
 
-# SGE: it starts the batch script and leaves the ranks to mpirun; PE_HOSTFILE has the hosts (sge_pe(5)), and NHOSTS
-# their number where the file cannot be read, as in a container or below `qrsh -inherit` (qsub(1), ENVIRONMENTAL
+# SGE: it starts the batch script and leaves the ranks to mpirun. PE_HOSTFILE has the hosts (sge_pe(5)), and NHOSTS
+# their number if the file cannot be read, as in a container or below `qrsh -inherit` (qsub(1), ENVIRONMENTAL
 # VARIABLES).
 
 
@@ -237,7 +238,7 @@ _HOSTS, _SLOTS = "NHOSTS", "NSLOTS"
 
 
 def refuse_outside_sge(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a batch script of several hosts, which starts nothing on the others."""
+    """Raise UsageError in a batch script of several hosts, which starts nothing on the others."""
     names, source = base.job_nodes(env)
     count = len(names) if names else number_of(env.get(_HOSTS)) or 0
     if RANK.variables[0] not in env and source == base.SGE_FILE and count > 1 and (names or _SLOTS in env):
@@ -248,7 +249,7 @@ def refuse_outside_sge(env: Mapping[str, str]) -> None:
 
 
 def refuse_outside_oar(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a batch script of several nodes, which starts nothing on the others."""
+    """Raise UsageError in a batch script of several nodes, which starts nothing on the others."""
     names, source = base.job_nodes(env)
     if RANK.variables[0] not in env and source == base.OAR_FILE and len(names) > 1:
         line = f"mpirun --mca plm_rsh_agent oarsh -machinefile ${base.OAR_FILE} distdoctor check"
@@ -257,14 +258,14 @@ def refuse_outside_oar(env: Mapping[str, str]) -> None:
 
 # PJM, the scheduler of Fujitsu's machines: it starts the job script on one node and leaves the ranks to mpiexec.
 #
-# Variables: as public job scripts of such machines read them; its mpiexec sets those of Open MPI.
+# Variables are those that public job scripts of such machines read; its mpiexec sets those of Open MPI.
 
 
 _JOB, _NODES = "PJM_JOBID", "PJM_NODE"
 
 
 def refuse_outside_pjm(env: Mapping[str, str]) -> None:
-    """Raises UsageError in a job script of several nodes, which starts nothing on the others."""
+    """Raise UsageError in a job script of several nodes, which starts nothing on the others."""
     count = number_of(env.get(_NODES)) or 0
     if RANK.variables[0] not in env and _JOB in env and count > 1:
         raise UsageError(base.job_is_alone("PJM", count, "mpiexec distdoctor check"))
