@@ -1,4 +1,4 @@
-"""Addresses as numbers."""
+"""IP addresses and endpoints as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=65536)
 def parse_address(address: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address as a number, v4-mapped IPv6 as IPv4; None where it is not a numeric address."""
+    """Return the parsed address, v4-mapped IPv6 as IPv4; None if it is not numeric."""
     try:
         parsed = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -26,14 +26,14 @@ def is_loopback(address: str | None) -> bool:
 
 
 def reaches_no_other(address: str | None) -> bool:
-    """Return whether no other host is reached at ``address``, whoever asks: one of loopback's; 0.0.0.0 and ::, for
-    which Linux takes these; of multicast."""
+    """Return whether ``address`` never leads to another host: loopback; 0.0.0.0 and ::, which Linux takes for loopback;
+    multicast."""
     parsed = parse_address(address)
     return parsed is not None and (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
 
 
 def in_network(own: str, length: int, address: str) -> bool:
-    """Return whether ``address`` is in the network of ``own``, whose prefix is so many bits long."""
+    """Return whether ``address`` is in the network of ``own``, whose prefix has ``length`` bits."""
     one, other = parse_address(own), parse_address(address)
     if one is None or other is None or one.version != other.version or not 0 < length <= one.max_prefixlen:
         return False
@@ -49,5 +49,5 @@ def is_ipv6(text: str) -> bool:
 
 
 def endpoint(address: str, port: int) -> str:
-    """The rendezvous endpoint that :func:`split_endpoint` takes apart."""
+    """Return the rendezvous endpoint that :func:`split_endpoint` splits."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

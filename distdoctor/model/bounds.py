@@ -1,8 +1,7 @@
-"""Bounds: no number that another process tells is used before it was found to be within what its use gives.
+"""Bounds of the numbers and lists that another process sends, checked before their use.
 
-The types are checked as a message is read (``distdoctor.model.facts.decode``); here is how large its numbers and lists
-may be. Far above what is met (1,024 nodes of 8 ranks, one node of some hundred), far below what would hurt.
-"""
+``distdoctor.model.facts.decode`` checks the types as it reads a message; these limits are far above real jobs (1,024
+nodes of 8 ranks, one node of some hundred), and far below what would hurt."""
 
 from __future__ import annotations
 
@@ -23,39 +22,39 @@ from distdoctor.model.text import clean
 
 MAX_NODES = 1_000_000
 MAX_WORLD = 10_000_000
-"""What a plan may ask for; nothing is made per node or rank that is only planned."""
+"""Limits of a plan; nothing is allocated per node or rank that is only planned."""
 MOST_ABSENT = 16_384
-"""Nodes or ranks that are named because they did not come; more are a mistyped number."""
+"""Limit of the missing nodes or ranks that are named; more are a mistyped number."""
 MAX_RANKS_PER_NODE = 4096
 MAX_RANKS = 131_072
-"""Ranks that take part in one run."""
+"""Limits of the ranks that take part in one run."""
 MAX_SECONDS = 86_400.0
-"""As ``--timeout``."""
+"""Limit of ``--timeout``."""
 MAX_PARTS = 16
-"""Of a report; each has some megabytes."""
+"""Limit of the parts of a report; each has some megabytes."""
 MAX_ADDRESSES = 3
-"""Of one node that its peers connect to: for gloo, for NCCL, and the one it is reached at."""
+"""Limit of one node's addresses that its peers connect to: for gloo, for NCCL, and the one it is reached at."""
 MAX_COUNT_DIGITS = 18
 MAX_ROUNDS = 6
-"""Of groups of fewer nodes."""
+"""Limit of the rounds of smaller groups."""
 MAX_DEPTH = 6
-"""Of what a rank tells of a stage: lists and mappings in each other."""
+"""Limit of nested lists and mappings in a rank's result of a stage."""
 MAX_LIST = 16_384
-"""Interfaces, rules, links and the like of one node."""
+"""Limit of the interfaces, rules, links and the like of one node."""
 _NETWORK = re.compile(r"(?:[\d.]{7,15}/(?:\d|[12]\d|3[0-2])|[\da-fA-F:.]{2,45}/(?:\d|\d\d|1[01]\d|12[0-8]))")
 _RUN = re.compile(r"[0-9a-f]{16}")
 FIRST_LISTENING_PORT = 1024
-"""The doctor's own listeners are on ephemeral ports."""
+"""Lowest port of distdoctor's own listeners, which are on ephemeral ports."""
 
 
 def within(name: str, value: float | None, low: float, high: float) -> None:
-    """Raises BadFacts where ``value`` is not from ``low`` to ``high``. None is in order."""
+    """Raise BadFacts if ``value`` is not from ``low`` to ``high``. None is accepted."""
     if value is not None and not low <= value <= high:
         raise BadFacts(f"{name} {_short(value)} is not between {low:g} and {high:g}")
 
 
 def check_facts(facts: NodeFacts) -> None:
-    """Raises BadFacts where a number or a list is beyond what one process can have seen."""
+    """Raise BadFacts if a number or a list is beyond what one process can have seen."""
     check_plan(facts.plan)
     within("node_rank", facts.node_rank, 0, MAX_NODES)
     within("number of ranks", len(facts.ranks), 0, MAX_RANKS_PER_NODE)
@@ -121,13 +120,13 @@ def _check_times(facts: NodeFacts) -> None:
 
 
 def deep(value: object, most: int) -> bool:
-    """Return whether plain ``value`` is nested more than ``most`` deep. Looks no further than that."""
+    """Return whether plain ``value`` is nested more than ``most`` deep. It looks no further than that."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return any(most <= 1 or deep(item, most - 1) for item in inner if isinstance(item, (dict, list, tuple)))
 
 
 def check_plan(plan: Plan) -> None:
-    """Raises BadFacts where the plan is larger than any that a command line can ask for."""
+    """Raise BadFacts if the plan is larger than any that a command line can ask for."""
     within("nnodes", plan.nnodes, 1, MAX_NODES)
     within("min_nodes", plan.min_nodes, 0, MAX_NODES)
     within("join_timeout", plan.join_timeout, 0, 10**9)
@@ -142,7 +141,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_run(run: str, token: str, token_bytes: int) -> None:
-    """Raises BadFacts where these are not what a node 0 writes into its mark."""
+    """Raise BadFacts if no node 0 writes these into its mark."""
     if not _RUN.fullmatch(run):
         raise BadFacts(f"run {_short(run)} is not 16 hexadecimal digits")
     if token and not re.fullmatch(rf"[0-9a-f]{{{2 * token_bytes}}}", token):
@@ -150,14 +149,14 @@ def check_run(run: str, token: str, token_bytes: int) -> None:
 
 
 def count(value: bytes) -> int | None:
-    """The number that a counter of the store holds; None where it is no number that was counted."""
+    """Return the number of a counter in the store; None if it is no number that was counted."""
     if value.isdigit() and len(value) <= MAX_COUNT_DIGITS:
         return int(value)
     return None
 
 
 def finite_seconds(name: str, value: float) -> None:
-    """Raises BadFacts where ``value`` is no time that a stage may take."""
+    """Raise BadFacts if ``value`` is no time that a stage may take."""
     if not (math.isfinite(value) and 0 <= value <= MAX_SECONDS):
         raise BadFacts(f"{name} {_short(value)} is not between 0 and {MAX_SECONDS:g}")
 
@@ -168,23 +167,22 @@ def _short(value: object) -> str:
 
 
 def _huge(value: object) -> bool:
-    """Return whether it has so many digits that writing them out takes long."""
+    """Return whether it has so many digits that printing them takes long."""
     return isinstance(value, int) and value.bit_length() > 256
 
 
-# The report of another process, looked at before anything uses it: its types, its words and how large it is.
-#
-# The dataclasses of the report leave the plan and the details open; here is the shape that renderers read them by.
+# Check of another process's report before its use: types, texts and size. The dataclasses of the report leave the plan
+# and the details open; these have the fields that renderers read.
 
 
 T = TypeVar("T")
 STATUSES = ("pass", "warn", "fail", "skip", "error")
-"""Of a stage of a report."""
+"""Statuses of a stage in a report."""
 MOST_FINDINGS = 4096
 MOST_STAGES = 64 * MAX_RANKS
 MAX_REPORT_DEPTH = 8
 LONGEST = 65_536
-"""Characters of a text."""
+"""Limit of the characters of a text."""
 
 
 @dataclass(frozen=True)
@@ -258,14 +256,14 @@ class _Details:
     links: _Links | None = None
     trials: tuple[_Trial, ...] = ()
     job: None = None
-    """Of a running job and of logs, which no node of a check tells the others of."""
+    """Sections on a running job and on logs, which no node of a check sends."""
     logs: None = None
     lines: None = None
     settings: None = None
 
 
 def check_report(report: Report) -> None:
-    """Raises BadFacts where it is none that node 0 of a check makes: the types alone are known of ``report``."""
+    """Raise BadFacts if no node 0 of a check makes such a report: only the types of ``report`` are known."""
     within("schema_version", report.schema_version, SCHEMA_VERSION, SCHEMA_VERSION)
     within("seconds", report.seconds, 0, 4 * MAX_SECONDS)
     for name, one, most in (
@@ -338,7 +336,7 @@ def _shaped(value: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in plain ``value``, whose depth is bounded."""
+    """Yield every text in plain ``value``, whose depth is bounded."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

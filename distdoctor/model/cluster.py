@@ -1,9 +1,8 @@
-"""The cluster as the checks see it: the facts of all nodes side by side, each node under one unique name.
+"""Cluster of all nodes' facts, as the checks read it, each node under a unique name.
 
-A probe that was not reached leaves its part of the facts None. A check need not ask for that: a node's views
-(``system``, ``network``, ``meeting``, ``mesh``) are never None, and of what was not seen they are empty. Where "not
-seen" and "seen, and nothing there" are two things, :meth:`Node.saw` tells them apart.
-"""
+A part of the facts whose probe did not run is None. A check need not ask for that: a node's views (``host``,
+``network``, ``meeting``, ``mesh``) are never None, and empty if nothing was seen. :meth:`Node.saw` tells "not seen"
+from "seen and empty"."""
 
 from __future__ import annotations
 
@@ -34,22 +33,22 @@ __all__ = ["Cluster", "Node", "Part", "build"]
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """The nodes whose facts are known, node 0 first. Made by :func:`build`."""
+    """Nodes whose facts are known, node 0 first. Made by :func:`build`."""
 
     nodes: tuple[Node, ...]
     slices: tuple[NodeFacts, ...] = ()
-    """The facts as they came, one per started process (once per rank: several per node)."""
+    """Facts as they came, one per started process (once per rank: several per node)."""
     calls: tuple[HostCall, ...] = ()
-    """Of a run from one place: what became of the command that was sent to each host."""
+    """Result of the command on each host, in a remote run."""
 
     @cached_property
     def by_key(self) -> dict[str, Node]:
-        """The node of each process key."""
+        """Node of each process key."""
         return {key: node for node in self.nodes for key in node.keys}
 
     @cached_property
     def slices_of(self) -> dict[str, tuple[NodeFacts, ...]]:
-        """The facts as they came, of each node by its name."""
+        """Facts as they came, by the name of their node."""
         found: dict[str, list[NodeFacts]] = {}
         for one in self.slices:
             if one.key in self.by_key:
@@ -58,7 +57,7 @@ class Cluster:
 
     @cached_property
     def node0(self) -> Node | None:
-        """Node 0 as the meeting knew it (the host of the store), else the one node that calls itself 0, else None."""
+        """Return node 0: the host of the store, else the one node that calls itself 0, else None."""
         hosts = [n for n in self.nodes if n.meeting.hosted]
         named = [n for n in self.nodes if n.plan.node_rank == 0 or 0 in n.ranks]
         if len(hosts) == 1:
@@ -67,32 +66,32 @@ class Cluster:
 
     @property
     def reference(self) -> Node:
-        """The node whose plan stands for the job's where one has to: node 0, else the first."""
+        """Return the node whose plan stands for the job's: node 0, else the first."""
         return self.node0 or self.nodes[0]
 
     @property
     def plan(self) -> Plan:
-        """The reference node's plan."""
+        """Return the reference node's plan."""
         return self.reference.plan
 
     @property
     def meeting(self) -> MeetingFacts | None:
-        """Node 0's record of the meeting, None where its facts are not here."""
+        """Return node 0's record of the rendezvous; None if its facts are not here."""
         return self.node0.facts.meeting if self.node0 else None
 
     @cached_property
     def hosts(self) -> frozenset[tuple[str, str, str]]:
-        """The hosts that the nodes are on."""
+        """Return the hosts of the nodes."""
         return frozenset(node.host_key for node in self.nodes)
 
     @property
     def met(self) -> bool:
-        """Return whether more than one process met in a store."""
+        """Return whether more than one process joined a store."""
         return any(len(n.meeting.arrived) > 1 for n in self.nodes)
 
     @property
     def multi_host(self) -> bool:
-        """Return whether the job spans several hosts: as seen, or as planned where only one node's facts are here."""
+        """Return whether the job spans several hosts: as seen, or as planned if only one node's facts are here."""
         if len(self.hosts) > 1:
             return True
         return len(self.nodes) == 1 and (self.plan.nnodes or 1) > 1
@@ -103,15 +102,14 @@ class Cluster:
         return any(node.plan.gloo_planned for node in self.nodes)
 
     def peers(self, node: Node) -> tuple[Node, ...]:
-        """The nodes on other hosts than ``node``."""
+        """Return the nodes on other hosts than ``node``."""
         return tuple(other for other in self.nodes if other.host_key != node.host_key)
 
 
 def build(facts: Iterable[NodeFacts], calls: Iterable[HostCall] = ()) -> Cluster:
-    """The cluster of these facts. Processes started once per rank are put together into their nodes.
+    """Return the cluster of these facts. Processes started once per rank are merged into their nodes.
 
-    Raises ValueError if there are none.
-    """
+    Raises ValueError if there are none."""
     slices, calls = tuple(facts), tuple(calls)
     if not slices:
         raise ValueError("no facts")
@@ -153,7 +151,7 @@ def _node_order(one: NodeFacts) -> tuple[int, int, int, str, int]:
 
 
 def _merge(group: list[NodeFacts]) -> tuple[NodeFacts, tuple[str, ...]]:
-    """One node's facts out of those of its ranks, the first of which also did the node's probes."""
+    """Return one node's facts from those of its ranks, the first of which also ran the node's probes."""
     first, keys = group[0], tuple(one.key for one in group)
     if len(group) == 1:
         return first, keys
@@ -171,126 +169,123 @@ def _merge(group: list[NodeFacts]) -> tuple[NodeFacts, tuple[str, ...]]:
     )
 
 
-# A node as the checks see it: its facts, its name, and views of them that are never None.
+# Node as the checks read it: its facts, its name, and views of them that are never None.
 
 
 Part = Literal["host", "network", "meeting", "mesh"]
-"""The parts of a node's facts, each of which one stage's probes see as a whole, or do not come to."""
+"""Parts of a node's facts. One stage's probes see a part as a whole, or do not run."""
 NO_HOST, NO_LIMITS, NO_NETWORK = HostFacts(Resolution("")), Limits(), NetworkFacts()
 NO_MEETING, NO_MESH = MeetingFacts(), MeshFacts()
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node that was met (or whose facts file was given)."""
+    """One node that joined (or whose facts file was given)."""
 
     name: str
-    """Unique in the cluster: the host name, with ``#<node_rank>`` where several nodes have the same."""
+    """Unique name in the cluster: the hostname, with ``#<node_rank>`` if several nodes have the same."""
     facts: NodeFacts
     node_rank: int | None
     keys: tuple[str, ...]
-    """The keys of the processes this node's facts come from (one, or one per rank)."""
+    """Keys of the processes that these facts come from (one, or one per rank)."""
 
     @property
     def plan(self) -> Plan:
-        """This node's plan."""
+        """Return this node's plan."""
         return self.facts.plan
 
     def saw(self, part: Part) -> bool:
-        """Return whether this part of the facts is there; where it is not, its view is empty."""
+        """Return whether this part of the facts is there; if not, its view is empty."""
         return getattr(self.facts, part) is not None
 
     @property
     def stood_still(self) -> str:
-        """The stage at which node 0 waited for it in vain though its process was there, if it was not heard of after
-        that; else empty."""
+        """Return the stage at which the node stopped responding although its process existed; else empty."""
         stages = [entry for entry in self.facts.stages if entry.stage in STAGES]
         last = max(stages, key=lambda entry: position(entry.stage), default=None)
         return last.stage if last is not None and last.stood_still else ""
 
     @property
     def identity(self) -> Identity:
-        """Return which process on which host this is, its user, its Python and its torch."""
+        """Return the identity of this node: host, process, user, Python and torch."""
         return self.facts.identity
 
     @property
     def variables(self) -> dict[str, str]:
-        """The launch and backend variables that were set."""
+        """Return the launch and backend variables that were set."""
         return self.facts.variables
 
     @property
     def host(self) -> HostFacts:
-        """Return what the host is like (``facts.host``): its names, its interfaces, what the backends pick, its
-        left-overs."""
+        """Return the facts of the host: names, interfaces, addresses the backends pick, left-over processes."""
         return self.facts.host or NO_HOST
 
     def where_set(self, name: str) -> str:
-        """The file that NCCL takes this variable from; empty where it is in the environment, or not set."""
+        """Return the file that NCCL takes this variable from; empty if it is in the environment, or unset."""
         return self.facts.variable_files.get(name, "")
 
     @property
     def limits(self) -> Limits:
-        """Return what the kernel lets the node's processes use: each value is None where it is not known."""
+        """Return the kernel's limits of the node's processes: each value is None if unknown."""
         return self.host.limits or NO_LIMITS
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces of the host."""
+        """Return the interfaces of the host."""
         return self.host.interfaces
 
     @property
     def network(self) -> NetworkFacts:
-        """Return what the node saw of the way to its master."""
+        """Return the facts of the route to the master."""
         return self.facts.network or NO_NETWORK
 
     @property
     def master_addresses(self) -> tuple[str, ...]:
-        """The addresses of MASTER_ADDR, as this node resolves it."""
+        """Return the addresses of MASTER_ADDR, as this node resolves it."""
         return self.network.master.addresses if self.network.master else ()
 
     @property
     def filter_chains(self) -> tuple[FirewallChain, ...]:
-        """The chains of the host's packet filter that can block, as far as they could be read."""
+        """Return the chains of the host's packet filter that can block, as far as they are readable."""
         return self.network.firewall.chains if self.network.firewall else ()
 
     @property
     def meeting(self) -> MeetingFacts:
-        """Return how the meeting of the nodes went, as this node saw it."""
+        """Return the facts of the rendezvous, as this node saw it."""
         return self.facts.meeting or NO_MEETING
 
     @property
     def mesh(self) -> MeshFacts:
-        """Return what the node saw of its links to the others."""
+        """Return the facts of this node's links to the others."""
         return self.facts.mesh or NO_MESH
 
     @cached_property
     def host_key(self) -> tuple[str, str, str]:
-        """Return what two nodes on the same host (and network namespace) have in common; what it is like:
-        ``system``."""
+        """Return the key that nodes on the same host (and network namespace) share."""
         return self.facts.identity.host
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """The global ranks known to be on this node."""
+        """Return the global ranks known to be on this node."""
         return tuple(r.rank for r in self.facts.ranks if r.rank is not None)
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """Every address on an interface of this node."""
+        """Return every address on an interface of this node."""
         return tuple(a for i in self.interfaces for a in i.addresses)
 
     def interface_of(self, address: str | None) -> str | None:
-        """The interface of this node that has ``address``, or None."""
+        """Return the interface of this node that has ``address``, or None."""
         return self._interfaces.get(address) if address else None
 
     @cached_property
     def _interfaces(self) -> dict[str, str]:
-        """Address -> the interface that has it; the first one, where several do."""
+        """Address -> the interface that has it; the first if several do."""
         return {a: i.name for i in reversed(self.interfaces) for a in i.addresses}
 
     @cached_property
     def gloo_address(self) -> str | None:
-        """The address gloo really advertised on this node, else the one predicted; of several devices, the first's."""
+        """Return the address gloo advertised on this node, else the predicted one; the first of several devices."""
         choice = self.host.gloo
         if self.host.gloo_more:
             return choice.address if choice else None  # a rank listens on the addresses of all of them
@@ -302,7 +297,7 @@ class Node:
 
     @cached_property
     def gloo_addresses(self) -> tuple[str, ...]:
-        """The addresses of all of gloo's devices on this node, in their order: the ranks connect on each of them."""
+        """Return the addresses of all of gloo's devices on this node, in order: the ranks connect on each of them."""
         more = (choice.address for choice in self.host.gloo_more)
         return tuple(address for address in (self.gloo_address, *more) if address is not None)
 
@@ -313,5 +308,5 @@ class Node:
 
     @cached_property
     def reached_at(self) -> str | None:
-        """The address by which other hosts reach this node, as far as this node's routes say."""
+        """Return the address by which other hosts reach this node, by this node's routes."""
         return self.network.primary.address if self.network.primary else None

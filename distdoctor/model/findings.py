@@ -1,4 +1,4 @@
-"""Findings and fixes: what a check says of the facts, as plain data."""
+"""Findings and fixes: results of the checks, as plain data."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # start-up is light: who names findings needs no facts
+if TYPE_CHECKING:  # start-up is light: users of findings need no facts
     from distdoctor.model.cluster import Node
 
 Severity = Literal["info", "warn", "fail"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warn", "fail")
-"""What happens to the planned job: ``fail`` it fails or hangs as planned; ``warn`` it runs, by luck or slower; ``info``
-worth knowing. In rising order."""
+"""Effect on the planned job: ``fail`` it fails or hangs; ``warn`` it runs, by luck or slower; ``info`` worth knowing.
+In rising order."""
 
 NO_GLOO = "the job as planned does not use gloo; one that does would fail"
-"""Why a finding about gloo is a warning for a job with another backend."""
+"""Reason why a finding about gloo is a warning for a job with another backend."""
 
 Blame = Literal["all", "one-of"]
 RESTARTS = ("no", "yes", "other-nodes")
-"""Whether starting the job again as it was can help."""
+"""Benefit of starting the job again as it was."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Fix:
     flags: dict[str, str | None] = field(default_factory=dict)
     """Changes of the launch line; None: leave the flag out."""
     commands: tuple[str, ...] = ()
-    """Shell commands to run on those nodes, as root where they need it."""
+    """Shell commands to run on those nodes, as root if they need it."""
     unknown: tuple[str, ...] = ()
-    """Launch flags whose value is wrong, and for which the right one is not known here."""
+    """Launch flags with a wrong value, for which the right one is unknown here."""
     verified: bool | None = None
-    """True: tried on the spot and it helped; False: tried, did not help; None: not tried."""
+    """True: tried during the run and it helped; False: tried, did not help; None: not tried."""
 
     @classmethod
     def on(
@@ -52,46 +52,44 @@ class Fix:
         commands: Iterable[str] = (),
         unknown: Iterable[str] = (),
     ) -> Fix:
-        """A remedy for these nodes: nodes, or names of nodes whose facts are not here."""
+        """Return a remedy for these nodes: nodes, or names of nodes whose facts are not here."""
         several = nodes if isinstance(nodes, Iterable) and not isinstance(nodes, str) else (nodes,)
         return cls(text, _names(several), option, env or {}, flags or {}, tuple(commands), tuple(unknown))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One failure that was found. The root cause has ``because_of`` None.
+    """One failure that was found. A root cause has ``because_of`` None.
 
-    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id`` and ``because_of`` are
-    filled in by ``distdoctor.judge.engine``, and so are ``severity``, ``matters`` and ``incomplete`` where the check
-    leaves them out: with the check's own.
-    A check may set ``because_of`` to what this one finding follows from, before what the check declares: a pattern of
-    ids, or a milestone that was missed.
-    """
+    A check fills ``summary``, the affected nodes, ``evidence`` and ``fixes``; ``distdoctor.judge.engine`` fills
+    ``check``, ``id`` and ``because_of``, and the check's own ``severity``, ``matters`` and ``incomplete`` if the
+    finding has none. A check may set ``because_of`` to the cause of this one finding, before its declared ones: a
+    pattern of ids, or a milestone that was missed."""
 
     summary: str
     title: str = ""
     nodes: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     local_ranks: tuple[int, ...] = ()
-    """Ranks of which only the number on their node is known, as logs tell them."""
+    """Ranks of which only the number on their node is known, as in logs."""
     links: tuple[tuple[str, str], ...] = ()
-    """[who connects, to whom]."""
+    """(connecting node, target node)."""
     blame: Blame = "all"
-    """``one-of``: it cannot be told which of the nodes it is."""
+    """``one-of``: it is unknown which of the nodes is affected."""
     evidence: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
     severity: Severity | None = None
     matters: str = ""
-    """Why a warning is one: what would happen to which job. Empty where the severity says it all."""
+    """Reason of a warning: what would happen to which job. Empty if the severity says it all."""
     check: str = ""
     id: str = ""
     because_of: str | None = None
     incomplete: bool = False
-    """The failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
+    """True if the failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
     restart: str = ""
-    """One of ``RESTARTS``; the check's own where it is empty."""
+    """One of ``RESTARTS``; empty: the check's own."""
     of_its_own: bool = False
-    """What other nodes miss is no reason for it, as for a process that a signal ended."""
+    """True if nothing that other nodes miss can be its cause, as for a process that a signal ended."""
 
     @classmethod
     def about(
@@ -109,11 +107,10 @@ class Finding:
         title: str = "",
         because_of: str | None = None,
     ) -> Finding:
-        """The finding that blames these nodes: nodes, or names of nodes whose facts are not here.
+        """Return the finding on these nodes: nodes, or names of nodes whose facts are not here.
 
-        ``ranks``: None for all ranks that are known to be on them. ``unsure``: it is one of the nodes, and it cannot be
-        told which.
-        """
+        ``ranks``: None for all ranks that are known to be on them. ``unsure``: it is unknown which of the nodes is
+        affected."""
         blamed = tuple(nodes)
         if ranks is None:
             ranks = (rank for node in blamed if not isinstance(node, str) for rank in node.ranks)
@@ -138,17 +135,17 @@ def _names(nodes: Iterable[Node | str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What it may be where the evidence is not enough for a finding."""
+    """Possible cause, if the evidence is not enough for a finding."""
 
     check: str
     why: str
-    """The line that speaks for it."""
+    """Line that suggests it."""
     against: str
-    """What speaks against it, or what else shows the same."""
+    """Evidence against it, or other causes of the same line."""
     next: str
-    """The one thing to get next."""
+    """Next observation to get."""
     command: str = ""
-    """The command that gets it."""
+    """Command that gets it."""
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:
@@ -157,5 +154,5 @@ def at_least(severity: Severity | None, floor: Severity) -> bool:
 
 
 def capped(severity: Severity, ceiling: Severity) -> Severity:
-    """The milder of the two."""
+    """Return the milder of the two."""
     return SEVERITIES[min(SEVERITIES.index(severity), SEVERITIES.index(ceiling))]

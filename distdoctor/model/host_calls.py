@@ -1,4 +1,4 @@
-"""What became of the command that was sent to each host of a run from one place."""
+"""Results of the commands on the hosts of a remote run."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 Way = Literal["ssh", "srun", "kubectl", "here"]
-"""By what a command gets to a host."""
+"""Connection by which a command reaches a host."""
 CallOutcome = Literal["told", "unreached", "absent", "silent", "lost", "failed", "stopped"]
-"""``told``: its facts came back. ``unreached``: no command could be started there. ``absent``: there is no distdoctor.
-``silent``: nothing was heard of it in time. ``lost``: it was at work when the way to it ended. ``failed``: it ended by
-itself, without facts. ``stopped``: it had not ended when the run was broken off here."""
+"""``told``: its facts arrived. ``unreached``: no command could be started there. ``absent``: there is no distdoctor.
+``silent``: it did not respond in time. ``lost``: the connection ended while it was at work. ``failed``: it ended by
+itself, without facts. ``stopped``: it had not ended when the run was interrupted here."""
 
 
 @dataclass(frozen=True)
 class HostCall:
-    """One host, as the place that the command was sent from saw it."""
+    """One host, as the machine that sent the command saw it."""
 
     host: str
-    """As it was given: a name, an address, a pod."""
+    """Name as it was given: a hostname, an address, a pod."""
     node_rank: int
     way: Way
     outcome: CallOutcome
     status: int | None = None
-    """The exit status of what was started here to get there (ssh: 255 is its own)."""
+    """Exit status of the local command that connects (ssh: 255 is its own)."""
     said: tuple[str, ...] = ()
-    """The last lines on its stderr; of a login that began no check also those on its stdout."""
+    """Last lines of its stderr; of a login that began no check also those of its stdout."""
     distdoctor: str = ""
-    """The version there, empty where that is not known."""
+    """Version there, empty if unknown."""
     seconds: float = 0.0
-    """From the start to its end."""
+    """Seconds from the start to its end."""

@@ -1,8 +1,7 @@
-"""Every setting of a launch, once: under which names a job is given it.
+"""Settings of a launch, each with all names under which a job gets it.
 
-The plan is resolved from it, and what is printed to be pasted (fixes, the line for the other nodes, the next command)
-is written with it. A new setting, or another name for one, is a change of this table alone.
-"""
+The plan is resolved from this table, and lines to paste (fixes, the line for the other nodes, the next command) are
+written with it. A new setting, or another name for one, is a change of this table alone."""
 
 from __future__ import annotations
 
@@ -14,20 +13,22 @@ class Setting:
     """One setting. An empty name: it cannot be given that way."""
 
     name: str
-    """The field of ``launch.flags.Flags`` and of the plan; ``rdzv_id`` is ``run_id`` there, and an endpoint is address
-    and port."""
+    """Field of ``plan.values.Flags`` and of the plan; ``rdzv_id`` is ``run_id`` there, and an endpoint is address and
+    port."""
     flag: str = ""
-    """``distdoctor check``'s flag; also torchrun's, where that has one."""
+    """Flag of ``distdoctor check``; also torchrun's, if it has one."""
     pet: str = ""
-    """torchrun's variable for its flag (torch/distributed/argparse_util.py: PET_ and the flag's name)."""
+    """Variable of torchrun for its flag (torch/distributed/argparse_util.py: PET_ and the flag's name)."""
     variables: tuple[str, ...] = ()
-    """What a launcher sets for each rank and init_process_group() or a script reads. The first is the one to set."""
+    """Variables that a launcher sets for each rank and init_process_group() or a script reads. The first is the one to
+    set."""
     slurm: str = ""
-    """What srun sets for each task of a step (srun(1), OUTPUT ENVIRONMENT VARIABLES); of a list each has its part."""
+    """Variable that srun sets for each task of a step (srun(1), OUTPUT ENVIRONMENT VARIABLES); of a list each has its
+    part."""
 
     @property
     def all_variables(self) -> tuple[str, ...]:
-        """Each variable that may be a source of the plan."""
+        """Variables that may be a source of the plan."""
         return (*filter(None, (self.pet,)), *self.variables)
 
 
@@ -55,17 +56,17 @@ SETTINGS = (
     NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_BACKEND, RDZV_ID, RDZV_CONF, STANDALONE,
     NODE_RANK, LOCAL_ADDR, BACKEND, INIT_METHOD, LOCAL_RANK, RANK, WORLD_SIZE,
 )  # fmt: skip
-"""All of them, in the order in which a command line has them; a node's own rank is printed after what all share."""
+"""All settings, in the order in which a command line has them; a node's own rank is printed after the shared ones."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 LAUNCH_VARIABLES = tuple(setting.variables[0] for setting in (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT))
-"""The four that ``init_process_group()`` with env:// needs."""
+"""Four variables that ``init_process_group()`` with env:// needs."""
 
 
-# The token: what all processes of a run may share, and nobody else knows.
+# Token: a secret that all processes of a run may share.
 
 
 VARIABLE = "DISTDOCTOR_TOKEN"
 TOKEN_PLACEHOLDER = "TOKEN"
-"""In place of the token in a printed line. Pasted as it is, it is refused as too short."""
+"""Placeholder of the token in a printed line. Pasted as it is, it is refused as too short."""
 LEAST_LENGTH = 16
-"""Characters: whoever listens on the network can try short tokens out."""
+"""Least characters: short tokens can be guessed on the network."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from distdoctor.model.launch_settings import LOCAL_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 RUN_ID = "TORCHELASTIC_RUN_ID"
-"""Set by torchrun's agent alone."""
+"""Variable that torchrun's agent alone sets."""
 RESTART_COUNT, MAX_RESTARTS = "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
-"""``True`` where the ranks meet at the agent's store."""
+"""``True`` if the ranks join at the agent's store."""
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 SLURM_JOB, SLURM_STEP, SLURM_TERMINAL = "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PTY_PORT"
 SLURM_NODE = "SLURMD_NODENAME"
@@ -19,7 +19,7 @@ PBS_JOB, LSF_JOB = "PBS_JOBID", "LSB_JOBID"
 
 
 class RankVariables(NamedTuple):
-    """The number of a rank and how many there are, in all and on its node, as a launcher calls them."""
+    """Variables of one launcher for the number of a rank and the number of ranks, in all and on its node."""
 
     rank: str
     size: str
@@ -33,9 +33,9 @@ OPENMPI = RankVariables(
 )
 HYDRA = RankVariables("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 CRAY = RankVariables("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
-"""Cray's PALS, whose mpiexec sets these two beside them."""
+"""Cray's PALS, whose mpiexec sets these two beside PMI_*."""
 PALS = RankVariables("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE")
-"""The same where it starts what uses no PMI, or PMIx."""
+"""Cray's PALS for a program that uses no PMI, or PMIx."""
 FLUX = RankVariables("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_SIZE")
 MVAPICH = RankVariables(
     "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"
@@ -45,6 +45,6 @@ JSRUN = RankVariables(
 )
 HOROVOD = RankVariables("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
 RANK_VARIABLES = (SLURM, OPENMPI, HYDRA, CRAY, PALS, FLUX, MVAPICH, JSRUN, HOROVOD)
-"""Of every launcher, SLURM first: its step may start another launcher, whose ranks have both."""
+"""All launchers, SLURM first: its step may start another launcher, whose ranks have both."""
 STARTED_BY = (SLURM_STEP, *(one.rank for one in RANK_VARIABLES if one is not SLURM))
-"""Variables of which a process has one where a launcher started it as one of several."""
+"""Variables of which a process has one if a launcher started it as one of several."""

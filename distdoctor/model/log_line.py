@@ -1,4 +1,4 @@
-"""How a log shows a failure: what a check declares as ``LOG``, one entry for each wording."""
+"""Wordings of a failure in logs: what a check declares as ``LOG``, one entry for each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from signal import Signals
 from typing import Literal
 
 Shows = Literal["cause", "end", "symptom", "hint", "exception", "noise"]
-"""What a line that matches proves.
+"""Meaning of a line that matches.
 
-``cause``: this failure. ``end``: how a process ended, which tells the cause only where no other line does.
-``symptom``: that something failed, of which this check is a possible cause, or which follows from every other death.
-``hint``: a possible cause that is only worth naming where something failed.
-``exception``: the own line of a Python exception which no other wording knows; the literal only stands for that.
-``noise``: nothing; it also stands in the logs of jobs that run.
-"""
+``cause``: this failure. ``end``: how a process ended, which shows the cause only if no other line does. ``symptom``:
+something failed, of which this check is a possible cause, or which follows from every other death. ``hint``: a possible
+cause that is only worth naming if something failed. ``exception``: the own line of a Python exception which no other
+wording knows; the literal only stands for that. ``noise``: nothing; it also occurs in the logs of jobs that run."""
 
 
 Reason = Literal[
@@ -53,17 +51,16 @@ Reason = Literal[
 class Ended:
     """Class of ends of processes, whatever launcher reports them: by reason, and then by signal or exit code.
 
-    Without signals, codes and ``failed``, all with the reason are in it.
-    """
+    Without signals, codes and ``failed``, all with the reason are in it."""
 
     reasons: tuple[Reason, ...] = ("",)
     signals: tuple[int, ...] = ()
-    """Also where an exit code stands for one: -9, 137."""
+    """Signals, also if an exit code stands for one: -9, 137."""
     codes: tuple[int, ...] = ()
     failed: bool = False
-    """Also every exit code above 0 that stands for no signal."""
+    """True for every exit code above 0 that stands for no signal."""
     launchers: tuple[str, ...] = ()
-    """Only what these report; empty: what any does."""
+    """Launchers whose reports count; empty: any."""
 
     def described(self) -> str:
         """Return the class in words, for the page of a check."""
@@ -87,45 +84,45 @@ class Line:
     """One wording, or with ``ended`` all wordings of launchers for one class of ends."""
 
     literal: str | tuple[str, ...]
-    """Looked for first, in every line, as it is: one of these strings must stand in the line. As short as it can be
-    and still be rare; without values, quotes and what differs between versions."""
+    """Text looked for first in every line: one of these strings must be in the line. As short as it can be and still be
+    rare; without values, quotes and what differs between versions."""
     pattern: str = ""
-    """An expression that is then searched for in the line (empty: the literal is enough). Its named groups are the
-    values; ``rank``, ``ranks``, ``local_rank``, ``host`` say whom it is about."""
+    """Expression that is then searched for in the line (empty: the literal is enough). Its named groups are the values;
+    ``rank``, ``ranks``, ``local_rank``, ``host`` name the affected."""
     shows: Shows = "cause"
     why: str = ""
-    """For a symptom, or an end that has other reasons as well: what else it may come from, in a clause; for noise: why
-    it is."""
+    """For a symptom, or an end with several possible reasons: its other causes, in a clause; for noise: why it is
+    noise."""
     told: str = ""
-    """What the line itself shows, instead of the title, where it shows less or more than that."""
+    """Statement that replaces the title, if the line shows less or more than that."""
     fix: str = ""
-    """The remedy where the line tells which it is, instead of the page's; a sentence or two."""
+    """Remedy that replaces the page's, if the line shows which it is; a sentence or two."""
     unless: str = ""
-    """An expression that, found in the line, voids the match."""
+    """Expression that, found in the line, voids the match."""
     above: tuple[str, str] = ("", "")
-    """Two of the values: it counts only where the number of the first is above that of the second."""
+    """Names of two values: it counts only if the number of the first is above that of the second."""
     final: bool = False
-    """The job ends with it, whatever is still written: no progress after it shows that it was survived."""
+    """True if the job ends with it, whatever is still written: no progress after it shows that it was survived."""
     source: bool = False
-    """It is also looked for in the frames of a traceback."""
+    """True if it is also looked for in the frames of a traceback."""
     stack: str = ""
-    """An expression that must be found in the frames of the traceback that stands before the line."""
+    """Expression that must be found in the frames of the traceback before the line."""
     unframed: bool = False
-    """``stack`` is asked for only where a frame stands right above the line: others' programs say the same, and who
-    cuts off the frames may mean the job."""
+    """True if ``stack`` applies only with a frame right above the line: others' programs log the same, and a log
+    without frames may be the job's."""
     head: bool = False
-    """The beginning of an account: it counts only where no line is known that may be its end."""
+    """True for the beginning of an account: it counts only if no line is known that may be its end."""
     several: bool = False
-    """A symptom that is the cause where its log says that the job has several nodes."""
+    """True for a symptom that is the cause if its log shows that the job has several nodes."""
     alone: bool = False
-    """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
+    """True for a part of an account whose beginning is cut off: it counts only if nothing else in its log is known."""
 
     of_peer: bool = False
-    """It is the doing of another than who says it, and of whom is not said."""
+    """True if another process than the one that logs it caused it, without being named."""
     ended: Ended | None = None
-    """The class of ends that it stands for; ``literal`` and ``pattern`` are then empty."""
+    """Class of ends that it stands for; ``literal`` and ``pattern`` are then empty."""
     ahead_of: str = ""
-    """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
+    """For a hint of a kernel's log: the check that is its consequence, if seen within minutes after it."""
 
     @classmethod
     def of_end(
@@ -145,5 +142,5 @@ class Line:
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """The literals, also where there is one."""
+        """Return the literals, also if there is one."""
         return (self.literal,) if isinstance(self.literal, str) else self.literal

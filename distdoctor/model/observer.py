@@ -1,4 +1,4 @@
-"""Observers: told what happens while a run goes on. Here the one that says nothing; others are renderers."""
+"""Observer of a run: receives its events. This one ignores them; others are renderers."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ from collections.abc import Sequence
 
 
 class Observer:
-    """Told what happens while it happens, in the order it happens; must not block and must not raise.
+    """Receiver of a run's events, in the order in which they happen; it must not block and must not raise.
 
-    This one says nothing: for a rank that prints nothing, and to begin from where only some of it matters.
-    """
+    This one ignores them: for a rank that prints nothing, and as a base for observers of some events."""
 
     _known: frozenset[str] = frozenset()
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
-        """This process begins ``stage``, which takes at most ``most`` seconds where that is known."""
+        """Handle the start of ``stage`` in this process; ``most``: its limit in seconds, if known."""
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
-        """``stage`` ended here with ``ok``, ``failed``, ``skipped`` or ``error``."""
+        """Handle the end of ``stage`` here with ``ok``, ``failed``, ``skipped`` or ``error``."""
 
     def waits(self, what: str, most: float | None = None) -> None:
-        """From now on this process waits for ``what``, at most ``most`` seconds, beside any stage."""
+        """Handle the start of waiting for ``what``, at most ``most`` seconds, beside any stage."""
 
     def waited(self, what: str) -> None:
-        """It no longer waits for ``what``."""
+        """Handle the end of waiting for ``what``."""
 
     def note(self, text: str) -> None:
-        """A line the user should read now (``so far: ...``); may hold several lines."""
+        """Print a line that the user should read now (``so far: ...``); it may hold several lines."""
 
     def announce(self, line: str, nnodes: int) -> None:
-        """Node 0 without a known master: ``line`` is to be run on each of the other ``nnodes - 1`` nodes."""
+        """Print the ``line`` that is to be run on each of the other ``nnodes - 1`` nodes, on node 0 without a known
+        master."""
 
     def so_far(self, key: str, text: str, waited: str) -> None:
-        """``text`` would be found if waiting ended now. Called about every second; ``key`` changes with what is known.
+        """Handle ``text``, which would be found if waiting ended now. Called about every second; ``key`` changes with
+        the facts.
 
-        ``waited`` is the time in words (``3 s of 600 s``). It becomes a note where it is new.
-        """
+        ``waited`` is the time in words (``3 s of 600 s``). It becomes a note if it is new."""
         if key not in self._known:
             self._known |= {key}
             self.note(f"{text} ({waited})")
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
-        """The meeting waits: who is here (names), how many ``what`` (nodes or ranks) are expected, seconds left."""
+        """Handle the state of the rendezvous: names of those present, number of expected ``what`` (nodes or ranks),
+        seconds left."""
 
     def close(self) -> None:
-        """The run is over, or its report is printed now: nothing is said after this. May be called again."""
+        """Stop: the run is over, or its report is printed now. It may be called again."""

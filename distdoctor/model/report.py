@@ -1,4 +1,4 @@
-"""The report: everything the renderers tell, in the shape of the JSON document."""
+"""Report: the content of all renderers, in the shape of the JSON document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class ReportNode:
-    """One node of the plan: met, or known to be missing."""
+    """One node of the plan: joined, or known to be missing."""
 
     name: str
     node_rank: int | None
@@ -26,46 +26,46 @@ class ReportNode:
 
 
 INTERRUPTED = "interrupted"
-"""The entry of ``details`` that a signal leaves: the first line of the report, in words."""
+"""Entry of ``details`` after a signal: the first line of the report, in words."""
 ONE_HOST = " nodes on one host: "
-"""What the note on nodes that share a host has in it; it stands in the first lines of a report."""
+"""Part of the note on nodes that share a host; it belongs to the first lines of a report."""
 
 
 ONLY = " only"
-"""How the reason of a stage ends that passed without the nodes that are missing: ``this node only``."""
+"""End of the reason of a stage that passed without the missing nodes: ``this node only``."""
 
 
 @dataclass(frozen=True)
 class ReportStage:
-    """How one stage ended on one node: pass, warn, fail, skip or error."""
+    """Result of one stage on one node: pass, warn, fail, skip or error."""
 
     stage: str
     node: str
     status: str
     seconds: float
     reason: str = ""
-    """With ``pass``: who alone took part in a stage between nodes where some are missing (``this node only``)."""
+    """With ``pass``: the only participants of a stage between nodes if some are missing (``this node only``)."""
     blocked_by: str | None = None
 
     @property
     def partial(self) -> bool:
-        """Return whether it passed without the nodes that are missing: that is no pass of the job's."""
+        """True if it passed without the missing nodes: that is no pass of the job's."""
         return self.status == "pass" and self.reason.endswith(ONLY)
 
 
 @dataclass(frozen=True)
 class ReportCheck:
-    """What became of one check."""
+    """Result of one check."""
 
     id: str
     status: CheckStatus
     why: str = ""
-    """With ``not-judged``: why what it looks at was not seen; with ``found``: ``ignored`` where that was asked for."""
+    """With ``not-judged``: why its facts were not seen; with ``found``: ``ignored`` if that was requested."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """One run (or one ``diagnose``), told whole."""
+    """One run (or one ``diagnose``) as a whole."""
 
     verdict: Verdict
     distdoctor: str
@@ -78,28 +78,28 @@ class Report:
     findings: tuple[Finding, ...]
     ignored: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    """What else a reader should know: what could not be seen, interrupted by which signal, a check that crashed."""
+    """Further information: what could not be seen, interrupted by which signal, a check that crashed."""
     details: dict[str, Any] = field(default_factory=dict)
-    """For ``-v``: addresses, round-trip times and other values seen where all is well."""
+    """Values for ``-v``: addresses, round-trip times and others if all is well."""
     candidates: tuple[Candidate, ...] = ()
-    """Where the verdict is incomplete because a log shows only a symptom: what it may be, likeliest first."""
+    """Possible causes, likeliest first, if the verdict is incomplete because a log shows only a symptom."""
     schema_version: int = SCHEMA_VERSION
     checks: tuple[ReportCheck, ...] = ()
-    """Every check that was run; empty in a report of 0.1.0, and in what node 0 tells the other nodes."""
+    """Every check that ran; empty in a report of 0.1.0, and in node 0's report to the other nodes."""
 
     @property
     def until(self) -> str:
-        """The highest stage that is told of; the whole ladder's where none is."""
+        """Last stage of the report; the last of all if it has none."""
         return max((s.stage for s in self.stages if s.stage in STAGES), key=position, default=STAGES[-1])
 
     @property
     def apart(self) -> bool:
-        """Return whether it is of some of the planned nodes, as each climbs by itself up to the stage where they
-        meet."""
+        """True if it is of some of the planned nodes, as each runs by itself the stages before the rendezvous."""
         return not needs_torch(self.until) and len(self.nodes) < (self.plan.get("nnodes") or 1)
 
 
 Verdict = Literal["pass", "warn", "fail", "incomplete"]
-"""``incomplete``: something could not be seen, such as a node that never came, and nothing else failed."""
+"""``incomplete``: something could not be seen, such as a node that did not join, and nothing else failed."""
 CheckStatus = Literal["found", "clear", "not-judged"]
-"""It found something; all that it looks at was seen, and nothing is wrong; or it was not, which says nothing."""
+"""``found``: it has a finding; ``clear``: all its facts were seen, without a finding; ``not-judged``: they were not
+seen."""

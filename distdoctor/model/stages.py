@@ -1,8 +1,7 @@
-"""The ladder: one record per stage, in the order in which they are run.
+"""Stages of a check, one record each, in the order in which they run; and the milestones of a job.
 
-A new stage is a row of this table, its work in ``distdoctor.session.stages.local`` (what each process does by itself)
-or ``distdoctor.session.stages.ranks`` (what node 0 opens for all), and a folder of checks.
-"""
+A new stage is a row of this table, its work in ``distdoctor.session.stages.local`` (run by each process itself) or
+``distdoctor.session.stages.ranks`` (opened by node 0 for all), and a folder of checks."""
 
 from __future__ import annotations
 
@@ -15,41 +14,41 @@ Lack = Literal["torch", "GPU", "other nodes", "plan"]
 
 @dataclass(frozen=True)
 class Stage:
-    """What is known of a stage before it is run. Times in seconds."""
+    """Description of a stage. Times in seconds."""
 
     name: str
     """Fixed: users give it to ``--until``, and it is the folder of its checks."""
     about: str
-    """What it looks at, in a few words."""
+    """Subject of the stage, in a few words."""
     opened: bool = False
-    """Node 0 opens it for all, once they have met; else each process climbs it by itself."""
+    """True if node 0 opens it for all joined nodes; else each process runs it by itself."""
     climbs: Literal["process", "node"] = "process"
     """Every started process, with its ranks; or one process of each node for them all."""
     needs: tuple[str, ...] = ()
-    """Stages it is not climbed without: where one of them, or one that they need, failed."""
+    """Stages whose failure, or that of a stage they need, keeps this one from running."""
     skips_without: tuple[Lack, ...] = ()
-    """What it is left out without, on all nodes; that is no failure."""
+    """Lacks for which it is skipped on all nodes; that is no failure."""
     seconds: float | None = None
-    """The most it may take, of an opened one beside SECONDS_PER_RANK; None: ``--wait``, or its own probes' bounds."""
+    """Limit of its seconds, for an opened one beside SECONDS_PER_RANK; None: ``--wait``, or its own probes' bounds."""
     doomed_seconds: float | None = None
-    """The same where the facts say already that the job will fail: it is climbed for the real error. None: no less."""
+    """Limit if the facts already show that the job will fail: it runs for the real error. None: no less."""
     ends_everywhere: bool = True
-    """An error in one place ends it on all nodes: the others would wait for their full time."""
+    """True if an error in one place ends it on all nodes: the others would wait for their full time."""
     links: bool = False
-    """It measures the links between the nodes: whether one that does not work matters is for its checks to say."""
+    """True if it measures the links between the nodes: its checks decide whether a broken one matters."""
     backend: str | None = None
-    """The backend whose process group is made."""
+    """Backend whose process group is made."""
     even_unplanned: bool = False
-    """It is tried also where the job does not use that backend; a failure is then a warning."""
+    """True if it is tried although the job does not use that backend; a failure is then a warning."""
     searched: bool = False
-    """Where it fails, smaller groups say which node or link it is (SEARCH)."""
+    """True if, after a failure, smaller groups show which node or link is the cause (SEARCH)."""
     tries_fixes: bool = False
-    """After it, what fixes would change is tried (TRIAL)."""
+    """True if the variables of fixes are tried after it (TRIAL)."""
     after_torch: bool = False
-    """The import of torch, which goes on beside the stages below, is shown before it: node 0 opens the store with it.
-    """
+    """True if the import of torch, which runs beside the stages before, is shown before it: node 0 opens the store with
+    it."""
     spoken: str = ""
-    """What it is called in a sentence, where its name alone would not do."""
+    """Name in a sentence, if its own would not do."""
 
 
 LADDER = (
@@ -109,7 +108,7 @@ LADDER = (
         doomed_seconds=3.0,
     ),
 )
-"""Every stage, lowest first."""
+"""All stages, first to last."""
 
 ENVIRONMENT, HOST, GPU, NETWORK, STORE, MESH, GLOO, NCCL, BARRIER, COLLECTIVE = LADDER
 
@@ -120,7 +119,7 @@ TRIAL = Stage(
     seconds=5.0,
     spoken="trying the fix",
 )
-"""No rung of the ladder: opened like one, in the middle of it."""
+"""No stage of its own: node 0 opens it like one, between the others."""
 SEARCH = Stage(
     "search",
     "the NCCL process group again, of each node alone and of pairs of nodes",
@@ -129,55 +128,54 @@ SEARCH = Stage(
     ends_everywhere=False,
     spoken="trying smaller NCCL groups",
 )
-"""No rung either; opened several times, each a round of groups side by side."""
+"""No stage of its own either; opened several times, each a round of groups side by side."""
 TRIED_AGAIN = (GLOO.name, BARRIER.name)
-"""The stages that a trial climbs."""
+"""Stages that a trial runs."""
 
 SECONDS_PER_RANK = 0.05
 
 STAGES = tuple(stage.name for stage in LADDER)
-"""The names, lowest first."""
+"""Names of the stages, first to last."""
 STAGE_TEXTS = {stage.name: stage.about for stage in LADDER}
-"""What each stage looks at, in a few words."""
+"""Subject of each stage, in a few words."""
 ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
-"""Those that each process climbs by itself, before the nodes meet."""
+"""Stages that each process runs by itself, before the rendezvous."""
 LOG_STAGES = ("launch", "process")
-"""What only logs show, and hangs: how the job was launched, what became of a rank's process. Never climbed."""
+"""Stages of logs and hangs only: the launch of the job, the end of a rank's process. They never run."""
 BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL, SEARCH)}
 
 
 def position(stage: str) -> int:
-    """Return how high on the ladder ``stage`` is, 0 being the lowest. Raises ValueError if it is no stage."""
+    """Return the index of ``stage`` in the order of the stages. Raises ValueError if it is no stage."""
     return (*STAGES, *LOG_STAGES).index(stage)
 
 
 def opened_up_to(until: str) -> tuple[Stage, ...]:
-    """The stages that node 0 opens, as high as ``until``."""
+    """Return the stages that node 0 opens, up to ``until``."""
     return tuple(stage for stage in LADDER[: position(until) + 1] if stage.opened)
 
 
 def stands_on(stage: Stage) -> frozenset[str]:
-    """The names of all stages that ``stage`` needs, also those that they need."""
+    """Return the names of all stages that ``stage`` needs, also those that they need."""
     below = (stands_on(BY_NAME[name]) | {name} for name in stage.needs)
     return frozenset().union(*below)
 
 
 def needs_torch(until: str) -> bool:
-    """Return whether climbing as high as ``until`` takes torch."""
+    """Return whether the stages up to ``until`` need torch."""
     return bool(opened_up_to(until))
 
 
 def spoken(stage: str) -> str:
-    """Return what a stage is called in a sentence."""
+    """Return the name of a stage in a sentence."""
     return (BY_NAME[stage].spoken if stage in BY_NAME else "") or stage
 
 
-# Milestones: what a job reaches one after the other, so that what keeps it from one keeps it from all after it.
+# Milestones of a job, in order: a failure that prevents one prevents all after it.
 #
-# A check says which one its failure prevents (``PREVENTS``), and which one must have been reached for what it sees to
-# be
-# a failure of its own (``SYMPTOM_OF``); which finding follows from which comes of their order. They are written as in
-# ``PREVENTS = "store hosted"``.
+# A check declares the milestone that its failure prevents (``PREVENTS``), and the one that must have been reached for
+# its evidence to be a failure of its own (``SYMPTOM_OF``); causes and consequences are derived from their order. They
+# are written as in ``PREVENTS = "store hosted"``.
 
 
 MILESTONE_TEXTS: dict[str, str] = {
@@ -193,20 +191,20 @@ MILESTONE_TEXTS: dict[str, str] = {
     "ranks together": "all ranks reach a barrier",
     "results right": "collectives end, with right results",
 }
-"""Every milestone, in the order in which they are reached, and what it means."""
+"""Milestones in the order in which they are reached, and their meaning."""
 MILESTONES = tuple(MILESTONE_TEXTS)
 
 EACH_FOR_ITSELF = frozenset({"master resolved", "store reached"})
-"""What one node reaches or misses whatever the others do."""
+"""Milestones that one node reaches or misses whatever the others do."""
 
 
 def place(milestone: str) -> int:
-    """Return how late ``milestone`` is reached, 0 being the first. Raises ValueError if it is none."""
+    """Return the index of ``milestone`` in its order. Raises ValueError if it is none."""
     return MILESTONES.index(milestone)
 
 
 def together(milestone: str) -> bool:
-    """Return whether all nodes reach ``milestone`` together, once they have met: what keeps one away, all feel."""
+    """Return whether all nodes reach ``milestone`` together, after the rendezvous: one missing node stops all."""
     return bool(milestone) and place(milestone) > place("all met")
 
 

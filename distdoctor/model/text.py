@@ -1,4 +1,4 @@
-"""Lengths of time in words; times whose year is not told."""
+"""Text of durations, times, errors and foreign input."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from distdoctor.model.launch_settings import MASTER_ADDR, RDZV_ENDPOINT
 
 A_YEAR = 1972
-"""Stands for the year where a time is told without one; a leap year, so that every day of it exists."""
+"""Stand-in for the year of a time without one; a leap year, so that every day of it exists."""
 
 
 def duration_text(seconds: float) -> str:
-    """Return how long, in the unit that people would use."""
+    """Return the duration in the unit that people would use."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -25,7 +25,7 @@ def duration_text(seconds: float) -> str:
 
 
 def left_said(seconds: float) -> str:
-    """``9 min 15 s``: a length of time to the second, and from an hour on to the minute."""
+    """Return a duration to the second, and from an hour on to the minute: ``9 min 15 s``."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
@@ -33,55 +33,53 @@ def left_said(seconds: float) -> str:
 
 
 def in_a_year(time: float) -> float:
-    """The same day and hour in the year that stands for any."""
+    """Return the same day and hour in the stand-in year."""
     there = gmtime(time)
     return calendar.timegm((A_YEAR, *there[1:6])) + time % 1
 
 
-# The texts of errors on one line: without source paths of whoever built PyTorch, and with the end where the use is.
+# Errors on one line: without the source paths of the machine that built PyTorch, and with their end.
 
 
 _PATH = re.compile(r"(?:/[\w.+~-]+){2,}/([\w.+-]+\.(?:c|cc|cpp|cu|cuh|h|hpp|py)\b)")
 _TRACE = re.compile(r"(?s)\s*(?:Exception raised from |C\+\+ CapturedTraceback:|\(no backtrace available\)).*")
 _ADVICE = re.compile(r"\s*This is typically caused by a remote worker crashing\.(?:(?!\]).)*")
-"""What gloo (transport/tcp/pair.cc) puts behind every connection that was closed: it names nobody."""
+"""Advice that gloo (transport/tcp/pair.cc) appends to every closed connection: it names nobody."""
 _CUDA_ADVICE = re.compile(
     r"\s*(?:Search for `\w+' in https://\S+ for more information\.|For debugging consider passing \w+=\d\.?|"
     r"(?:CUDA|HIP) kernel errors might be asynchronously reported at some other API call,? so the stacktrace below "
     r"might be incorrect\.|Compile with `TORCH_USE_\w+_DSA` to enable device-side assertions\.|"
     r"Device-side assertion tracking was not enabled by user\.)"
 )
-"""What torch (c10/cuda/CUDAMiscFunctions.cpp, CUDAException.cpp) puts behind every error of CUDA's."""
+"""Advice that torch (c10/cuda/CUDAMiscFunctions.cpp, CUDAException.cpp) appends to every error of CUDA."""
 _GAP = " ... "
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, its C++ backtrace and general advice left out, source paths cut to
+    """Return ``text`` on one line, without its C++ backtrace and general advice, source paths cut to
     ``ProcessGroupGloo.cpp:123``."""
     said = _CUDA_ADVICE.sub("", _ADVICE.sub("", _TRACE.sub("", text)))
     return " ".join(_PATH.sub(r"\1", said).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """``text`` on one line of at most ``most`` characters. What goes is the middle: a C++ error says first who speaks
-    and last what happened to whom."""
+    """Return ``text`` on one line of at most ``most`` characters, without its middle: a C++ error starts with its
+    source and ends with what happened."""
     line = one_line(text)
     if len(line) <= most:
         return line
     room = most - len(_GAP)
     head = room // 3
     start, end = line[:head], line[-(room - head) :]
-    # Whole words, where there are any near the cut.
+    # Whole words, if there are any near the cut.
     start = start[:cut] if (cut := start.rfind(" ")) > head // 2 else start
     end = end[cut + 1 :] if 0 <= (cut := end.find(" ")) < 20 else end
     return start.rstrip() + _GAP + end.lstrip()
 
 
-# What comes from outside, made fit for facts: text that can be encoded, and no passwords in addresses.
-#
-# The kernel gives bytes (variables, user names, the command lines of other users' processes), and Python hands those
-# that
-# are no UTF-8 on as lone surrogates, which no JSON encoder takes.
+# Foreign input as facts: encodable text, without passwords in addresses. The kernel gives bytes (variables, user names,
+# the command lines of other users' processes), and Python passes those that are no UTF-8 on as lone surrogates, which
+# no JSON encoder takes.
 
 
 T = TypeVar("T")
@@ -91,13 +89,14 @@ _USERINFO = re.compile(r"[^\s/@]*@")
 
 
 def encodable(value: T) -> T:
-    r"""``value`` (text, or plain data or dataclasses that hold some) with each byte that was no UTF-8 as ``\xff``."""
+    r"""Return ``value`` (text, or plain data or dataclasses that hold some) with each byte that was no UTF-8 as
+    ``\xff``."""
     changed: T | None = _changed(value)
     return value if changed is None else changed
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables as they may be told: encodable, and those that hold an address without ``user:password@``."""
+    """Return the variables as they may be shown: encodable, and addresses without ``user:password@``."""
     told = {encodable(name): encodable(value) for name, value in env.items()}
     for name in ADDRESS_VARIABLES:
         if name in told:
@@ -106,12 +105,12 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_userinfo(address: str) -> str:
-    """``user:password@host`` as ``***@host``: an address may be told to others, a password may not."""
+    """Return ``user:password@host`` as ``***@host``: an address may be shown to others, a password may not."""
     return _USERINFO.sub("***@", address) if "@" in address else address
 
 
 def _changed(value: Any) -> Any:
-    """Return what ``value`` has to become; None where it can stay as it is."""
+    """Return the replacement of ``value``; None if it can stay as it is."""
     if isinstance(value, str):
         return None if _has_utf8(value) else "".join(map(_spelled, value))
     if isinstance(value, Mapping):
@@ -136,7 +135,7 @@ def _has_utf8(text: str) -> bool:
 
 def _spelled(char: str) -> str:
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # what PEP 383 makes of a byte
+    if 0xDC80 <= code <= 0xDCFF:  # PEP 383's stand-in for a byte
         return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else char
 
@@ -146,7 +145,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def clean(text: object) -> str:
-    r"""``text`` with everything that could act on a terminal written out (``\x1b``): data comes from other nodes."""
+    r"""Return ``text`` with everything that could act on a terminal written out (``\x1b``): data comes from other
+    nodes."""
     text = str(text)
     if text.isprintable():
         return text
@@ -154,7 +154,7 @@ def clean(text: object) -> str:
 
 
 def fit(text: str, most: int = 255) -> str:
-    """``text`` from somebody who is not trusted, for a fact: cleaned, and no more than ``most`` characters of it."""
+    """Return ``text`` from an untrusted source for a fact: cleaned, and at most ``most`` characters of it."""
     return clean(text[:most])[:most]
 
 

@@ -1,11 +1,10 @@
-"""Facts: what the probes saw, as plain data that survives a round trip through JSON.
+"""Facts: what the probes observed, as plain data that survives a round trip through JSON.
 
-One :class:`NodeFacts` is what one started ``distdoctor`` process saw: a whole node where it was started once per
-node, one rank of it where it was started once per rank (``distdoctor.model.cluster`` puts those together again).
-Nothing here judges: a fact is a value that was read, a call that was made and how it ended.
+One :class:`NodeFacts` holds the observations of one started ``distdoctor`` process: a whole node if it was started once
+per node, one rank of it if once per rank (``distdoctor.model.cluster`` merges those). Nothing here judges: a fact is a
+value that was read, or a call and its result.
 
-All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
-"""
+All times are in seconds. ``None`` means "not observed" or "unknown", and the field's text says which."""
 
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.host import (

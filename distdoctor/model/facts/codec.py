@@ -1,4 +1,4 @@
-"""Facts as JSON, and the file that ``--save`` writes."""
+"""JSON of the facts, and the file that ``--save`` writes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from distdoctor.model.text import encodable
 
 T = TypeVar("T")
 MOST_VALUES = 8_000_000
-"""A thousand nodes' reports have some; an empty list of two bytes takes sixty once it is read."""
+"""Limit of the values in a file. A thousand nodes' reports have some millions; an empty list of two bytes takes sixty
+once it is read."""
 _END = 150
 """Characters kept of either end of an error."""
 
 
 class BadFacts(Exception):
-    """A facts file or message that is not what it should be; the text says where."""
+    """Facts file or message that is invalid; the text names the place."""
 
 
 def encode(value: object) -> bytes:
-    """Facts (any dataclass of this module) as one line of JSON."""
+    """Return facts (any dataclass of this package) as one line of JSON."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -30,7 +31,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The dataclass ``kind`` back from JSON, every type checked. Raises BadFacts."""
+    """Return the dataclass ``kind`` from JSON, with every type checked. Raises BadFacts."""
     if len(data) > MOST_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise BadFacts(f"more than {MOST_VALUES} values")
     try:
@@ -40,13 +41,13 @@ def decode(data: bytes, kind: type[T]) -> T:
 
 
 def _short(text: str) -> str:
-    """An error's two ends: what is wrong, and where; it quotes a value whole, however long."""
+    """Return the two ends of an error: the problem, and its place; it quotes a value whole, however long."""
     return text if len(text) <= 2 * _END else f"{text[:_END]}...{text[-_END:]}"
 
 
 @dataclass(frozen=True)
 class FactsFile:
-    """What ``--save`` writes and ``diagnose`` reads: the facts of one or more processes."""
+    """File that ``--save`` writes and ``diagnose`` reads: the facts of one or more processes."""
 
     facts: tuple[NodeFacts, ...]
     distdoctor: str

@@ -1,4 +1,4 @@
-"""Saving facts, for ``diagnose``."""
+"""Files of saved facts, written by ``--save`` and read by ``diagnose``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from distdoctor.model.facts import SCHEMA_VERSION, BadFacts, FactsFile, NodeFact
 def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
     """Write one process's facts to ``path``; into a folder, under a name of its own. Raises OSError.
 
-    Started once per rank, every rank saves what it saw; to a plain file name, the others add their rank.
-    """
+    Started once per rank, every rank saves its facts; to a plain file name, the others append their rank."""
     rank = f"-rank{facts.plan.rank}" if facts.plan.started == "rank" else ""
     if path.is_dir():
         node = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
-        # Hosts of the same name that never met must not write over each other's file.
+        # Hosts of the same name that never joined must not overwrite each other's file.
         place = rank or (f"-node{node}" if node is not None else f"-{_host(facts)}")
         if _no_place(facts):
             place += f"-pid{facts.identity.pid}"
@@ -39,7 +38,7 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         with open(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY), "w") as pipe:
             pipe.write(text + "\n")
         return
-    # A reader sees the whole file or none; who else may read the folder does not read what is in the file.
+    # A reader sees the whole file or none; the mode of the file keeps other readers of the folder out.
     temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
@@ -52,19 +51,18 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
 
 
 def _no_place(facts: NodeFacts) -> bool:
-    """Return whether it came to the meeting and was given no place there: it may be one of two that were started
-    here."""
+    """Return whether this process joined without being assigned ranks: it may be one of two that were started here."""
     meeting = facts.meeting
     came = meeting is not None and meeting.joined and not meeting.hosted
     return facts.plan.started == "node" and facts.node_rank is None and came
 
 
 def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
-    """Why ``facts`` are not written to ``path``, None where they may be: to a new or empty file, facts of the same
-    node, or a pipe. Where it is not known yet what will be written, facts of any node will do.
+    """Return the reason not to write ``facts`` to ``path``; None if they may be written: to a new or empty file, facts
+    of the same node, or a pipe.
 
-    Somebody else may have put a link there, and root's files are not replaced for a mistyped name.
-    """
+    Without ``facts``, facts of any node are accepted. Somebody else may have put a link there, and root's files are not
+    replaced for a mistyped name."""
     try:
         kind = os.lstat(path)
     except FileNotFoundError:
@@ -85,36 +83,35 @@ def _not_replaced(path: Path, facts: NodeFacts | None) -> str | None:
         pass
     if not there:
         return "is a file that is not facts, and is left as it is"
-    if facts is None or any(_whose(one) == _whose(facts) for one in there):
+    if facts is None or any(_node_of(one) == _node_of(facts) for one in there):
         return None
     return f"has the facts of {there[0].identity.hostname}: name a folder (PATH/), in which each node has its own file"
 
 
-def _whose(facts: NodeFacts) -> tuple[object, ...]:
+def _node_of(facts: NodeFacts) -> tuple[object, ...]:
     return facts.identity.hostname, facts.identity.netns
 
 
 def _host(facts: NodeFacts) -> str:
-    """A few characters that differ between hosts, and stay the same on one until it is booted again."""
+    """Return a few characters that differ between hosts, and stay the same on one until it is rebooted."""
     return hashlib.blake2s(" ".join(facts.identity.host).encode(), digest_size=3).hexdigest()
 
 
 MAX_BYTES = 256 << 20
-"""The largest facts file that is read, also of what a compressed one holds."""
+"""Limit of a facts file, also of the content of a compressed one."""
 GZIP = b"\x1f\x8b"
-"""How a file that gzip(1) compressed begins (RFC 1952, 2.3.1)."""
+"""First bytes of a file that gzip(1) compressed (RFC 1952, 2.3.1)."""
 
 
 class BadFile(Exception):
-    """A file that is no readable facts file; the text is the one line for the user and names the file."""
+    """File that is no readable facts file; the text is the one line for the user and names the file."""
 
 
 def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
-    """The facts in these files, and in every ``*.json`` and ``*.json.gz`` of the folders among them, each process
-    once; compressed by gzip(1) or not.
+    """Return the facts in these files, and in every ``*.json`` and ``*.json.gz`` of the folders among them, each
+    process once; compressed by gzip(1) or not.
 
-    Raises BadFile.
-    """
+    Raises BadFile."""
     found: dict[str, NodeFacts] = {}
     for path in _files(paths):
         for one in _read_file(path):
@@ -140,13 +137,13 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a regular file. Raises BadFile for anything else: reading that could wait for ever."""
+    """Return the bytes of a regular file. Raises BadFile for anything else: reading that could wait for ever."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
             kind = os.fstat(file.fileno())
             if not stat.S_ISREG(kind.st_mode):
                 raise BadFile(f"{path}: not a regular file, so not a facts file")
-            if kind.st_size == 0:  # as all of /proc is, and reading /proc/kmsg takes the kernel's messages away
+            if kind.st_size == 0:  # as all of /proc is, and reading /proc/kmsg removes the kernel's messages
                 raise BadFile(f"{path}: empty, so not a facts file")
             if kind.st_size > MAX_BYTES:
                 raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
@@ -157,7 +154,7 @@ def _content(path: Path) -> bytes:
 
 
 def _unpacked(path: Path, data: bytes) -> bytes:
-    """Return what gzip(1) made ``data`` of, never more than ``MAX_BYTES``. Raises BadFile."""
+    """Return the content that gzip(1) compressed to ``data``, at most ``MAX_BYTES``. Raises BadFile."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         text = unpacker.decompress(data, MAX_BYTES)

@@ -1,4 +1,4 @@
-"""What a node sees of the way to its master."""
+"""Facts of a node's network: the master, routes, packet filter, IPsec, and the links to the other nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AnswerKind = Literal["distdoctor", "tcpstore", "silent", "closed", "foreign"]
 
 @dataclass(frozen=True)
 class Contact:
-    """One attempt to connect to address:port and how it ended."""
+    """One attempt to connect to address:port and its result."""
 
     address: str
     port: int
@@ -40,44 +40,45 @@ class Contact:
     errno: int | None = None
     seconds: float = 0.0
     icmp: bool = False
-    """True where an ICMP error, hence a router or firewall and not the host's TCP, gave the answer."""
+    """True if an ICMP error, hence a router or firewall and not the host's TCP, gave the answer."""
     icmp_from: str = ""
-    """The address that sent it (SO_EE_OFFENDER, ip(7)): one of this host's own where its own filter rejects."""
+    """Address that sent it (SO_EE_OFFENDER, ip(7)): one of this host's own if its own filter rejects."""
 
     @property
     def answered(self) -> bool:
-        """Return whether something answers for the host, if only to refuse: the way there and back is not silent."""
+        """Return whether something answers for the host, if only to refuse: the route there and back works."""
         return self.outcome in ("open", "refused", "reset")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an open port answers to the handshakes that are safe for a live TCPStore."""
+    """Answer of an open port to the handshakes that are safe for a live TCPStore."""
 
     kind: AnswerKind
     generation: str | None = None
     """For a TCPStore: ``2.5+``, ``2.2-2.4`` or ``<=2.1``."""
     sample: str = ""
-    """The first printable bytes of something else's answer, at most 80."""
+    """First printable bytes of another service's answer, at most 80."""
 
 
 @dataclass(frozen=True)
 class PortHolder:
-    """The process that has a port of this host. Fields are None where the OS does not show them to this user."""
+    """Process that has a port of this host. Fields are None if the OS does not show them to this user."""
 
     address: str
     pid: int | None = None
     name: str | None = None
     user: str | None = None
     peer: str = ""
-    """Where nobody listens there: the other end (``address:port``) of a connection whose own end has the port."""
+    """Without a listener: the other end (``address:port``) of a connection whose own end has the port."""
     hosts_store: bool = False
-    """It listens there, and has a thread that serves a TCPStore: it is of a job, whether or not that store answers."""
+    """True if it listens there, and has a thread that serves a TCPStore: it belongs to a job, whether or not that store
+    answers."""
 
 
 @dataclass(frozen=True)
 class Bind:
-    """Node 0 trying to host a TCPStore on MASTER_PORT."""
+    """Node 0's attempt to host a TCPStore on MASTER_PORT."""
 
     ok: bool
     port: int
@@ -85,52 +86,53 @@ class Bind:
     error: str | None = None
     holders: tuple[PortHolder, ...] = ()
     answer: Answer | None = None
-    """What answers on the port, where the bind failed because it is in use."""
+    """Answer on the port, if the bind failed because it is in use."""
     free_port: int | None = None
-    """A port that can be bound, for the fix."""
+    """Port that can be bound, for the fix."""
     after: float = 0.0
-    """Seconds after this process's start from which the store was there, where it is."""
+    """Seconds from this process's start until the store was there."""
     files: tuple[int, int] | None = None
-    """How many descriptors the store's process had open, and how many it may, where it had none left."""
+    """Open descriptors of the store's process and their limit, if none was left."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """What the kernel knows of the next host on the way to an address (ARP; IPv6: neighbour discovery)."""
+    """State of the next host on the route to an address, by the kernel (ARP; IPv6: neighbour discovery)."""
 
     address: str
     interface: str
     state: NeighbourState
     gateway: bool = False
-    """It is the gateway on the way there, and not the host itself."""
+    """True if it is the gateway on the route, not the host itself."""
 
 
 @dataclass(frozen=True)
 class HardwareAddress:
-    """The hardware address that answered for an address of this host's own network (ARP; IPv6: neighbour discovery)."""
+    """Hardware address that answered for an address of this host's own network (ARP; IPv6: neighbour discovery)."""
 
     address: str
     mac: str
     interface: str
     permanent: bool = False
-    """Nobody answered: it was written there by hand, and stays (``ip neigh add ... nud permanent``, ``arp -s``)."""
+    """True if nobody answered: it was written there by hand, and stays (``ip neigh add ... nud permanent``, ``arp
+    -s``)."""
 
 
 @dataclass(frozen=True)
 class NeighbourTable:
-    """The kernel's table of hardware addresses, in which there was no room for one more host. Containers share it."""
+    """Kernel's table of hardware addresses without room for one more host. Containers share it."""
 
     version: int
-    """Of IP: 4 or 6."""
+    """IP version: 4 or 6."""
     most: int
-    """Entries that it may have (``gc_thresh3``); 0: not known."""
+    """Limit of its entries (``gc_thresh3``); 0: unknown."""
     refused: int
-    """How often there was none while the links were tried."""
+    """Number of refused entries while the links were tried."""
 
 
 @dataclass(frozen=True)
 class OtherWay:
-    """What became of a connection to the master's port by another interface than the one that the routes name."""
+    """Result of a connection to the master's port by another interface than the one that the routes name."""
 
     interface: str
     contact: Contact
@@ -138,27 +140,27 @@ class OtherWay:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A store of a check that waits for a node, on another port of the master's host than this node's MASTER_PORT."""
+    """Store of a check that waits for a node, on another port of the master's host than this node's MASTER_PORT."""
 
     address: str
     port: int
     host: str
-    """What the host calls itself."""
+    """Hostname by the host itself."""
     plan: Plan
-    """The plan of the node 0 that is there."""
+    """Plan of the node 0 that is there."""
 
 
 @dataclass(frozen=True)
 class LateConnections:
-    """The connections that the ranks of this node opened to one address, some of which needed more than one SYN."""
+    """Connections that the ranks of this node opened to one address, some of which needed more than one SYN."""
 
     address: str
     opened: int
-    """How many there are."""
+    """Number of connections."""
     late: int
-    """How many of them had no answer to their first SYN."""
+    """Number of connections without an answer to their first SYN."""
     repeated: int
-    """SYNs that were sent again, of all of them."""
+    """Retransmitted SYNs of all connections."""
 
 
 @dataclass(frozen=True)
@@ -167,80 +169,79 @@ class NetworkFacts:
 
     master: Resolution | None = None
     master_is_own: bool | None = None
-    """Whether an address of MASTER_ADDR is on an interface of this host; None where it did not resolve."""
+    """True if an address of MASTER_ADDR is on an interface of this host; None if it did not resolve."""
     route: Route | None = None
     primary: AddressChoice | None = None
-    """The address by which this node is reached from the others: the source of its route to the master, or for the
-    owner of MASTER_ADDR that address itself. None on a node that talks over loopback only."""
+    """Address by which the others reach this node: the source of its route to the master, or for the owner of
+    MASTER_ADDR that address itself. None on a node that uses loopback only."""
     bind: Bind | None = None
     contact: Contact | None = None
-    """The last attempt to reach MASTER_ADDR:MASTER_PORT."""
+    """Last attempt to reach MASTER_ADDR:MASTER_PORT."""
     refused_before: bool = False
-    """An earlier attempt of this run was refused, so that no filter kept all packets back then."""
+    """True if an earlier attempt of this run was refused, so that no filter dropped all packets then."""
     passed_over: tuple[Contact, ...] = ()
-    """The attempts just before it, on addresses of MASTER_ADDR that a TCPStore tries first, where these failed."""
+    """Failed attempts just before it, on addresses of MASTER_ADDR that a TCPStore tries first."""
     control: Contact | None = None
-    """The same host on a port that should be closed: a refusal there says that the host is up and not silent."""
+    """Attempt on a port of the same host that should be closed: a refusal shows that the host is up and not silent."""
     answer: Answer | None = None
-    """What answered on MASTER_ADDR:MASTER_PORT, where it was open."""
+    """Answer on MASTER_ADDR:MASTER_PORT, if it was open."""
     master_name: str | None = None
-    """What /etc/hosts calls the address of MASTER_ADDR, where it is not this host's own."""
+    """Name of MASTER_ADDR's address in /etc/hosts, if it is not this host's own."""
     own_port: Contact | None = None
-    """How a connection of this host's to a port of its own ended, at the address that gloo will pick; None where it was
-    not tried."""
+    """Result of a connection of this host to a port of its own, at the address that gloo will pick; None if not
+    tried."""
     firewall: Firewall | None = None
     late_connections: tuple[LateConnections, ...] = ()
-    """Read where the ranks' stage store or gloo took as long as a repeated SYN (1 s); empty where it did not."""
+    """Read if the ranks' stage store or gloo took as long as a retransmitted SYN (1 s); else empty."""
     resolved_after: float = 0.0
-    """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""
+    """Seconds after which MASTER_ADDR had an address, if it had none at first; else 0."""
     reverse: Resolution | None = None
-    """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
+    """Reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
     rendezvous_name: Resolution | None = None
-    """The name by which torchrun's ranks will look for their store, as it is found here; None where not looked up."""
+    """Name by which torchrun's ranks will look up their store, as it resolves here; None if not looked up."""
     rendezvous_contact: Contact | None = None
-    """How a listener of that node was reached by it; None where that was not tried."""
+    """Connection to a listener of that node by its name; None if not tried."""
     routes: tuple[TableRoute, ...] | None = None
-    """The main routing table; None where it was not read, or is too long for a node's."""
+    """Main routing table; None if it was not read, or is too long for a node's."""
     policy: tuple[PolicyRule, ...] = ()
-    """What comes before the main routing table, in the kernel's order."""
+    """Rules before the main routing table, in the kernel's order."""
     ipsec: tuple[IpsecPolicy, ...] = ()
-    """The policies of IPsec, where a way to another node failed, at these times of ``hardware_addresses``; empty where
-    this user may not read them."""
+    """Policies of IPsec, read as ``hardware_addresses`` if a route to another node failed; empty if this user may not
+    read them."""
     strict: tuple[str, ...] = ()
-    """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
+    """Interfaces whose rp_filter is strict: they drop packets whose answer would leave by another interface."""
     intercepted: tuple[int, ...] = ()
-    """Ports of the master's host that nobody serves, on which connections were accepted all the same: tried where what
-    accepts them on MASTER_PORT gave no answer. Empty where one of them was not accepted."""
+    """Unserved ports of the master's host on which connections were accepted all the same, tried if the listener on
+    MASTER_PORT gave no answer. Empty if one of them was not accepted."""
     intercepted_here: bool = False
-    """The other end of these connections is a socket of this host."""
+    """True if the other end of these connections is a socket of this host."""
     hardware_addresses: tuple[HardwareAddress, ...] = ()
-    """Who answered for which address of the own networks, at the last attempt to reach the master, or after the links
-    were tried where one failed. Empty where the table was not read or is too long for a node's."""
+    """Hardware addresses of the own networks, read at the last attempt to reach the master, or after a failed link.
+    Empty if the table was not read or is too long for a node's."""
     unanswered: tuple[HardwareAddress, ...] = ()
-    """The addresses, with the interface and no hardware address, for which nobody answered there, at these times and
-    on node 0 when the meeting was over."""
+    """Addresses for which nobody answered there, with the interface and no hardware address, read at these times and on
+    node 0 at the end of the rendezvous."""
     neighbour_table: NeighbourTable | None = None
-    """None: there was room, or that is not known, as in a container."""
+    """None: there was room, or that is unknown, as in a container."""
     other_ways: tuple[OtherWay, ...] = ()
-    """Where nothing answered: each other interface that has the master's address in its own network, too."""
+    """Results by each other interface that has the master's address in its own network, too, if nothing answered."""
     master_lines: tuple[HostsLine, ...] = ()
-    """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same, or nobody is there."""
+    """Lines of /etc/hosts that name MASTER_ADDR, if it does not resolve all the same, or nobody is there."""
     neighbour: Neighbour | None = None
-    """The next host on the way to MASTER_ADDR, where nothing answered a connection there."""
+    """Next host on the route to MASTER_ADDR, if nothing answered a connection there."""
     elsewhere: Elsewhere | None = None
-    """Where a store waits that may be this run's, while nothing listens on MASTER_PORT."""
+    """Store on another port that may be this run's, while nothing listens on MASTER_PORT."""
 
     @property
     def let_through(self) -> bool:
-        """An earlier attempt of this run got to MASTER_PORT, so that no filter kept all packets back then.
+        """True if an earlier attempt of this run reached MASTER_PORT, so that no filter dropped all packets then.
 
-        Silence after it may be that of a process which takes none of its connections: once as many wait as it has room
-        for, the kernel drops what more is asked for (tcp_abort_on_overflow in the kernel's ip-sysctl.rst).
-        """
+        Silence after it may be that of a process that accepts none of its connections: once its backlog is full, the
+        kernel drops further SYNs (tcp_abort_on_overflow in the kernel's ip-sysctl.rst)."""
         return self.refused_before or (self.answer is not None and self.answer.kind == "silent")
 
 
-# Facts about the packet filter of a host.
+# Packet filter of a host.
 
 
 _PORTS = re.compile(r"(! --)?\bdports?\s+(!=\s*)?(\{[^}]*\}|[@\w:,-]+)")
@@ -250,7 +251,7 @@ _BY_RATE = re.compile(r"\b(?:hash)?limit\b|\brecent\b")
 
 @dataclass(frozen=True)
 class FirewallChain:
-    """One chain on the way in or out of this host that can drop packets."""
+    """One chain for packets in or out of this host that can drop some."""
 
     tool: Literal["nft", "iptables", "ip6tables"]
     family: str
@@ -259,27 +260,27 @@ class FirewallChain:
     hook: Literal["input", "output"]
     policy: str = "accept"
     blocking_rules: tuple[str, ...] = ()
-    """The text of its rules that drop or reject."""
+    """Texts of its rules that drop or reject."""
     limited: tuple[str, ...] = ()
-    """The text of its rules that let in only so many connections, at once or in a time: the rest go on to those, or to
-    its policy."""
+    """Texts of its rules that limit connections, at once or per time: the others reach the blocking rules, or its
+    policy."""
 
     @property
     def by_chance(self) -> tuple[str, ...]:
-        """Those of its rules that drop some packets and not others that are like them, on whatever port."""
+        """Rules that drop some packets and not others like them, on whatever port."""
         chance = (rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
         return tuple(rule for rule in chance if not self.single_ports(rule))
 
     @property
     def by_rate(self) -> tuple[str, ...]:
-        """Rules that let in only so many new connections in a time, on whatever port: later SYNs get through."""
+        """Rules that limit new connections per time, on whatever port: later SYNs get through."""
         rates = (rule for rule in (*self.blocking_rules, *self.limited) if _BY_RATE.search(rule))
         return tuple(rule for rule in rates if not self.single_ports(rule))
 
     @staticmethod
     def single_ports(rule: str) -> list[str]:
-        """The ports that a rule is for, as it names them, where they are single ones (ssh's), and no range of them nor
-        all others."""
+        """Return the ports of a rule as it names them, if they are single ones (ssh's), and no range nor an
+        exclusion."""
         named = [ports for *but, ports in _PORTS.findall(rule) if not any(but)]
         return [
             port for ports in named if not re.search(r"\d\s*[-:]\s*\d", ports) for port in re.findall(r"[@\w-]+", ports)
@@ -288,24 +289,24 @@ class FirewallChain:
 
 @dataclass(frozen=True)
 class ShutPort:
-    """A chain of this host that lets no new connection of another host in to a port, whichever host that is."""
+    """Chain of this host that blocks all new connections of other hosts to a port."""
 
     port: int
     version: int
-    """Of IP: 4 or 6."""
+    """IP version: 4 or 6."""
     how: Literal["drop", "reject", "reset"]
-    """No answer; an ICMP error; a TCP reset, as where nobody listens."""
+    """No answer; an ICMP error; a TCP reset, as without a listener."""
     rule: str
-    """The chain, and its rule that does it."""
+    """Chain, and its blocking rule."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Other hosts' addresses between which and this host the packet filter lets connections be made, by all that is
-    known of its rules: what asks for them, and what answers."""
+    """Range of other hosts' addresses whose connections the packet filter passes in both directions, by all known
+    rules."""
 
     way: Literal["in", "out"]
-    """They connect to the port here; this host connects to it there."""
+    """``in``: they connect to the port here; ``out``: this host connects to it there."""
     first: str
     last: str
     port: int | None = None
@@ -314,47 +315,47 @@ class Passage:
 
 @dataclass(frozen=True)
 class PacketMark:
-    """The mark that this host's packet filter puts on what it sends from or to a port, whichever host it is for."""
+    """Mark that this host's packet filter sets on packets that it sends from or to a port, whatever the other host."""
 
     port: int
     side: Literal["dport", "sport"]
-    """It goes to that port; it comes from it, as the answers of a store do."""
+    """``dport``: sent to that port; ``sport``: sent from it, as the answers of a store are."""
     version: int
-    """Of IP: 4 or 6."""
+    """IP version: 4 or 6."""
     mark: int
     rule: str
-    """The chain, and its rule that does it."""
+    """Chain, and its marking rule."""
 
 
 @dataclass(frozen=True)
 class Firewall:
-    """The packet filter of this host, as far as this user may read it."""
+    """Packet filter of this host, as far as this user may read it."""
 
     readable: bool
     why_not: str | None = None
     chains: tuple[FirewallChain, ...] = ()
-    """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
+    """Chains that can block: a policy of drop, or a rule that drops or rejects."""
     shut: tuple[ShutPort, ...] = ()
-    """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
+    """Chains that block MASTER_PORT for every other host, by all known rules."""
     open_ports: tuple[tuple[int, int], ...] = ()
-    """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
-    it does not shut. Empty where it shuts none of these, or where that is not known."""
+    """TCP port ranges that stay open if it blocks ports of net.ipv4.ip_local_port_range for every other host (IPv4).
+    Empty if it blocks none of these, or that is unknown."""
     marks: tuple[PacketMark, ...] = ()
-    """What it marks of the packets to and from MASTER_PORT; and to and from the first and the last port of
-    net.ipv4.ip_local_port_range, where it marks those of all ports between them so."""
+    """Marks of the packets to and from MASTER_PORT; and to and from the first and the last port of
+    net.ipv4.ip_local_port_range, if all ports between them have the same."""
     passages: tuple[Passage, ...] = ()
-    """What it lets through for certain, though it has chains that can block; empty where it has none, or where that is
-    not known."""
+    """Connections that it passes for certain, though it has chains that can block; empty if it has none, or that is
+    unknown."""
     proxied: tuple[str, ...] = ()
-    """The rules by which a port of this host gets what it sends to all ports of others, as those of a service mesh."""
+    """Rules that redirect packets to all ports of others to a port of this host, as those of a service mesh."""
 
 
-# How this host sends: its routing tables, the rules that choose among them, and its policies of IPsec.
+# Routing of a host: its tables, the rules that choose among them, and its policies of IPsec.
 
 
 @dataclass(frozen=True)
 class Route:
-    """How this node would send to ``target``: the source address and interface that the kernel picks."""
+    """Source address and interface that the kernel picks for ``target``."""
 
     target: str
     source: str | None = None
@@ -381,56 +382,54 @@ class TableRoute:
     """None: the network is on the interface's own link."""
     interface: str | None
     reject: bool = False
-    """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
+    """True if packets are refused or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
     rule: str = ""
-    """The rule of policy routing that leads to it, as ``ip rule`` takes it; empty where that is one of every host's."""
+    """Rule of policy routing that leads to it, as ``ip rule`` takes it; empty for a default rule."""
     marked: str = ""
-    """The rule of the packet filter for whose mark that rule of policy routing is; empty where it is for none."""
+    """Rule of the packet filter that sets the mark of that policy rule; empty if there is none."""
     next_hops: tuple[NextHop, ...] = ()
-    """Where there are several (ECMP), all of them; ``gateway`` and ``interface`` are the first one's. Empty where there
-    is one. The kernel picks one for each pair of addresses, or for each connection (fib_multipath_hash_policy 0 and 1
-    of net.ipv4), whether or not anybody answers there."""
+    """All next hops if there are several (ECMP); ``gateway`` and ``interface`` are the first one's. Empty if there is
+    one. The kernel picks one for each pair of addresses, or for each connection (fib_multipath_hash_policy 0 and 1 of
+    net.ipv4), whether or not anybody answers there."""
     throws: bool = False
-    """It is no way: the next rule of policy routing is asked (``ip route add throw``)."""
+    """True if it is no route: the next rule of policy routing applies (``ip route add throw``)."""
 
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
+    """Rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
 
-    Only what is known by a packet's addresses, ports and mark: a rule for another user or for what comes from other
-    hosts is not listed.
-    """
+    Only rules on a packet's addresses, ports and mark: a rule for another user or for packets of other hosts is not
+    listed."""
 
     version: int
-    """Of IP: 4 or 6."""
+    """IP version: 4 or 6."""
     text: str
-    """As ``ip rule`` takes it: ``from 10.77.0.11 ipproto tcp dport 29500 lookup 100``."""
+    """Text as ``ip rule`` takes it: ``from 10.77.0.11 ipproto tcp dport 29500 lookup 100``."""
     source: str = ""
-    """The network that packets come from; empty: any."""
+    """Network of the packets' source; empty: any."""
     target: str = ""
     source_ports: tuple[int, int] | None = None
     target_ports: tuple[int, int] | None = None
     mark: tuple[int, int] | None = None
-    """(value, mask): the packets with this mark (``fwmark``)."""
+    """(value, mask) of the packets' mark (``fwmark``)."""
     reject: bool = False
-    """Packets are refused or dropped by the rule itself."""
+    """True if the rule itself refuses or drops packets."""
     routes: tuple[TableRoute, ...] = ()
-    """The table that it leads to, best metric first, without the routes that it passes over
-    (``suppress_prefixlength``)."""
+    """Routes of its table, best metric first, without those that it passes over (``suppress_prefixlength``)."""
     inverted: bool = False
-    """It is about the packets that are not all that it says (``not``)."""
+    """True if it applies to the packets that do not match (``not``)."""
     main: bool = False
-    """The table that it leads to is the main one."""
+    """True if its table is the main one."""
 
 
 @dataclass(frozen=True)
 class IpsecPolicy:
-    """What IPsec does with the packets between two networks (``ip xfrm policy``); the first that is for one counts."""
+    """Policy of IPsec for the packets between two networks (``ip xfrm policy``); the first matching one counts."""
 
     way: Literal["in", "out"]
     version: int
-    """Of IP: 4 or 6."""
+    """IP version: 4 or 6."""
     source: str
     """``10.77.0.11/32``; ``0.0.0.0/0`` is any."""
     target: str
@@ -438,15 +437,15 @@ class IpsecPolicy:
     """None: any."""
     target_port: int | None = None
     tcp: bool = False
-    """It is for TCP alone."""
+    """True if it applies to TCP alone."""
     block: bool = False
-    """The packets are dropped."""
+    """True if the packets are dropped."""
     lacks: bool = False
-    """They are to be encrypted or signed, and there is no association that could: the kernel drops what it is to send
-    so, and what comes otherwise."""
+    """True if it requires encryption or signatures without an association for them: the kernel drops what it is to send
+    so, and what arrives otherwise."""
 
 
-# What a node sees of its links to the others.
+# Links of a node to the others.
 
 
 HEAVY = 0.2
@@ -456,41 +455,41 @@ SAMPLED_PORTS = (2000, 5000, 10000, 15000, 20000, 25000, 30000, 40000, 50000, 60
 """Ports tried on a host on which a random one gives no answer."""
 ROW_MOST = 64
 _LONGEST_WAIT = 100.0
-"""Seconds: far more than is waited for any payload, far less than the bytes of one."""
+"""Seconds: far more than the limit for any payload, far less than the bytes of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection from this node to another that did not work. Good links are counted, not listed.
+    """Connection from this node to another that did not work. Good links are counted, not listed.
 
-    In slots: of a thousand nodes there may be half a million."""
+    It has slots: of a thousand nodes there may be half a million."""
 
     to: str
-    """The key (``hostname pid``) of the process meant to be reached."""
+    """Key (``hostname pid``) of the process that should be reached."""
     address: str
     port: int
     use: tuple[str, ...]
-    """Who would use the address: ``gloo``, ``nccl``, ``primary``."""
+    """Users of the address: ``gloo``, ``nccl``, ``primary``."""
     outcome: ConnectOutcome
     errno: int | None = None
     seconds: float = 0.0
-    """How long it took to end so. In the facts of 0.1.0 a stalled link has the size of the payload here."""
+    """Seconds until it ended so. In the facts of 0.1.0 a stalled link has the size of the payload here."""
     icmp: bool = False
     payload: int | None = None
-    """Bytes: the smallest payload that never arrived, where the outcome is ``stalled``."""
+    """Bytes of the smallest payload that never arrived, if the outcome is ``stalled``."""
     accepted: bool = False
-    """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
-    starved, gave no reply. That is no packet filter's doing."""
+    """With ``no-answer``: True if the other's kernel accepted the connection and the data, and its process, stopped or
+    starved, gave no reply. No packet filter does that."""
     passing: tuple[int, ...] = ()
     """With ``no-answer``: other ports of the same address, of SAMPLED_PORTS, on which something answered, if only to
-    refuse: what is between lets these through."""
+    refuse: the path between passes these."""
     dead_after: int | None = None
-    """Bytes that had come through when a connection that worked was reset, or nothing came through any more whatever
-    its size; None: it never worked, or only for small payloads, or that is not known."""
+    """Bytes that had arrived when a working connection was reset, or passed nothing more of any size; None: it never
+    worked, or only for small payloads, or that is unknown."""
 
     @property
     def swallowed(self) -> int | None:
-        """Bytes of the smallest payload that never arrived; None where that is not known."""
+        """Bytes of the smallest payload that never arrived; None if unknown."""
         if self.payload is None and self.outcome == "stalled" and self.seconds > _LONGEST_WAIT:
             return int(self.seconds)
         return self.payload
@@ -498,96 +497,95 @@ class Link:
 
 @dataclass(frozen=True)
 class LinkRate:
-    """The measured transfer to one other node, on the address that its backends use."""
+    """Measured transfer to one other node, on the address that its backends use."""
 
     to: str
     bytes_per_second: float | None
-    """What arrived, over the time it took; None where throughput was not measured on this link."""
+    """Received bytes per second; None if throughput was not measured on this link."""
     delivery_rate: float | None = None
-    """The kernel's own estimate, in bytes per second (TCP_INFO): free of the time a busy process lost."""
+    """Kernel's own estimate, in bytes per second (TCP_INFO): without the time a busy process lost."""
     receiver_limited: float = 0.0
-    """The share of the time in which the receiver's window, hence a busy receiver, held the sender up."""
+    """Share of the time in which the receiver's window, hence a busy receiver, held the sender up."""
     retransmitted: int = 0
-    """Segments that TCP sent again, at either end, while small messages went to and fro, or could not send at once for
-    a packet filter of the own host: without load, only loss does that."""
+    """Segments that TCP retransmitted, at either end, during an exchange of small messages, or could not send at once
+    because of the own packet filter: without load, only loss does that."""
     segments: int = 0
-    """Segments sent in that time; 0 where the kernel does not tell."""
+    """Segments sent in that time; 0 if the kernel does not say."""
     rtt: float | None = None
-    """The median round trip of these small messages, in seconds."""
+    """Median round trip of these small messages, in seconds."""
 
     @property
     def heavy_loss(self) -> bool:
-        """Return whether a fifth of the segments was sent again, and three at least: who is behind such a link may
-        not be heard for seconds, and a new connection to it may find none of its first packets answered."""
+        """True if a fifth of the segments was retransmitted, and three at least: a node behind such a link may be
+        silent for seconds, and a new connection to it may get no answer to any of its first packets."""
         return self.retransmitted >= max(3, HEAVY * self.segments)
 
 
 @dataclass(frozen=True)
 class LinkRow:
-    """What this node measured of its links to all others, as entries in an order of the nodes that all of them know.
+    """Figures of this node's links to all others, as entries in an order of the nodes that all of them know.
 
-    Up to ROW_MOST nodes have an entry each; of more as many neighbours as it takes share one, which has the worst of
-    theirs. The figures are empty where nothing of the kind was measured, and None in an entry where that one was not.
-    """
+    Up to ROW_MOST nodes have an entry each; of more, neighbours share one, which has the worst of theirs. The figures
+    are empty if nothing of the kind was measured, and None in an entry without a measurement."""
 
     place: int
-    """This node's own in that order, from 0."""
+    """Position of this node in that order, from 0."""
     nodes: int
-    """How many nodes there are in it."""
+    """Number of nodes in it."""
     rtt: tuple[float | None, ...] = ()
-    """Seconds: the median round trip of small messages."""
+    """Median round trip of small messages, in seconds."""
     rates: tuple[float | None, ...] = ()
     """Bytes per second that arrived there."""
     lost: tuple[float | None, ...] = ()
-    """The share of segments that TCP sent again while small messages went to and fro."""
+    """Share of segments that TCP retransmitted during an exchange of small messages."""
 
     @property
     def size(self) -> int:
-        """Return how many nodes share an entry."""
+        """Number of nodes that share an entry."""
         return max(1, -(-self.nodes // ROW_MOST))
 
     @property
     def entries(self) -> int:
-        """Return how many entries there are."""
+        """Number of entries."""
         return -(-self.nodes // self.size)
 
     def entry(self, place: int) -> int:
-        """The entry of the node that stands at ``place``."""
+        """Return the index of the entry of the node at ``place``."""
         return place // self.size
 
 
 @dataclass(frozen=True)
 class Translated:
-    """A connection of this node that arrived from another address than it was sent from: something on the way puts its
-    own address on it (NAT), as the machine of a container does."""
+    """Connection of this node that arrived from another address than it was sent from: a device on the route
+    substitutes its own (NAT), as the machine of a container does."""
 
     to: str
-    """The key of the process that says so."""
+    """Key of the process that reports it."""
     own: str
-    """The address that this node's end of the connection has."""
+    """Address of this node's end of the connection."""
     seen: str
-    """The address from which it arrived."""
+    """Address from which it arrived."""
 
 
 @dataclass(frozen=True)
 class MeshFacts:
-    """The connections this node made to every other on ephemeral ports."""
+    """Connections of this node to every other on ephemeral ports."""
 
     good: int = 0
     bad: tuple[Link, ...] = ()
     rtt_median: float | None = None
     rtt_max: float | None = None
     rates: tuple[LinkRate, ...] = ()
-    """The slowest and the lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
+    """Slowest and lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
     rate_median: float | None = None
     """Bytes per second, over all measured links of this node."""
     busy: float = 0.0
-    """The share of this host's processors that was in use meanwhile, 0 to 1."""
+    """Share of this host's processors in use meanwhile, 0 to 1."""
     clock_offset: float | None = None
     """Node 0's clock minus this node's, in seconds."""
     clock_error: float | None = None
-    """How far off ``clock_offset`` may be: half the round trip it was measured with."""
+    """Error bound of ``clock_offset``: half the round trip it was measured with."""
     row: LinkRow | None = None
-    """The figures of all links of this node; None in facts of before."""
+    """Figures of all links of this node; None in older facts."""
     translated: tuple[Translated, ...] = ()
-    """At most MAX_RATES of those connections."""
+    """Address-translated connections, at most MAX_RATES."""

@@ -1,4 +1,4 @@
-"""Everything that one started process saw."""
+"""All facts of one started process."""
 
 from __future__ import annotations
 
@@ -24,64 +24,66 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Caller:
-    """A process that node 0 did not let in, by its own account: nothing of it is authenticated."""
+    """Process that node 0 refused, by its own account: nothing of it is authenticated."""
 
     host: str
     address: str
     token: Literal["missing", "unexpected", "different"]
-    """How its token differs from that of the run, as in ``MeetingFacts.token``."""
+    """Difference of its token from that of the run, as in ``MeetingFacts.token``."""
 
 
 @dataclass(frozen=True)
 class MeetingFacts:
-    """How the meeting of the nodes went, as this process saw it."""
+    """Facts of the rendezvous of the nodes, as this process saw it."""
 
     joined: bool = False
     ours: bool | None = None
-    """Whether the store reached carries the doctor's marker; None where no store was reached."""
+    """True if the store that was reached carries distdoctor's mark; None if none was reached."""
     hosted: bool = False
-    """This process hosts the store (it is node 0)."""
+    """True if this process hosts the store (it is node 0)."""
     waited: float = 0.0
     wait_limit: float = 0.0
     ended: bool = False
-    """True once waiting is over (everyone came, or the limit was reached, or waiting cannot cure it)."""
+    """True once waiting is over (everyone joined, the limit was reached, or the failure is permanent)."""
     cut_short: bool = False
-    """Node 0 did not wait to the limit, since what had come makes the job fail already: who is missing may be late."""
+    """True if node 0 did not wait to the limit, since the joined nodes already make the job fail: missing ones may be
+    late."""
     arrived: tuple[str, ...] = ()
-    """Node 0's roll call: the keys (``hostname pid``) of the processes that came."""
+    """Node 0's roll call: the keys (``hostname pid``) of the processes that joined."""
     expected: int = 0
-    """How many nodes (once per node) or ranks (once per rank) node 0 waited for."""
+    """Number of nodes (once per node) or ranks (once per rank) that node 0 waited for."""
     counts: Literal["nodes", "ranks"] = "nodes"
     lost: tuple[str, ...] = ()
-    """Keys of processes that came and then went silent before the end."""
+    """Keys of processes that joined and then stopped responding before the end."""
     host_lost: bool = False
-    """Node 0's store went away before the report; where this process has not ``joined``, before it was counted."""
+    """True if node 0's store went away before the report; without ``joined``, before this process was counted."""
     left: str = ""
-    """The signal that interrupted this process after it had come (``SIGTERM``), of which it told the others. Empty: it
-    was not, or that is not known."""
+    """Signal that interrupted this process after it had joined (``SIGTERM``), as it reported to the others. Empty:
+    none, or unknown."""
     store_there: bool = False
-    """But another connection to it was accepted then, and it is the same store."""
+    """With ``host_lost``: True if another connection to it was accepted then, and it is the same store."""
     store_silent: bool = False
-    """Or another connection was made then, and its host's kernel took what was asked, and no answer came."""
+    """With ``host_lost``: True if another connection was made then, its host's kernel took the request, and no answer
+    arrived."""
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
-    """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
-    from that of the run. Empty where there is none."""
+    """State of this process's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different`` from that
+    of the run. Empty without tokens."""
     callers: tuple[Caller, ...] = ()
-    """On node 0: the processes that it did not let in, because of their tokens."""
+    """On node 0: the processes that it refused because of their tokens."""
     speaks: str = ""
-    """The version of the distdoctor that wrote the mark on the store, where this one does not understand it."""
+    """Version of the distdoctor that wrote the mark on the store, if this one does not understand it."""
     forged: tuple[str, ...] = ()
-    """What was found in the store under this run's keys that its processes have not written."""
+    """Values in the store under this run's keys that its processes have not written."""
     late: int | None = None
-    """How many processes had met, where this one came when node 0's report was written, or as many as were planned had
+    """Number of processes that had joined, if this one joined after node 0's report, or as many as were planned had
     begun without it."""
     unled: float = 0.0
-    """Seconds beyond the time of node 0's last order in which it gave no further one, though its store answered; 0
-    where the end was not waited for in vain, or no order had come."""
+    """Seconds beyond the time of node 0's last command without a further one, though its store answered; 0 if the end
+    was not waited for in vain, or no command had arrived."""
     verdict: Literal["", "pass", "warn", "fail", "incomplete"] = ""
-    """What node 0 said, which had the facts of all who came; empty where it said nothing here."""
+    """Verdict of node 0, which had the facts of all joined nodes; empty if it did not reach this process."""
     visitors: int = 0
-    """How many processes came to the store that this node hosts, to which MASTER_ADDR does not lead it itself."""
+    """Number of processes that joined the store of this node, although MASTER_ADDR does not lead it to itself."""
 
 
 STOOD_STILL = "it did not come to its end in time, and its process is there: it was stopped, or gets no processor"
@@ -89,29 +91,29 @@ STOOD_STILL = "it did not come to its end in time, and its process is there: it 
 
 @dataclass(frozen=True)
 class StageFacts:
-    """How one stage ended on one node."""
+    """End of one stage on one node."""
 
     stage: str
     status: StageStatus
     seconds: float = 0.0
     reason: str = ""
     blocked_by: str | None = None
-    """The stage whose failure is why this one was not run."""
+    """Stage whose failure is why this one did not run."""
 
     @property
     def stood_still(self) -> bool:
-        """Return whether node 0 waited for its end in vain, though the process was there."""
+        """True if node 0 waited for its end in vain, though the process was there."""
         return self.status == "error" and self.reason == STOOD_STILL
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A fix that is only environment, tried on the spot in new processes of all ranks."""
+    """Fix that only sets variables, tried during the run in new processes of all ranks."""
 
     check: str
     option: int
     env: dict[str, dict[str, str | None]]
-    """Per node name: the variables set (null: unset)."""
+    """Node name -> variables set (null: unset)."""
     stages: tuple[str, ...]
     passed: bool
     seconds: float = 0.0
@@ -120,48 +122,47 @@ class Trial:
 
 @dataclass(frozen=True)
 class SmallerGroup:
-    """A process group of some nodes alone, made where that of all could not be."""
+    """Process group of some nodes alone, tried because that of all failed."""
 
     nodes: tuple[str, ...]
     """Keys of the processes whose ranks were in it."""
     passed: bool
     error: str = ""
     ranks: tuple[int, ...] = ()
-    """Of ranks tried apart, those that were in it: of one node, or one of each of two, which ``nodes`` need not tell.
-    Empty: all of those processes."""
+    """Ranks in it, if ranks were tried apart: of one node, or one of each of two, which ``nodes`` need not show. Empty:
+    all of those processes."""
 
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """Everything one started process saw. See the module's text."""
+    """All facts of one started process. See the module's text."""
 
     identity: Identity
     plan: Plan
     variables: dict[str, str] = field(default_factory=dict)
-    """The launch and backend variables that were set, by an allow-list of names; also those that NCCL reads of a file.
-    """
+    """Launch and backend variables that were set, by an allow-list of names; also those that NCCL reads from a file."""
     variable_files: dict[str, str] = field(default_factory=dict)
-    """Of the latter: the file each came from."""
+    """Variables of NCCL's files -> the file."""
     site_variables: tuple[str, ...] = ()
     """Names outside the allow-list that checks of a site declare (``VARIABLES``). They were collected here: one that is
-    not in ``variables`` was not set."""
+    not in ``variables`` was unset."""
     near_misses: tuple[str, ...] = ()
     """Names (never values) of variables that look like a known one misspelled."""
     node_rank: int | None = None
-    """The node rank after the meeting (assigned or declared); None where it never met the others."""
+    """Node rank after the rendezvous (assigned or declared); None if it never joined the others."""
     host: HostFacts | None = None
     driver: DriverFacts | None = None
-    """The GPUs' driver; None where there is no sign of one, or where it was not looked for."""
+    """GPUs' driver; None without a sign of one, or if not probed."""
     amd: AmdFacts | None = None
-    """AMD's; None where the kernel shows none, or where they were not looked for."""
+    """AMD's GPUs; None if the kernel shows none, or if not probed."""
     peers: PeerCopies | None = None
-    """What the node's GPUs copy to each other; None where that was not tried."""
+    """Copies between the node's GPUs; None if not tried."""
     rdma: RdmaFacts | None = None
-    """InfiniBand and RoCE; None where there is none, or where it was not looked for."""
+    """InfiniBand and RoCE; None without any, or if not probed."""
     topology: TopologyFile | None = None
-    """NCCL's; None where there is none, or where it was not looked for."""
+    """Topology file of NCCL; None without one, or if not probed."""
     graph: TopologyFile | None = None
-    """The file that NCCL_GRAPH_FILE names; None where it names none, or where it was not looked for."""
+    """File of NCCL_GRAPH_FILE; None if it names none, or if not probed."""
     network: NetworkFacts | None = None
     meeting: MeetingFacts | None = None
     mesh: MeshFacts | None = None
@@ -169,17 +170,17 @@ class NodeFacts:
     stages: tuple[StageFacts, ...] = ()
     trials: tuple[Trial, ...] = ()
     groups: tuple[SmallerGroup, ...] = ()
-    """In the order in which they were tried: of node 0, the NCCL groups of fewer nodes; of a node on which even its own
-    could not be made, those of its own ranks."""
+    """In the order in which they were tried: on node 0, the NCCL groups of fewer nodes; on a node on which even its own
+    failed, those of its own ranks."""
     jobs: tuple[JobFacts, ...] = ()
-    """Jobs that ran here while this was looked at; empty where none was looked for."""
+    """Jobs that ran here during the look; empty if none was looked for."""
     started_at: float = 0.0
     """Seconds since the epoch, by this host's clock."""
     until: str = ""
-    """The last stage that was to be climbed; empty where that was not written down (0.1.0)."""
+    """Last stage that was to run; empty if not recorded (0.1.0)."""
     schema_version: int = SCHEMA_VERSION
 
     @property
     def key(self) -> str:
-        """Return what identifies this process among those that met: ``hostname pid``, with its namespace's number."""
+        """Key of this process among the joined ones: ``hostname pid``, with its namespace's number."""
         return f"{self.identity.hostname} {self.identity.pid} {self.identity.netns}"
