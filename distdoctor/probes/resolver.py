@@ -1,4 +1,4 @@
-"""Look-ups with a deadline: this process's side of the one that makes them (asker.py)."""
+"""Look-ups with a deadline: the client of the process that makes them (resolver_worker.py)."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from distdoctor.probes.network.tcp import received
 
 ENDING_SECONDS = 0.5
 STARTING_SECONDS = 10.0
-"""How long a question may wait for a processor before it begins: that is no slow name server."""
+"""Seconds for which a question may wait for a processor before it begins: that is no slow name server."""
 TRIES = 2
-"""How often a question is asked of a process that ends without an answer, which says nothing of what was asked."""
+"""Attempts with a process that ends without an answer, which says nothing of the question."""
 LOST = "the process that looks names up ended"
 Question = Literal["addresses", "of_store", "name", "announced", "folder", "lock", "seen"]
 """``addresses``: of a name; ``of_store``: as a TCPStore's client asks for it. ``name``: of an address. ``announced``:
-what torchrun calls this host, and its own. ``folder``: whether a file can be written there. ``lock``: whether it can be
-locked. ``seen``: whether another node's is there."""
+torchrun's name of this host, and its addresses. ``folder``: a file can be written there. ``lock``: it can be locked.
+``seen``: another node's file is there."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of one question."""
+    """Result of one question."""
 
     found: tuple[str, ...] = ()
     error: str | None = None
-    """Why nothing was found, where that was said."""
+    """Reason for no result, if known."""
     timed_out: bool = False
     seconds: float | None = None
-    """What the question itself took, without waiting for a processor; None where that is not known."""
+    """Seconds of the question itself, without waiting for a processor; None if unknown."""
 
 
 class Asker:
-    """The process that looks names up. Started with the first question, or before."""
+    """Client of the process that looks names up, which starts with the first question, or before."""
 
     def __init__(self) -> None:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._held: list[socket.socket] = []
-        """Each keeps a file where it is; open until nobody needs it."""
+        """Sockets that keep a file in place; open until nobody needs it."""
 
     def start(self) -> None:
-        """Start it, where it does not run yet. Raises OSError."""
+        """Start the process, unless it runs. Raises OSError."""
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
@@ -71,7 +71,7 @@ class Asker:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """End it and what it is doing; when this returns it is gone, and so are the files that it left."""
+        """End the process and its work; when this returns it is gone, and so are the files that it left."""
         for held in self._held:
             held.close()
         self._held.clear()
@@ -88,7 +88,8 @@ class Asker:
         atexit.unregister(self.stop)
 
     async def leave_file(self, folder: str, seconds: float) -> Reply:
-        """Leave a file in the folder until this is stopped: the errno's name or nothing, then the file's name."""
+        """Leave a file in the folder until this is stopped. Return the errno's name or nothing, then the file's
+        name."""
         ours = self._send("mark", folder, seconds)
         if ours is None:
             return Reply(error="there is no process that could take it away again")
@@ -100,7 +101,7 @@ class Asker:
         return reply
 
     async def ask(self, what: Question, of: str, seconds: float, hurry: bool = False) -> Reply:
-        """Return what is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
+        """Return the result within ``seconds``. ``hurry``: each name server gets one second and one try."""
         for _ in range(TRIES):
             ours = self._send(what, of, seconds, hurry)
             if ours is None:
@@ -112,7 +113,7 @@ class Asker:
         return await _ask_in_thread(what, of, seconds)
 
     def _send(self, what: str, of: str, seconds: float, hurry: bool = False) -> socket.socket | None:
-        """The socket on which the answer comes; None where no process or descriptor is left for it."""
+        """Return the socket of the answer; None without a process or descriptor for it."""
         message = json.dumps({"what": what, "of": of, "seconds": seconds, "hurry": hurry}).encode()
         try:
             self.start()
@@ -157,4 +158,4 @@ async def _ask_in_thread(what: Question, of: str, seconds: float) -> Reply:
 
 
 ASKER = Asker()
-"""The one of this process."""
+"""Client of this process."""

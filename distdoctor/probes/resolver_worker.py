@@ -1,23 +1,22 @@
-"""The process that asks what may never answer: started as a script, with nothing but the standard library.
+"""Worker for calls that may never return: started as a script, with nothing but the standard library.
 
-A look-up of a name knows no deadline, and cannot be given up where it is made: getnameinfo() of Python 3.10 and of 3.11
-up to 3.11.3 even holds the interpreter's lock while it waits for a name server, and so stops every thread. A file
-system whose server is gone holds whoever looks at it. Here each question gets a forked child of its own, which a timer
-of the kernel ends.
+A look-up of a name has no deadline, and its caller cannot give it up: getnameinfo() of Python 3.10 and of 3.11 up to
+3.11.3 even holds the interpreter's lock while it waits for a name server, and so stops every thread. A file system
+whose server is gone blocks every process that looks at it. Here each question gets a forked child of its own, which a
+timer of the kernel ends.
 
-Questions come over a SOCK_SEQPACKET socket whose number is the only argument, one JSON object a message, each with a
+Questions arrive over a SOCK_SEQPACKET socket whose number is the only argument, one JSON object a message, each with a
 descriptor on which its child answers:
 
     in   {"what": a key of QUESTIONS, "of": TEXT, "seconds": NUMBER, "hurry": false | true}
     out  {} as the question begins, then
          {"found": [TEXT...], "seconds": NUMBER}   or   {"error": TEXT, "seconds": NUMBER}   or nothing: it was ended
 
-The seconds are those of the question alone: neither those until there was a child for it, nor those in which that one
-was ready to run and others had the processors.
+The seconds are those of the question alone, without the time until it had a child, and in which that was ready to run
+while others had the processors.
 
-A child that leaves a file (HELD) stays when it has answered, and takes the file away when its own socket closes, or it
-is told to end. When the control socket closes, the other children are killed and the process ends.
-"""
+A child that leaves a file (HELD) stays when it has answered, and removes the file when its own socket closes, or at
+SIGTERM. When the control socket closes, the other children are killed and the process ends."""
 
 from __future__ import annotations
 
@@ -35,27 +34,26 @@ from contextlib import suppress
 
 MAX_MESSAGE = 1 << 16
 BEGUN = b"{}"
-"""From here on the question itself takes the time, and no longer the way to a processor."""
+"""Message at which the question itself begins, after the wait for a processor."""
 MARK, MARK_BYTES, MAX_NAME = ".distdoctor-", 16, 256
 TRIES, AGAIN_SECONDS = 3, 0.25
 LEAVING_SECONDS = 0.3
-"""In which files are taken away at the end."""
+"""Limit of removing files at the end."""
 HURRIED = "timeout:1 attempts:1"
-"""RES_OPTIONS (resolv.conf(5)) for one question to each name server, and one second for its answer."""
+"""RES_OPTIONS (resolv.conf(5)) for one query to each name server, and one second for its answer."""
 
 
 def addresses(name: str) -> list[str]:
-    """getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order.
+    """Return getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order.
 
-    A link-local one keeps its zone (``fe80::a%eth0``): without it nothing can be connected to.
-    """
+    A link-local one keeps its zone (``fe80::a%eth0``): without it no connection is possible."""
     rows = socket.getaddrinfo(name, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
     return list(dict.fromkeys(_written(row[4]) for row in rows))
 
 
 def of_store(name: str) -> list[str]:
-    """The same as the TCPStore's client asks for it, which takes IPv4 addresses as IPv6 ones, too (socket.cpp,
-    ``AI_V4MAPPED | AI_ALL``): glibc then reads ``::1 localhost`` in /etc/hosts as 127.0.0.1 as well, and that is what
+    """Return the addresses as the TCPStore's client asks for them, which takes IPv4 addresses as IPv6 ones, too
+    (socket.cpp, ``AI_V4MAPPED | AI_ALL``): glibc then reads ``::1 localhost`` in /etc/hosts as 127.0.0.1 as well, which
     works without IPv6."""
     found = addresses(name)
     if found != ["::1"]:
@@ -76,15 +74,14 @@ def _written(where: tuple[object, ...]) -> str:
 
 
 def name(address: str) -> list[str]:
-    """The name of ``address``, as a TCPStore's client asks for it."""
-    # c10d asks for the address of its dual-stack socket (socket.cpp, formatSockAddr), so IPv4 comes mapped into IPv6.
+    """Return the name of ``address``, as a TCPStore's client asks for it."""
+    # c10d asks for the address of its dual-stack socket (socket.cpp, formatSockAddr), so IPv4 is mapped into IPv6.
     asked = address if ":" in address else f"::ffff:{address}"
     return [socket.getnameinfo((asked, 0), socket.NI_NAMEREQD)[0]]
 
 
 def announced(hostname: str) -> list[str]:
-    """Return what torchrun calls this host (getfqdn(), as its c10d rendezvous does), then the addresses of that
-    name."""
+    """Return torchrun's name of this host (getfqdn(), as its c10d rendezvous does), then the addresses of that name."""
     called = socket.getfqdn(hostname)
     try:
         return [called, *addresses(called)]
@@ -93,12 +90,11 @@ def announced(hostname: str) -> list[str]:
 
 
 def folder(path: str) -> list[str]:
-    """Return whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of
-    its disk, and whether nothing on it can be run. Where it is not there, whether it could be made, and then also
-    the nearest path that is, and where that leads if it is a link to nothing.
+    """Write a file in ``path``. Return the errno's name or nothing, then free bytes and files of its disk, and whether
+    nothing on it can be run. For a missing path: whether it could be created, then the nearest existing path, and the
+    target if that is a link to nothing.
 
-    A whole block is written and brought to the disk: a quota, or a server, says no only then.
-    """
+    A whole block is written and synced: a quota, or a server, refuses only then."""
     near, said = _nearest(path)
     leads = os.readlink(near) if said == "EEXIST" and os.path.islink(near) else ""
     try:
@@ -124,7 +120,7 @@ def folder(path: str) -> list[str]:
 
 
 def _nearest(path: str) -> tuple[str, str]:
-    """``path`` or the nearest above it that is there, and as what os.makedirs() would fail, if it would."""
+    """Return ``path`` or the nearest existing one above it, and the error of os.makedirs(), if it would fail."""
     place = path
     while True:
         try:
@@ -142,8 +138,7 @@ def _nearest(path: str) -> tuple[str, str]:
 
 
 def lock(path: str) -> list[str]:
-    """Return whether a file in ``path`` can be locked with flock(), as c10d's FileStore does: the errno's name or
-    nothing."""
+    """Lock a file in ``path`` with flock(), as c10d's FileStore does. Return the errno's name or nothing."""
     descriptor = _new_file(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,7 +150,8 @@ def lock(path: str) -> list[str]:
 
 
 def mark(path: str) -> list[str]:
-    """Leave a file in the folder ``path`` for others to see: the errno's name or nothing, then the file's name."""
+    """Leave a file in the folder ``path`` for others to see. Return the errno's name or nothing, then the file's
+    name."""
     name = f"{MARK}{os.urandom(MARK_BYTES).hex()}"
     full = os.path.join(path, name)
 
@@ -181,14 +177,14 @@ def mark(path: str) -> list[str]:
 
 
 def unmark(path: str, found: list[str]) -> None:
-    """Take it away again."""
+    """Remove the file again."""
     if len(found) > 1:
         with suppress(OSError):
             os.unlink(os.path.join(path, found[1]))
 
 
 def seen(path: str) -> list[str]:
-    """Return whether the file ``path`` is here and says its own name: nothing, or why not as the errno's name."""
+    """Read the file ``path``, which contains its own name. Return nothing, or the errno's name."""
     for left in reversed(range(TRIES)):
         try:
             with open(path, "rb") as file:
@@ -201,11 +197,12 @@ def seen(path: str) -> list[str]:
 
 
 def _new_file(folder: str) -> int:
-    """A file in the folder that has no name, or has it no longer: nothing is left of it, however this process ends."""
+    """Return a file in the folder that has no name, or has lost it: nothing is left of it, however this process
+    ends."""
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
     except OSError as err:
-        if err.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):  # what file systems say that lack it
+        if err.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):  # errors of file systems without O_TMPFILE
             raise
     path = os.path.join(folder, f".distdoctor-{os.getpid()}")
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -224,18 +221,20 @@ QUESTIONS: dict[str, Callable[[str], list[str]]] = {
     "seen": seen,
 }
 HELD: dict[str, Callable[[str, list[str]], None]] = {"mark": unmark}
-"""What a child does when nobody needs what it has done any more, by the question."""
+"""Clean-up of a child when nobody needs its result any more, by the question."""
 
 
 def why_not(err: Exception) -> str:
-    """An error of a look-up in words."""
+    """Return the error of a look-up in words."""
     return err.strerror if isinstance(err, OSError) and err.strerror else str(err)
 
 
 def main(control: socket.socket) -> None:
     """Fork a child per question until the socket closes."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hands that on, and then no child is waited for
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket then closes
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # an ignored SIGCHLD is inherited, and then no child can be waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an ignored SIGCHLD is inherited
     "localhost".encode("idna")  # what getaddrinfo() imports, once and not in each child
     running, holding = set[int](), set[int]()
     while True:
@@ -262,9 +261,8 @@ def _still(children: set[int]) -> set[int]:
 
 
 def _waited() -> float:
-    """For how many seconds this process has been ready to run and had no processor (schedstat, in nanoseconds: the
-    kernel's sched-stats.rst); 0 where that is not to be read.
-    """
+    """Return the seconds for which this process has been ready to run without a processor (schedstat, in nanoseconds:
+    the kernel's sched-stats.rst); 0 if unreadable."""
     try:
         with open("/proc/self/schedstat") as file:
             return int(file.read().split()[1]) / 1e9
@@ -273,7 +271,7 @@ def _waited() -> float:
 
 
 def _answer(question: dict[str, object], channel: socket.socket) -> None:
-    """In the child: answer and end."""
+    """Answer and end, in the child."""
     try:
         what, of = str(question["what"]), str(question["of"])
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -1,1 +1,1 @@
-"""GPUs, their driver and the files of NCCL."""
+"""Probes of GPUs, their driver and the files of NCCL."""

@@ -1,11 +1,10 @@
-"""AMD's GPUs on this host, as the kernel's driver (amdkfd) shows them, and whether this user may use them.
+"""AMD's GPUs of this host, as the kernel's driver (amdkfd) shows them, and this user's access to them.
 
 ROCm finds them in /sys/class/kfd/kfd/topology, where a node with SIMDs is a GPU (those that a cgroup keeps from the job
-cannot be read), and opens /dev/kfd and the /dev/dri/renderD* of each: both belong to the groups render or video. What
-amd-smi and rocm-smi tell of a device's memory they read from files of amdgpu, as here: mem_info_vram_total and _used,
-and ras/umc_err_count, whose ``ue`` counts errors that were not corrected (ROCm/amdsmi, src/amd_smi/amd_smi_utils.cc;
-the kernel's documentation, gpu/amdgpu/ras.rst).
-"""
+cannot be read), and opens /dev/kfd and the /dev/dri/renderD* of each: both belong to the groups render or video.
+amd-smi and rocm-smi read a device's memory from files of amdgpu, as here: mem_info_vram_total and _used, and
+ras/umc_err_count, whose ``ue`` counts errors that were not corrected (ROCm/amdsmi, src/amd_smi/amd_smi_utils.cc; the
+kernel's documentation, gpu/amdgpu/ras.rst)."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ from distdoctor.probes.host import proc
 TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"
 KFD = "dev/kfd"
 MOST = 128
-"""Nodes of the topology that are looked at."""
+"""Limit of the nodes of the topology."""
 
 
 def probe(root: Path = Path("/")) -> AmdFacts | None:
-    """Return what is there; None where the kernel shows no such GPU. No device is opened."""
+    """Return AMD's GPUs; None if the kernel shows none. No device is opened."""
     files, count, cards = [KFD], 0, list[Device]()
     nodes = (root / TOPOLOGY).glob("*/properties")
     for properties in sorted(nodes, key=lambda path: (len(path.parent.name), path.parent.name))[:MOST]:
@@ -65,42 +64,41 @@ def _amd_number(name: str, text: str) -> int | None:
 
 
 def _closed(path: Path) -> str:
-    """The errno's name where this user cannot use it; empty where it can."""
+    """Return the errno's name if this user cannot use the file; empty if he can."""
     if not path.exists():
         return "ENOENT"
     return "" if os.access(path, os.R_OK | os.W_OK) else "EACCES"
 
 
-# What AMD's own commands add to what the kernel shows of its GPUs: amd-smi, or else rocm-smi, where one is here.
+# Values of AMD's own commands: amd-smi, or else rocm-smi, if installed.
 #
 # ``amd-smi static --json`` and ``metric --json`` give an object for each GPU, up to ROCm 6.4 in a list, since then
-# below
-# ``gpu_data``; a number is ``{"value": 16, "unit": "GT/s"}`` or bare, and ``N/A`` what the GPU does not tell. ``rocm-
-# smi
-# --json`` gives ``card0`` and so on, and ``system`` (AMD SMI CLI tool usage; ROCm/rocm_smi_lib, python_smi_tools).
+# below ``gpu_data``; a number is ``{"value": 16, "unit": "GT/s"}`` or bare, and ``N/A`` a value that the GPU does not
+# have. ``rocm-smi --json`` gives ``card0`` and so on, and ``system`` (AMD SMI CLI tool usage; ROCm/rocm_smi_lib,
+# python_smi_tools).
 
 
 STATIC, METRIC = ("amd-smi", "static", "--json"), ("amd-smi", "metric", "--json")
 OLDER = (*("rocm-smi", "--showproductname", "--showbus", "--showmeminfo", "vram"), *("--showdriverversion", "--json"))
 HOT = ("prochot", "socket_thermal", "vr_thermal", "hbm_thermal")
-"""Of ``throttle``: what is of heat. ``ppt`` is the power limit, which a busy GPU is at."""
+"""Causes of ``throttle`` that are heat. ``ppt`` is the power limit, which a busy GPU is at."""
 GENERATIONS = {2: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}
-"""Of PCIe, by whole GT/s for each lane."""
+"""PCIe generation by whole GT/s per lane."""
 SHOWN = 80
 
 
 async def amd_smi_values(facts: AmdFacts) -> AmdFacts:
-    """With what they say of the cards that the kernel shows, each known by its place on the bus."""
+    """Return the facts with the commands' values of the cards that the kernel shows, matched by PCI address."""
     if not facts.cards:
         return facts
     if shutil.which(STATIC[0]):
-        static, metric = [_objects(said) for said, _ in await asyncio.gather(output([*STATIC]), output([*METRIC]))]
-        known = {_at(one): _of_both(one, next(_same(one, metric), {})) for one in static}
+        static, metric = [_objects(values) for values, _ in await asyncio.gather(output([*STATIC]), output([*METRIC]))]
+        known = {_pci_address(one): _of_both(one, next(_same(one, metric), {})) for one in static}
         versions = [_words(one, "driver", "version") or _words(one, "driver", "driver_version") for one in static]
         return _with(facts, "amd-smi", known, versions)
     if shutil.which(OLDER[0]):
-        said, _ = await output([*OLDER])
-        cards, system = _older(said)
+        values, _ = await output([*OLDER])
+        cards, system = _older(values)
         return _with(facts, "rocm-smi", cards, [system])
     return facts
 
@@ -113,7 +111,7 @@ def _with(facts: AmdFacts, source: Any, known: dict[str, dict[str, Any]], versio
 
 
 def _of_both(static: Any, metric: Any) -> dict[str, Any]:
-    """The fields of Device that they have an answer to."""
+    """Return the fields of Device that the two commands answer."""
     throttle = _below(metric, "throttle")
     hot = any(str(_below(throttle, f"{name}_violation_status")).upper() == "ACTIVE" for name in HOT)
     found: dict[str, Any] = {
@@ -131,16 +129,19 @@ def _of_both(static: Any, metric: Any) -> dict[str, Any]:
 
 
 def _older(text: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """Of rocm-smi: the cards' fields by their place on the bus, and the driver's version."""
+    """Return rocm-smi's fields of the cards by PCI address, and the driver's version."""
     cards: dict[str, dict[str, Any]] = {}
     found = _loaded(text)
     for name, card in found.items() if isinstance(found, dict) else ():
         if name.startswith("card") and isinstance(card, dict):
-            said = {key.lower(): value for key, value in card.items()}  # "Card series" was "Card Series" at times
-            fields = {"name": _fit(said.get("card series", "")), "memory": _whole(said.get("vram total memory (b)"))}
-            fields["memory_used"] = _whole(said.get("vram total used memory (b)"))
+            values = {key.lower(): value for key, value in card.items()}  # "Card series" was "Card Series" at times
+            fields = {
+                "name": _fit(values.get("card series", "")),
+                "memory": _whole(values.get("vram total memory (b)")),
+            }
+            fields["memory_used"] = _whole(values.get("vram total used memory (b)"))
             known = {key: value for key, value in fields.items() if value not in (None, "", "N/A")}
-            cards[_fit(said.get("pci bus", "")).lower()] = known
+            cards[_fit(values.get("pci bus", "")).lower()] = known
     return cards, _words(found, "system", "Driver version")
 
 
@@ -151,7 +152,7 @@ def _objects(text: str) -> list[Any]:
 
 
 def _loaded(text: str) -> Any:
-    """Return what is JSON in it: amd-smi may print a warning before."""
+    """Return the JSON in it: amd-smi may print a warning before."""
     begins = re.search(r"^[\[{]", text, re.MULTILINE)
     try:
         return json.loads(text[begins.start() :]) if begins else None
@@ -163,7 +164,7 @@ def _same(static: Any, metric: list[Any]) -> Iterator[Any]:
     return (one for one in metric if one.get("gpu") == static.get("gpu"))
 
 
-def _at(static: Any) -> str:
+def _pci_address(static: Any) -> str:
     return _words(static, "bus", "bdf").lower()
 
 
@@ -174,8 +175,8 @@ def _below(found: Any, *path: str) -> Any:
 
 
 def _words(found: Any, *path: str) -> str:
-    said = _below(found, *path)
-    return _fit(said) if isinstance(said, str) and said != "N/A" else ""
+    values = _below(found, *path)
+    return _fit(values) if isinstance(values, str) and values != "N/A" else ""
 
 
 def _amd_smi_number(found: Any, *path: str) -> int | None:
@@ -184,7 +185,7 @@ def _amd_smi_number(found: Any, *path: str) -> int | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Also of a text, as rocm-smi writes numbers."""
+    """Return the number, also of a text, as rocm-smi writes numbers."""
     digits = re.match(r"\d{1,18}", str(value))
     return int(digits[0]) if digits else None
 

@@ -1,7 +1,6 @@
-"""How many processors and GPUs this process may use, seen without torch: enough to size the plan.
+"""Number of processors and GPUs that this process may use, without torch: enough to size the plan.
 
-What each rank really sees of its devices is asked of torch.cuda later, by the gpu stage.
-"""
+The gpu stage later asks torch.cuda which devices each rank really sees."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from distdoctor.probes.gpu import amd
 
 CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 ONE = (("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), ("dev/nvhost-gpu",), ("dev/nvgpu",))
-"""Files by which there is an NVIDIA GPU without /dev/nvidia0: of WSL, which shows no more of how many there are, and of
-a Jetson, which has one."""
+"""Files of an NVIDIA GPU without /dev/nvidia0: of WSL, which does not show their number, and of a Jetson, which has
+one."""
 
 
 def count_cpus() -> int:
-    """The processors that this process may be scheduled on."""
+    """Return the number of processors that this process may be scheduled on."""
     return len(os.sched_getaffinity(0))
 
 
 def count_gpus(env: Mapping[str, str] | None = None, root: Path = Path("/")) -> int:
-    """The devices visible under the masks, NVIDIA's or else AMD's; 0 without a driver."""
+    """Return the number of devices visible under the masks, NVIDIA's or else AMD's; 0 without a driver."""
     env = os.environ if env is None else env
     dev, capabilities = root / "dev", root / "proc/driver/nvidia/capabilities"
     present = sum(1 for node in dev.glob("nvidia[0-9]*") if node.name[6:].isdigit())
@@ -32,17 +31,15 @@ def count_gpus(env: Mapping[str, str] | None = None, root: Path = Path("/")) -> 
     if not present:
         return _of_amd(env, root)
     if all(any((capabilities / f"gpu{number}/mig").glob("gi*")) for number in range(present)):
-        present = (
-            1  # of MIG's devices CUDA shows one (NVIDIA, Multi-Instance GPU User Guide, "CUDA Device Enumeration")
-        )
+        present = 1  # CUDA shows one MIG device (NVIDIA, Multi-Instance GPU User Guide, "CUDA Device Enumeration")
     return chosen(env.get(CUDA), present)
 
 
 def chosen(mask: str | None, present: int) -> int:
-    """Return how many a mask leaves.
+    """Return the number of devices that a mask leaves.
 
-    It is read as CUDA does: entries count up to the first that names no device; one named twice makes all of them
-    invisible; of MIG's devices the first alone is taken."""
+    It is read as CUDA does: entries count up to the first that names no device; one named twice hides all of them; of
+    MIG's devices only the first is taken."""
     if mask is None:
         return present
     found: list[str] = []
@@ -57,7 +54,8 @@ def chosen(mask: str | None, present: int) -> int:
 
 
 def _of_amd(env: Mapping[str, str], root: Path) -> int:
-    """Those that this user may open, under the mask of the runtime and then HIP's, which may have CUDA's name."""
+    """Return the number of AMD's GPUs that this user may open, under the mask of the runtime and then HIP's, which may
+    have CUDA's name."""
     seen = amd.probe(root)
     if seen is None:
         return 0

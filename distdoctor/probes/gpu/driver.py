@@ -1,4 +1,4 @@
-"""The NVIDIA driver of this host: its files, and what it says of its devices. No CUDA call is made."""
+"""NVIDIA driver of this host: its files, its devices, gpud's faults, and PCIe redirection. No CUDA call is made."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from distdoctor.probes.gpu import nvml_worker
 from distdoctor.probes.host.processes import in_thread, in_time
 
 DRIVER_SECONDS = 12
-"""For one answer: without persistence mode, a driver that nobody uses begins anew for each who asks, with some seconds
-for each device."""
+"""Limit of one answer: without persistence mode, an unused driver initializes again for each client, some seconds per
+device."""
 NVIDIA, DISPLAYS = "0x10de", ("0x0300", "0x0302")
-"""The PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
+"""PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
 CONTROL_FILES = ("nvidiactl", "nvidia-uvm")
-"""What CUDA opens beside the devices. To open them wakes no device up."""
+"""Files that CUDA opens beside the devices. To open them wakes no device up."""
 PEERMEM = ("nvidia_peermem", "nv_peer_mem")
 IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 MAX_TEXT = 300
@@ -48,7 +48,7 @@ NO_ANSWER = "no answer"
 
 
 async def probe_driver(root: Path = Path("/")) -> DriverFacts | None:
-    """Return what can be seen of the driver and its devices; None where there is no sign of either."""
+    """Return the facts of the driver and its devices; None without a sign of either."""
     module, files, on_bus = module_version(root), device_files(root), devices_on_bus(root)
     if not (module or files or on_bus):
         return None
@@ -71,8 +71,10 @@ async def probe_driver(root: Path = Path("/")) -> DriverFacts | None:
 
 
 def module_version(root: Path) -> str | None:
-    """The version of the kernel's module: ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct ...``,
-    of the open one ``... Open Kernel Module for x86_64  550.54.15  Release Build ...``."""
+    """Return the version of the kernel's module.
+
+    The file has ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct ...``, with the open module ``...
+    Open Kernel Module for x86_64  550.54.15  Release Build ...``."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text(errors="replace")
     except OSError:
@@ -82,18 +84,18 @@ def module_version(root: Path) -> str | None:
 
 
 def device_files(root: Path) -> tuple[str, ...]:
-    """/dev/nvidia0 and so on, by number."""
+    """Return /dev/nvidia0 and so on, by number."""
     names = (path.name for path in (root / "dev").glob("nvidia[0-9]*"))
     return tuple(f"/dev/nvidia{n}" for n in sorted(int(name[6:]) for name in names if name[6:].isdigit()))
 
 
 def devices_on_bus(root: Path) -> int:
-    """Return how many NVIDIA GPUs are on the PCI bus, whether or not there is a driver for them."""
+    """Return the number of NVIDIA GPUs on the PCI bus, with or without a driver for them."""
     return sum(1 for _ in _on_bus(root))
 
 
 def iommu(root: Path) -> tuple[str, ...]:
-    """Return how the IOMMU treats them: the types of the groups that they are in."""
+    """Return the IOMMU's modes for the GPUs: the types of their groups."""
     types = set()
     for device in _on_bus(root):
         try:
@@ -104,7 +106,7 @@ def iommu(root: Path) -> tuple[str, ...]:
 
 
 def peermem(root: Path) -> bool | None:
-    """Return whether a module for GPUDirect RDMA is loaded; None where /sys shows no modules."""
+    """Return whether a module for GPUDirect RDMA is loaded; None if /sys shows no modules."""
     modules = root / "sys/module"
     return any((modules / name).is_dir() for name in PEERMEM) if modules.is_dir() else None
 
@@ -119,8 +121,8 @@ def _on_bus(root: Path) -> Iterator[Path]:
 
 
 def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
-    """The driver's files that this user cannot use. What a cgroup keeps from the job (SLURM's ConstrainDevices does,
-    with the devices of others) is not among them."""
+    """Return the driver's files that this user cannot use, without those that a cgroup keeps from the job (as SLURM's
+    ConstrainDevices does with the devices of others)."""
     found = []
     for path in files:
         if not os.access(root / path[1:], os.R_OK | os.W_OK):
@@ -134,29 +136,29 @@ def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
 
 
 async def _ask_library(facts: DriverFacts) -> DriverFacts:
-    """With what the library says, or else the command."""
+    """Return the facts with the answers of the library, or else of the command."""
     began = time.monotonic()
     said, trouble = await output([sys.executable, "-I", nvml_worker.__file__, str(DRIVER_SECONDS)])
     facts = replace(facts, seconds=round(time.monotonic() - began, 3))
     try:
-        facts = _told(facts, said, trouble)
+        facts = _with_library_answers(facts, said, trouble)
     except (ValueError, KeyError, TypeError, AttributeError, BadFacts) as err:
         facts = replace(facts, error=f"nvml: {type(err).__name__}: {err}"[:MAX_TEXT])
     command = shutil.which(NVIDIA_SMI[0])
     if facts.source or command is None or trouble.startswith(NO_ANSWER):
-        return facts  # what asks the same driver would wait as long
+        return facts  # any client of the same driver would wait as long
     said, trouble = await output([command, *NVIDIA_SMI[1:]])
     try:
         _, cuda, devices = read_nvidia_smi(said)
     except BadOutput:
-        # It has the library's words for what is wrong, and prints them where the XML would be.
+        # The command has the library's error, and prints it in place of the XML.
         words = shortened(trouble or said.strip(), MAX_TEXT)
         return replace(facts, error=words) if words else facts
     return replace(facts, source="nvidia-smi", error="", cuda=cuda, devices=devices)
 
 
-def _told(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
-    """With what the library said, up to where it gave no answer."""
+def _with_library_answers(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
+    """Return the facts with the library's answers, up to the missing one."""
     first, *lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")] or [""]
     if not first:
         return replace(facts, error=trouble or "what asked it ended without a word")
@@ -173,9 +175,10 @@ def _told(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
 
 
 async def output(command: list[str]) -> tuple[str, str]:
-    """Return what it printed on stdout, and why that is not all.
+    """Return the command's stdout, and the reason if that is incomplete.
 
-    One that does not end is killed and left alone: a process that a driver holds in the kernel cannot be waited for."""
+    A command that does not end is killed and left alone: a process that a driver holds in the kernel cannot be waited
+    for."""
     with os.fdopen(os.memfd_create("distdoctor:gpu"), "rb") as out:
         try:
             process = subprocess.Popen(
@@ -203,7 +206,7 @@ async def output(command: list[str]) -> tuple[str, str]:
         return os.pread(out.fileno(), MAX_DRIVER_BYTES, 0).decode(errors="replace"), trouble
 
 
-# What gpud finds wrong with this host, where it runs here: it watches GPUs and their links, and keeps what it saw.
+# Faults that gpud reports, if it runs here: it watches GPUs and their links, and keeps its observations.
 #
 # Its interface is HTTPS on port 15132 with a certificate that it makes itself, open to each process of the host; GET
 # /v1/states gives the state of each of its components (leptonai/gpud: pkg/config/default.go, pkg/server/server.go and
@@ -218,7 +221,7 @@ OF_GPUS = "accelerator-nvidia-"
 
 
 def probe_gpud(port: int = GPUD_PORT) -> tuple[GpudState, ...] | None:
-    """The states that are not healthy, of the components that are about GPUs; None where no gpud answers."""
+    """Return the unhealthy states of the components that are about GPUs; None if no gpud answers."""
     try:
         socket.create_connection((GPUD_HOST, port), GPUD_SECONDS / 4).close()
     except OSError:
@@ -227,11 +230,11 @@ def probe_gpud(port: int = GPUD_PORT) -> tuple[GpudState, ...] | None:
         states = json.loads(_ask_gpud(port))
         return tuple(_unhealthy(states))[:MAX_GPUD_EVENTS]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None  # something else has that port
+        return None  # another service has that port
 
 
 def _ask_gpud(port: int) -> bytes:
-    import http.client  # with what it needs they are slow to load, and few hosts have a gpud
+    import http.client  # slow to load with its imports, and few hosts have a gpud
     import ssl
 
     trusting = ssl.create_default_context()
@@ -264,22 +267,21 @@ def _fit(text: str) -> str:
     return clean(encodable(text))[:SHOWN]
 
 
-# Whether PCIe bridges above devices send what these write to each other up to the root first: Access Control
-# Services.
+# Access Control Services: PCIe bridges that send peer-to-peer writes of devices up to the root first.
 #
 # Read from the bridges' configuration space in /sys, of which only root sees more than the first 64 bytes. The
-# capability
-# is the extended one 0x0D, its control register is at 6, and bit 2 of that is "P2P Request Redirect" (the kernel's
-# include/uapi/linux/pci_regs.h: PCI_EXT_CAP_ID_ACS, PCI_ACS_CTRL, PCI_ACS_RR), ``ReqRedir+`` of lspci -vvv.
+# capability is the extended one 0x0D, its control register is at 6, and bit 2 of that is "P2P Request Redirect" (the
+# kernel's include/uapi/linux/pci_regs.h: PCI_EXT_CAP_ID_ACS, PCI_ACS_CTRL, PCI_ACS_RR), ``ReqRedir+`` of lspci -vvv.
 
 
 EXTENDED, CAPABILITY, CONTROL, REDIRECTS = 0x100, 0x0D, 6, 0x04
 MAX_BRIDGES = 48
-"""Capabilities that are followed: a list that leads in a circle ends there."""
+"""Limit of the capabilities that are followed: a circular list ends there."""
 
 
 def redirecting_bridges(devices: Iterable[Path]) -> int | None:
-    """Return how many of the bridges above these (folders of /sys/bus/pci/devices) do; None where it cannot be read."""
+    """Return the number of redirecting bridges above these devices (folders of /sys/bus/pci/devices); None if
+    unreadable."""
     found: dict[Path, bool] = {}
     for device in devices:
         for bridge in device.resolve().parents:
@@ -294,7 +296,7 @@ def redirecting_bridges(devices: Iterable[Path]) -> int | None:
 
 
 def _control(path: Path) -> int | None:
-    """The control register, 0 of a bridge that has no such services; None where it cannot be read."""
+    """Return the control register, 0 for a bridge without ACS; None if unreadable."""
     try:
         config = path.read_bytes()
     except OSError:
@@ -312,9 +314,9 @@ def _control(path: Path) -> int | None:
     return 0
 
 
-# What ``nvidia-smi -q -x`` says, where there is no nvidia-ml-py: the same fields, read from its XML.
+# XML of ``nvidia-smi -q -x``, for hosts without nvidia-ml-py: the same fields.
 #
-# The names of its elements are those of nvsmi_device_v12.dtd and, where they were others before, of v11.
+# The names of its elements are those of nvsmi_device_v12.dtd and, if they differ, of v11.
 
 
 NVIDIA_SMI = ("nvidia-smi", "-q", "-x")
@@ -341,7 +343,7 @@ RECOVERY = {
     "Drain and Reset": "drain",
 }
 LOST = ("GPU is lost", "GPU requires reset")
-"""In the place of values that it cannot have, some of them in brackets."""
+"""Texts in place of values of a lost device, some of them in brackets."""
 END = "</nvidia_smi_log>"
 UNCORRECTABLE = (
     *("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"),
@@ -350,11 +352,11 @@ UNCORRECTABLE = (
 
 
 class BadOutput(Exception):
-    """What the command printed is not its XML."""
+    """Output of the command that is not its XML."""
 
 
 def read_nvidia_smi(text: str) -> tuple[str | None, str | None, tuple[Device, ...]]:
-    """The driver's version, the newest CUDA that it supports, and the devices. Raises BadOutput."""
+    """Return the driver's version, the newest CUDA that it supports, and the devices. Raises BadOutput."""
     if "<!ENTITY" in text:
         raise BadOutput("it declares entities")
     begin, end = max(text.find("<?xml"), 0), text.rfind(END)
@@ -367,7 +369,7 @@ def read_nvidia_smi(text: str) -> tuple[str | None, str | None, tuple[Device, ..
 
 
 def element_text(element: ElementTree.Element, path: str) -> str | None:
-    """The text there; None where the command says that it is not available, or not known."""
+    """Return the text of the element; None if the command says that it is unavailable or unknown."""
     found = (element.findtext(path) or "").strip()
     return None if not found or found in ("N/A", "Unknown Error", *LOST) or found.startswith("[") else found
 
@@ -390,16 +392,16 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         ),
         "sram_worn": _yes(element_text(gpu, "ecc_errors/aggregate/sram_threshold_exceeded")),
         "persistence": _yes(element_text(gpu, "persistence_mode")),
-        "power_limit": next((watts for path in POWER if (watts := _number(element_text(gpu, path))) is not None), None),
+        "power_limit": next((watts for path in POWER if (watts := _to_int(element_text(gpu, path))) is not None), None),
         "memory_drawn": sum(_bytes(element_text(info, "used_memory")) or 0 for info in infos if not _computes(info)),
         "remap_pending": _yes(element_text(gpu, f"{remapped}remapped_row_pending")),
         "remap_failed": _yes(element_text(gpu, f"{remapped}remapped_row_failure")),
         "slowed": tuple(name for reason, name in SLOWED.items() if _active(gpu, reason)),
-        "pcie_width": _number(element_text(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
-        "pcie_width_max": _number(element_text(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
-        "pcie_generation": _number(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/current_link_gen")),
-        "pcie_generation_max": _number(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
-        "performance": _number((element_text(gpu, "performance_state") or "").removeprefix("P")),
+        "pcie_width": _to_int(element_text(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
+        "pcie_width_max": _to_int(element_text(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
+        "pcie_generation": _to_int(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/current_link_gen")),
+        "pcie_generation_max": _to_int(element_text(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
+        "performance": _to_int((element_text(gpu, "performance_state") or "").removeprefix("P")),
         "fabric": FABRIC.get(element_text(gpu, "fabric/state") or "", ""),
         "recovery": RECOVERY.get(element_text(gpu, "gpu_recovery_action") or "", ""),
     }
@@ -424,7 +426,7 @@ def _computes(info: ElementTree.Element) -> bool:
 def _process(info: ElementTree.Element) -> DeviceProcess:
     path = (element_text(info, "process_name") or "").split(" ")[0]
     return DeviceProcess(
-        _number(element_text(info, "pid")) or 0,
+        _to_int(element_text(info, "pid")) or 0,
         path.rpartition("/")[2],
         memory=_bytes(element_text(info, "used_memory")),
     )
@@ -439,20 +441,20 @@ def _active(gpu: ElementTree.Element, reason: str) -> bool:
 
 
 def _yes(text: str | None) -> bool | None:
-    """None also for other words: ``ERR!``, ``Requested functionality has been deprecated``."""
+    """Return yes or no; None also for other texts: ``ERR!``, ``Requested functionality has been deprecated``."""
     return {"Enabled": True, "Yes": True, "Disabled": False, "No": False}.get(text or "")
 
 
-def _number(text: str | None) -> int | None:
+def _to_int(text: str | None) -> int | None:
     found = re.match(r"\d{1,15}", text or "")
     return int(found[0]) if found else None
 
 
 def _bytes(text: str | None) -> int | None:
-    number = _number(text)
+    number = _to_int(text)
     return None if number is None else number << 20  # MiB
 
 
 def _sum(texts: Any) -> int | None:
-    numbers = [number for text in texts if (number := _number(text)) is not None]
+    numbers = [number for text in texts if (number := _to_int(text)) is not None]
     return sum(numbers) if numbers else None

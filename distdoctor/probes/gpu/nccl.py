@@ -1,8 +1,7 @@
-"""The files that NCCL reads this machine's topology from: NCCL_TOPO_FILE, else the one that virtual machines put there;
-and NCCL_GRAPH_FILE, which gives it the ways between the GPUs.
+"""Files of NCCL (topology, graph, settings), and RDMA ports.
 
-Source: NCCL src/graph/topo.cc (``ncclTopoGetSystem``), search.cc (``ncclTopoCompute``), xml.cc.
-"""
+Topology: NCCL_TOPO_FILE, else the default file of virtual machines; NCCL_GRAPH_FILE has the paths between the GPUs.
+Source: NCCL src/graph/topo.cc (``ncclTopoGetSystem``), search.cc (``ncclTopoCompute``), xml.cc."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ TOPOLOGY_VARIABLE = "NCCL_TOPO_FILE"
 GRAPH_VARIABLE = "NCCL_GRAPH_FILE"
 USUAL_TOPOLOGY = "/var/run/nvidia-topologyd/virtualTopology.xml"
 MAX_TOPOLOGY_BYTES = 1 << 22
-"""Of a machine of 16 GPUs it has some 20 kB."""
+"""Limit; a machine of 16 GPUs has some 20 kB."""
 
 
 def probe_topology(variables: Mapping[str, str], usual: str = USUAL_TOPOLOGY) -> TopologyFile | None:
-    """The file of the topology, and why NCCL would refuse it; None where there is none and none was asked for."""
+    """Return the topology file, with NCCL's reason to refuse it; None if there is none and none is named."""
     path = variables.get(TOPOLOGY_VARIABLE)
     found = _read_topology(usual if path is None else path, "system")
     if path is None:
@@ -38,14 +37,14 @@ def probe_topology(variables: Mapping[str, str], usual: str = USUAL_TOPOLOGY) ->
 
 
 def probe_graph(variables: Mapping[str, str]) -> TopologyFile | None:
-    """The file of the graph, and why NCCL would refuse it; None where none is named."""
+    """Return the graph file, with NCCL's reason to refuse it; None if none is named."""
     path = variables.get(GRAPH_VARIABLE)
     return None if path is None else _read_topology(path, "graphs")
 
 
 def _read_topology(path: str, root: str) -> TopologyFile:
     try:
-        # Neither a FIFO nor a device is waited for.
+        # O_NONBLOCK: a FIFO or a device must not block.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             text = file.read(MAX_TOPOLOGY_BYTES + 1) or b""
     except OSError as err:
@@ -54,16 +53,12 @@ def _read_topology(path: str, root: str) -> TopologyFile:
     return TopologyFile(fit(path), refused=refused)
 
 
-# What NCCL reads besides its environment: NCCL_CONF_FILE, or .nccl.conf in the user's home, then /etc/nccl.conf.
+# Settings files of NCCL: NCCL_CONF_FILE, or .nccl.conf in the user's home, then /etc/nccl.conf.
 #
-# Source: NCCL src/misc/param.cc (``initEnvFunc``, ``setEnvFile``). NCCL_CONF_FILE is looked at from 2.23 on. The home
-# is
-# that of getpwuid() up to 2.29, and $HOME after it, which also takes a line's end of Windows for one. What is set in
-# the
-# environment stays as it is, and so does what an earlier file has set: setenv() is told not to overwrite. A line is
-# NAME=VALUE, taken as it stands, blanks too; one that begins with # is none. What real NCCLs of eight versions made
-# of
-# such files is kept in tests/recorded/nccl.json.
+# Source: NCCL src/misc/param.cc (``initEnvFunc``, ``setEnvFile``). NCCL_CONF_FILE is read from 2.23 on. The home is
+# that of getpwuid() up to 2.29, and $HOME after it, which also accepts a Windows line end. Variables of the environment
+# and of an earlier file win: setenv() does not overwrite. A line is NAME=VALUE, taken as it stands, blanks too; one
+# that begins with # is none. tests/recorded/nccl.json has the results of eight real NCCL versions on such files.
 
 
 NAMED_FILE: Version = (2, 23)
@@ -76,8 +71,8 @@ MAX_VALUE = 1023
 def settings_in_files(
     env: Mapping[str, str], system: str = SYSTEM, nccl: Version = NEWEST
 ) -> dict[str, tuple[str, str]]:
-    """Name -> the value that an NCCL of this version takes from a file, and the file. Not those that the environment
-    has, too."""
+    """Return name -> (value, file) as an NCCL of this version takes them from files, without variables of the
+    environment."""
     found: dict[str, tuple[str, str]] = {}
     for path in settings_files(env, system, nccl):
         for name, value in _lines(path, windows=nccl >= HOME_VARIABLE):
@@ -87,7 +82,7 @@ def settings_in_files(
 
 
 def settings_files(env: Mapping[str, str], system: str = SYSTEM, nccl: Version = NEWEST) -> tuple[str, ...]:
-    """The files, the first of them first."""
+    """Return the files in the order in which NCCL reads them."""
     named = env.get("NCCL_CONF_FILE") if nccl >= NAMED_FILE else None
     return named or _users(env, nccl), system
 
@@ -102,9 +97,9 @@ def _users(env: Mapping[str, str], nccl: Version) -> str:
 
 
 def _lines(path: str, windows: bool) -> Iterator[tuple[str, str]]:
-    """``windows``: whether such a line's end is one."""
+    """Yield (name, value) of each line. ``windows``: a Windows line end is one."""
     try:
-        # Neither a FIFO nor a device is waited for.
+        # O_NONBLOCK: a FIFO or a device must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             text = os.fsdecode(file.read(MAX_SETTINGS_BYTES) or b"")
@@ -116,19 +111,19 @@ def _lines(path: str, windows: bool) -> Iterator[tuple[str, str]]:
             yield name, value[:MAX_VALUE]
 
 
-# The InfiniBand and RoCE ports of this host, from /sys/class/infiniband and /dev/infiniband. No device is opened for
-# more than to see whether it can be.
+# InfiniBand and RoCE ports of this host, from /sys/class/infiniband and /dev/infiniband. A device is opened only to
+# test the permission.
 
 
 RDMA_SECONDS = 2.0
-"""For all of it: behind these files is the firmware of the adapters."""
+"""Limit of all reads: the firmware of the adapters answers them."""
 MAX_PORTS = 64
 GIDS = 32
-"""Entries read of a table that may have 256: addresses stand at its beginning."""
+"""Entries read of a table that may have 256: addresses are at its beginning."""
 
 
 def probe_rdma(gid_index: int | None = None, root: Path = Path("/")) -> RdmaFacts | None:
-    """Return what is there; None where no device is. ``gid_index``: an entry to read, wherever it stands."""
+    """Return the RDMA devices; None without any. ``gid_index``: a further entry to read."""
     folder = root / "sys/class/infiniband"
     try:
         devices = sorted(os.listdir(folder), key=_by_number)
@@ -162,8 +157,8 @@ def _port(path: Path, device: str, number: int, gid_index: int | None) -> RdmaPo
 
 
 def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
-    """The entries that are set. The kernel shows one that is not as zeros; where a container's network has no part in
-    it, reading fails."""
+    """Return the entries that are set. The kernel shows an unset one as zeros; an entry of another network namespace is
+    unreadable."""
     indices = {int(name) for name in proc.names(path / "gids") if name.isdigit()}
     found = []
     for index in sorted(i for i in indices if i < GIDS or i == wanted):
@@ -174,8 +169,8 @@ def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
         if int(address) in (0, 0xFE80 << 112):
             continue
         version = _version(proc.text(path / "gid_attrs/types" / str(index)))
-        told = f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
-        found.append(Gid(index, told, version, fit(proc.text(path / "gid_attrs/ndevs" / str(index)))))
+        text = f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
+        found.append(Gid(index, text, version, fit(proc.text(path / "gid_attrs/ndevs" / str(index)))))
     return tuple(found)
 
 
@@ -194,10 +189,10 @@ def _unusable(root: Path, paths: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _word(path: Path) -> str:
-    """``ACTIVE`` of ``4: ACTIVE``."""
+    """Return ``ACTIVE`` of ``4: ACTIVE``."""
     return fit(proc.text(path).partition(": ")[2])
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """mlx5_2 before mlx5_10."""
+    """Sort key that puts mlx5_2 before mlx5_10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

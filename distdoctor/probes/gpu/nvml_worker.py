@@ -1,15 +1,14 @@
-"""Asks the NVIDIA driver's management library: started as a script, in a process of its own, which can be ended.
+"""Worker that queries the NVIDIA driver's management library: a script in a process of its own, which can be ended.
 
-A driver may never answer, and a library that does not fit it may crash: what is known by then is told. A JSON object a
+A driver may never answer, and a library that does not fit it may crash: the lines until then count. One JSON object per
 line goes to stdout, the first of them
 
     {"library": PATH | null, "error": TEXT, "no_libcuda": TEXT, "driver": TEXT, "cuda": "12.8" | null, "count": 8}
 
-then a device each: a dict with the fields of ``distdoctor.model.facts.Device``; what it cannot say is left out.
-``library`` is the file that was loaded, also where it then said no; ``error`` is empty where it answered,
-``no_libcuda`` where the library by which programs compute can be loaded. The constants are those of nvml.h; a function
-that an older driver lacks is one of the things that cannot be said.
-"""
+then one per device: a dict with the fields of ``distdoctor.model.facts.Device``, without unknown ones. ``library`` is
+the file that was loaded, also if it then failed; ``error`` is empty if it answered, ``no_libcuda`` if the library by
+which programs compute can be loaded. The constants are those of nvml.h; a function that an older driver lacks makes its
+fields unknown."""
 
 from __future__ import annotations
 
@@ -29,26 +28,26 @@ SLOWED = {0x08: "hardware", 0x20: "software-thermal", 0x40: "hardware-thermal", 
 RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "reboot"}
 """NVML_GPU_RECOVERY_ACTION_*. 5 is of an IMEX domain, and not of the device."""
 FABRIC_HEALTH = ((0, 1, "less bandwidth"), (4, 1, "a route is unhealthy"))
-"""Of NVML_GPU_FABRIC_HEALTH_MASK_*: DEGRADED_BW and ROUTE_UNHEALTHY, where each begins, and its value for true."""
+"""NVML_GPU_FABRIC_HEALTH_MASK_*: DEGRADED_BW and ROUTE_UNHEALTHY, with the shift of each, and its value for true."""
 MAX_MEMORY = 1 << 48
-"""Bytes: where the driver does not know how much a process uses, it says a number beyond all memory."""
+"""Bytes: for unknown memory of a process the driver gives a number beyond all memory."""
 
 
 def ask(nvml: Any) -> dict[str, Any]:
-    """Return what the library says of the driver, by nvidia-ml-py's module.
+    """Return the library's facts of the driver, by nvidia-ml-py's module.
 
-    Raises its NVMLError where it does not begin."""
+    Raises its NVMLError if it does not initialize."""
     nvml.nvmlInit()
     try:
         number = nvml.nvmlSystemGetCudaDriverVersion_v2()
         cuda = f"{number // 1000}.{number % 1000 // 10}"
     except nvml.NVMLError:
-        cuda = None  # it looks into libcuda.so.1, which a container may not have
+        cuda = None  # it looks into libcuda.so.1, which a container may lack
     return {"driver": text(nvml.nvmlSystemGetDriverVersion()), "cuda": cuda, "count": nvml.nvmlDeviceGetCount()}
 
 
 def device(nvml: Any, index: int) -> dict[str, Any]:
-    """One device: all that it says of itself."""
+    """Return all fields of one device."""
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
     except nvml.NVMLError as err:
@@ -61,12 +60,12 @@ def device(nvml: Any, index: int) -> dict[str, Any]:
             if err.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
                 return {**found, "error": str(err)}
         except Exception:
-            continue  # nvidia-ml-py and the library do not go together here, in one of many ways
+            continue  # nvidia-ml-py and the library do not fit here, in one of many ways
     return found
 
 
 def text(value: bytes | str) -> str:
-    """nvidia-ml-py gave bytes up to version 11.515."""
+    """Return text; nvidia-ml-py returned bytes up to version 11.515."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
@@ -97,7 +96,7 @@ def drawn(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def running(nvml: Any, kind: str, handle: Any) -> list[Any]:
-    """The processes of a kind: drivers before 510 know the second version of that call alone."""
+    """Return the processes of a kind: drivers before 510 know the second version of that call alone."""
     for version in ("_v3", "_v2"):
         try:
             return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses{version}")(handle))
@@ -108,7 +107,7 @@ def running(nvml: Any, kind: str, handle: Any) -> list[Any]:
 
 
 def process(one: Any) -> dict[str, Any]:
-    """Return who that is; of one that is not to be seen from here, its number alone."""
+    """Return the process's fields; of an invisible one its number alone."""
     found: dict[str, Any] = {"pid": one.pid}
     if one.usedGpuMemory is not None and one.usedGpuMemory < MAX_MEMORY:
         found["memory"] = one.usedGpuMemory
@@ -241,7 +240,7 @@ FIELDS: tuple[Callable[[Any, Any], dict[str, Any]], ...] = (
 
 
 def loaded() -> Iterator[str]:
-    """The files that are mapped into this process under the library's name."""
+    """Yield the files that are mapped into this process under the library's name."""
     with open("/proc/self/maps", errors="replace") as maps:
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]
@@ -250,7 +249,7 @@ def loaded() -> Iterator[str]:
 
 
 def unloadable(library: str) -> str:
-    """Why the loader has it not, in its words; it is loaded where it can be."""
+    """Return the loader's error for ``library``; empty if it loads."""
     try:
         ctypes.CDLL(library)
     except OSError as err:
@@ -259,28 +258,28 @@ def unloadable(library: str) -> str:
 
 
 def main(seconds: int) -> None:
-    signal.alarm(seconds)  # also where whoever asked has ended
-    told: dict[str, Any] = {"library": None, "error": "", "no_libcuda": unloadable(COMPUTES), "count": 0}
+    signal.alarm(seconds)  # also if the parent has ended
+    facts: dict[str, Any] = {"library": None, "error": "", "no_libcuda": unloadable(COMPUTES), "count": 0}
     if why := unloadable(LIBRARY):
-        write_now({**told, "error": why})
+        write_now({**facts, "error": why})
         return
-    told.update(library=next(loaded(), None))
+    facts.update(library=next(loaded(), None))
     try:
         import pynvml
     except ImportError:
-        write_now({**told, "error": "nvidia-ml-py is not installed"})
+        write_now({**facts, "error": "nvidia-ml-py is not installed"})
         return
     try:
-        told.update(ask(pynvml))
+        facts.update(ask(pynvml))
     except pynvml.NVMLError as err:
-        told.update(error=text(pynvml.nvmlErrorString(err.value)))
-    write_now(told)
-    for index in range(told["count"]):
+        facts.update(error=text(pynvml.nvmlErrorString(err.value)))
+    write_now(facts)
+    for index in range(facts["count"]):
         write_now(device(pynvml, index))
 
 
 def write_now(found: dict[str, Any]) -> None:
-    """At once: what comes next may never end."""
+    """Write at once: the next call may never end."""
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
 

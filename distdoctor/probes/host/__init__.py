@@ -1,1 +1,1 @@
-"""Limits, identity, files and processes of this host."""
+"""Probes of limits, identity, files and processes of this host."""

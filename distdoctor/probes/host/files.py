@@ -1,4 +1,4 @@
-"""The folders that jobs write to: whether they still can."""
+"""Folders and files of jobs: writing, locking, sharing between nodes, temporary files, build locks, descriptors."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ USES = (
 )
 """Variables that name a folder in which torch, Triton, vLLM, Hugging Face's libraries or Python write."""
 BELOW_HOME = {".cache": "XDG_CACHE_HOME", ".triton": "TRITON_CACHE_DIR"}
-"""Folders in HOME that are used where no such variable names another."""
+"""Folders in HOME that are used if no such variable names another."""
 LOCKED = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
 """Folders in which Hugging Face's libraries and torch.compile lock files (by the package filelock, with flock(2))."""
 DOWNLOADS = ".cache/huggingface"
-"""What Hugging Face's libraries use in HOME where no variable names another: there where they have been used."""
+"""Folder that Hugging Face's libraries use in HOME if no variable names another: it exists if they were used."""
 TEMPORARY = "/tmp"
-"""What TMPDIR is where it is not set; also the use told of it then."""
+"""Default of TMPDIR; also its name as a use."""
 FOLDER_SECONDS = 1.0
-"""For one folder; they are asked all at once."""
+"""Limit for one folder; all are probed at once."""
 
 
 async def probe_folders(env: Mapping[str, str]) -> tuple[Folder, ...]:
-    """Each folder that there is, once: of several uses of one, the first."""
+    """Return each existing folder once: of several uses of one, the first."""
     uses = await in_time(lambda: list(named_folders(env)), FOLDER_SECONDS) or list(_by_variables(env))
     real = await in_time(lambda: [os.path.realpath(path) for _, path in uses], FOLDER_SECONDS) or [
         path for _, path in uses
@@ -68,7 +68,7 @@ async def probe_folders(env: Mapping[str, str]) -> tuple[Folder, ...]:
 
 
 def named_folders(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Use and path of each folder that is looked at, whether or not it is there."""
+    """Yield use and path of each folder to probe, whether or not it exists."""
     yield from _by_variables(env)
     home = env.get("HOME", "")
     for name, instead in BELOW_HOME.items():
@@ -78,7 +78,7 @@ def named_folders(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield f"HOME/{name}", path
     name, temporary = f"torchinductor_{_user(env)}", env.get("TMPDIR") or TEMPORARY
     compiled = os.path.join(temporary, name)
-    # Where nothing can be written to the folder above it, another is taken (tempfile.gettempdir()).
+    # Another is taken if the folder above it is not writable (tempfile.gettempdir()).
     if not env.get("TORCHINDUCTOR_CACHE_DIR") and _closed(compiled) and not _closed(temporary):
         yield f"TMPDIR/{name}", compiled
     if not env.get("TMPDIR"):
@@ -97,8 +97,8 @@ def _by_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _user(env: Mapping[str, str]) -> str:
-    """Return whom torch.compile takes this user for (torch/_inductor/runtime/cache_dir_utils.py,
-    ``default_cache_dir``), by whose name its cache among the temporary files is called."""
+    """Return torch.compile's name of this user, which is in the name of its cache among the temporary files
+    (torch/_inductor/runtime/cache_dir_utils.py, ``default_cache_dir``)."""
     named = next((env[name] for name in NAMES if env.get(name)), "")
     try:
         found = named or pwd.getpwuid(os.getuid()).pw_name
@@ -108,7 +108,7 @@ def _user(env: Mapping[str, str]) -> str:
 
 
 def _uses_locks(use: str, path: str, env: Mapping[str, str]) -> bool:
-    """Return whether something locks files there."""
+    """Return whether a library locks files there."""
     if use == "HOME":
         named = env.get("HF_HOME") or env.get("XDG_CACHE_HOME")
         return not named and os.path.isdir(os.path.join(path, DOWNLOADS))
@@ -133,18 +133,18 @@ async def _look_at_folder(use: str, path: str, real: str, locked: bool) -> Folde
     return Folder(use, path, said, int(free), left, kind, source, bool(noexec), near, leads, error)
 
 
-# The folders that all nodes are to have in common: each node leaves a file there, and looks for node 0's.
+# Folders that all nodes are to share: each node leaves a file there, and looks for node 0's.
 
 
 SHARED_SECONDS = 2.0
-"""For one folder; they are asked all at once."""
+"""Limit for one folder; all are probed at once."""
 MARK_NAME = re.compile(rf"{re.escape(MARK)}[0-9a-f]{{{2 * MARK_BYTES}}}")
-"""Of such a file."""
+"""Pattern of such a file's name."""
 
 
 async def leave_marks(given: Iterable[str], init_method: str | None) -> tuple[SharedFolder, ...] | None:
-    """Leave a file in each of the folders, and in that of a ``file://`` init method, until the run is over. None where
-    there is none to look at."""
+    """Leave a file in each of the folders, and in that of a ``file://`` init method, until the run is over. None
+    without any."""
     named = dict.fromkeys(given, "--shared")
     if init_method and init_method.startswith("file://"):
         named.setdefault(os.path.dirname(urlsplit(init_method).path) or "/", INIT_METHOD.flag)
@@ -152,7 +152,7 @@ async def leave_marks(given: Iterable[str], init_method: str | None) -> tuple[Sh
 
 
 async def look_for_marks(folders: Iterable[SharedFolder], marks: Mapping[str, str]) -> tuple[SharedFolder, ...]:
-    """The same folders, with what became there of node 0's files. ``marks``: their names, by the folder's path."""
+    """Return the same folders with the result of looking for node 0's files. ``marks``: folder's path -> file name."""
     return tuple(await asyncio.gather(*(_look_for_mark(one, marks.get(one.path)) for one in folders)))
 
 
@@ -172,14 +172,13 @@ async def _look_for_mark(folder: SharedFolder, name: str | None) -> SharedFolder
     return replace(folder, node0="timeout" if reply.timed_out else "".join(reply.found))
 
 
-# Whether this user has a folder for temporary files.
+# Folder for temporary files.
 
 
 def probe_temporary() -> TemporaryFolder:
-    """Return what Python's tempfile finds by $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, /usr/tmp and the working directory.
+    """Return Python's temporary folder by $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, /usr/tmp and the working directory.
 
-    It tries a file in each until one can be written, then a folder there, and takes them away again.
-    """
+    Python tries a file in each until one can be written, here also a folder, and removes them again."""
     try:
         folder = tempfile.gettempdir()
     except OSError as err:
@@ -191,8 +190,8 @@ def probe_temporary() -> TemporaryFolder:
 
 
 def _unusable(folder: str) -> str:
-    """Why nothing can be made in a folder that this user has made there, as torchrun does; empty: it can."""
-    with suppress(OSError):  # such as a full disk, which others tell
+    """Return the reason that nothing can be created in a new folder there, as torchrun does; empty: it can."""
+    with suppress(OSError):  # such as a full disk, which other probes report
         own = tempfile.mkdtemp(dir=folder)
         inside = os.path.join(own, "inside")
         try:
@@ -206,7 +205,7 @@ def _unusable(folder: str) -> str:
 
 
 def _umask() -> str:
-    """Of this process, by proc(5): to ask the kernel for it is to change it."""
+    """Return the umask of this process, by proc(5): to ask the kernel for it is to change it."""
     try:
         with open("/proc/self/status") as status:
             return next((line.split()[1] for line in status if line.startswith("Umask:")), "")
@@ -214,15 +213,15 @@ def _umask() -> str:
         return ""
 
 
-# The file behind ``--init-method file://``.
+# File of ``--init-method file://``.
 
 
 SECONDS = 1.0
-"""For a file to be locked."""
+"""Limit for locking a file."""
 
 
 def probe_init_file(init_method: str | None) -> InitFile | None:
-    """The file named by a ``file://`` init method, as it is before the run; None for any other method."""
+    """Return the file named by a ``file://`` init method, as it is before the run; None for any other method."""
     if not init_method or not init_method.startswith("file://"):
         return None
     path = urlsplit(init_method).path  # torch decodes no %20 either
@@ -239,14 +238,17 @@ def probe_init_file(init_method: str | None) -> InitFile | None:
 
 
 async def try_init_file(init_method: str | None) -> InitFile | None:
-    """Return what :func:`probe` sees, and whether files there can be locked; None also where it takes too long."""
+    """Return the result of :func:`probe_init_file`, and whether files there can be locked; None also if it takes too
+    long."""
     file, error = await asyncio.gather(in_time(lambda: probe_init_file(init_method), SECONDS), lock_error(init_method))
     return replace(file, lock_error=error) if file else None
 
 
 async def lock_error(init_method: str | None) -> str:
-    """Why files beside that of a ``file://`` init method cannot be locked, as FileStore does with its own: the errno's
-    name. Empty where they can, where there is no such file, or where that is not known."""
+    """Return the errno's name if files beside that of a ``file://`` init method cannot be locked, as FileStore locks
+    its own.
+
+    Empty if they can, without such a file, or if unknown."""
     if not init_method or not init_method.startswith("file://"):
         return ""
     folder = os.path.dirname(urlsplit(init_method).path) or "/"
@@ -254,12 +256,12 @@ async def lock_error(init_method: str | None) -> str:
 
 
 def filesystem(path: str, table: str = "/proc/self/mounts") -> str | None:
-    """The type of the file system that ``path`` is on (nfs4, ext4, ...), from a process's mounts."""
+    """Return the type of the file system of ``path`` (nfs4, ext4, ...), from a process's mounts."""
     return mount(path, table)[0]
 
 
 def mount(path: str, table: str = "/proc/self/mounts") -> tuple[str | None, str]:
-    """That, and what is mounted there: a device, a server and its folder."""
+    """Return the type, and the mounted source: a device, a server and its folder."""
     best, kind, source = "", None, ""
     try:
         with open(table, "rb") as mounts:
@@ -273,23 +275,24 @@ def mount(path: str, table: str = "/proc/self/mounts") -> tuple[str | None, str]
     return kind, source
 
 
-# The locks of builds of extensions, for which torch.utils.cpp_extension waits without limit.
+# Locks of extension builds, for which torch.utils.cpp_extension waits without limit.
 
 
 MOST = 20
 LOCK_NAME = "lock"
-"""The file in the build's folder that its FileBaton waits for (torch/utils/cpp_extension.py)."""
+"""File in the build's folder that its FileBaton waits for (torch/utils/cpp_extension.py)."""
 Identity = tuple[int, int]
-"""A file's device and inode: it may have another path for each process."""
+"""Device and inode of a file: its path may differ between processes."""
 
 
 async def probe_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[BuildLock, ...] | None:
-    """Return what :func:`find` finds; None where a file system is stuck."""
+    """Return the result of :func:`find_build_locks`; None if a file system is stuck."""
     return await in_time(lambda: find_build_locks(builders), SECONDS)
 
 
 def find_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[BuildLock, ...]:
-    """The locks where these processes build: their numbers in /proc (or ``self``), and the variables of each."""
+    """Return the locks in the build folders of these processes: their numbers in /proc (or ``self``), and the variables
+    of each."""
     found: dict[Identity, tuple[str, str]] = {}
     for process, env in builders.items():
         for path in _lock_paths(f"/proc/{process}", env):
@@ -305,10 +308,10 @@ def find_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[BuildLo
 
 
 def _lock_paths(proc: str, env: Mapping[str, str]) -> Iterator[str]:
-    """Their paths below the root of the process (torch/utils/cpp_extension.py, ``_get_build_directory``)."""
+    """Yield the locks' paths below the root of the process (torch/utils/cpp_extension.py, ``_get_build_directory``)."""
     try:
         root, here, user = f"{proc}/root", os.readlink(f"{proc}/cwd"), os.stat(proc).st_uid
-    except OSError:  # it has ended, or is not ours to see
+    except OSError:  # it has ended, or belongs to another user
         return
     if given := env.get("TORCH_EXTENSIONS_DIR"):
         folder, below = given, f"*/{LOCK_NAME}"
@@ -326,18 +329,18 @@ def _home(user: int) -> str:
 
 
 def _lock(path: str, process: str, holder: int | None) -> BuildLock | None:
-    told = path.removeprefix(f"/proc/{process}/root")
+    inside = path.removeprefix(f"/proc/{process}/root")
     try:
         age = round(max(0.0, time.time() - os.stat(path).st_mtime), 1)
-        here = os.path.exists(told) and os.path.samefile(told, path)
+        here = os.path.exists(inside) and os.path.samefile(inside, path)
     except OSError:  # the build has ended
         return None
-    kind = filesystem(told, f"/proc/{process}/mounts")
-    return encodable(BuildLock(told if here else path, age, holder is not None, kind, holder))
+    kind = filesystem(inside, f"/proc/{process}/mounts")
+    return encodable(BuildLock(inside if here else path, age, holder is not None, kind, holder))
 
 
 def _holders(files: Iterable[Identity]) -> dict[Identity, int]:
-    """Return which process that this user may look into has which file open: FileBaton keeps it so (file_baton.py)."""
+    """Return the process, visible to this user, that has each file open: FileBaton keeps it open (file_baton.py)."""
     wanted, holders = set(files), dict[Identity, int]()
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:
@@ -350,8 +353,8 @@ def _holders(files: Iterable[Identity]) -> dict[Identity, int]:
     return holders
 
 
-# Whether a process may take a descriptor of another one, as torch does that shares expandable segments of CUDA memory
-# (c10/cuda/CUDACachingAllocator.cpp: pidfd_getfd(2)).
+# pidfd_getfd(2): torch takes descriptors of other processes to share expandable segments of CUDA memory
+# (c10/cuda/CUDACachingAllocator.cpp).
 
 
 SETTING = "expandable_segments:true"
@@ -361,13 +364,13 @@ library = ctypes.CDLL(None, use_errno=True)
 taken = library.syscall(438, os.pidfd_open(os.getppid()), 0, 0)
 print(0 if taken >= 0 else ctypes.get_errno())
 """
-"""A process takes one of its parent's, as of any that is no child of its own. The number of the call is the same on all
-architectures."""
+"""Program that takes a descriptor of its parent, as of any process that is not its child. The number of the call is the
+same on all architectures."""
 REFUSED = (errno.EPERM, errno.ENOSYS)
 
 
 async def probe_descriptors(env: Mapping[str, str], account: Account | None) -> Account | None:
-    """The account with it. Nothing is tried where no variable asks for expandable segments."""
+    """Return the account with the result. Nothing is tried if no variable asks for expandable segments."""
     name = next((name for name in ALLOCATOR if SETTING in env.get(name, "").lower().replace(" ", "")), None)
     if name is None or account is None:
         return account
@@ -376,7 +379,7 @@ async def probe_descriptors(env: Mapping[str, str], account: Account | None) -> 
 
 
 def _refused() -> str:
-    """The errno's name; empty where it is allowed, or not known."""
+    """Return the errno's name; empty if it is allowed, or unknown."""
     command = [sys.executable, "-S", "-E", "-c", TAKES]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False).stdout

@@ -1,4 +1,4 @@
-"""The host: its interfaces, what its own name resolves to, and the address gloo will pick from them."""
+"""Host facts: interfaces, the resolved hostname, and the address that gloo will pick."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ REACHED_SECONDS = 1.5
 async def probe(
     hostname: str, variables: Mapping[str, str], announced_by_name: bool = False, local_addr: str = ""
 ) -> HostFacts:
-    """This host's facts. ``announced_by_name``: the job's ranks look for their store under this host's own name;
-    ``local_addr``: or under what torchrun is told to call it."""
+    """Return this host's facts.
+
+    ``announced_by_name``: the job's ranks look up their store by this hostname; ``local_addr``: or by torchrun's name
+    for it."""
     ours = interfaces()
     own_name, called = await asyncio.gather(
         resolve(hostname), resolve(local_addr) if local_addr else announced(hostname)
@@ -45,8 +47,7 @@ async def probe(
 
 
 async def _reached(addresses: Sequence[str], ours: Sequence[Interface]) -> bool | None:
-    """Return whether a connection to this host by these addresses works; None where there is none, or one is its
-    own."""
+    """Return whether a connection to this host by these addresses works; None without any, or if one is its own."""
     if not addresses or any(owned(address, ours) for address in addresses):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Who this process is, and the launch variables it was given."""
+"""Identity, launch variables and user account of this process."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from distdoctor.probes.host import proc
 
 LONGEST = 500
 LONGEST_PATH = 4_000
-"""Characters; a fix sets the list of folders anew, without one of them."""
+"""Limit of the characters; a fix sets the list of folders again, without one of them."""
 
 
 def variables(env: Mapping[str, str], more: Collection[str] = ()) -> dict[str, str]:
-    """The variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH.
+    """Return the variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH.
 
-    ``more``: further names, which the checks of a site declare.
-    """
+    ``more``: further names, which the checks of a site declare."""
     longest = dict.fromkeys(LIBRARY_PATHS, LONGEST_PATH)
     return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED or name in more}
 
 
 def identity() -> Identity:
-    """This process on this host. What torch is here is filled in once it is imported."""
+    """Return this process on this host. The fields of torch are filled in once it is imported."""
     return Identity(
         hostname=socket.gethostname(),
         boot_id=proc.text("/proc/sys/kernel/random/boot_id"),
@@ -72,12 +71,12 @@ def _link(path: str) -> str:
         return ""
 
 
-# The user that this runs as: its entry, its home, what systemd-logind does when its last session ends, and what even
-# root may not do here.
+# User account: its entry, its home, systemd-logind's clean-up at the end of the last session, and what even root may
+# not do here.
 
 
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Python's getpass.getuser(): the first of these that is not empty, else the user database."""
+"""Variables of Python's getpass.getuser(): the first of these that is not empty, else the user database."""
 SETTINGS = (
     "/usr/lib/systemd/logind.conf",
     "/etc/systemd/logind.conf",
@@ -85,17 +84,17 @@ SETTINGS = (
     "/run/systemd/logind.conf.d/*.conf",
     "/etc/systemd/logind.conf.d/*.conf",
 )
-"""logind.conf(5): a later one overrides."""
+"""Files of logind.conf(5): a later one overrides."""
 KEY = "RemoveIPC"
 CAPABILITIES = {NET_ADMIN: 12, SYS_ADMIN: 21}
-"""Their bits (linux/capability.h)."""
+"""Bits of the capabilities (linux/capability.h)."""
 PLACES = {HOSTS_FILE: "etc/hosts", NAME_SOURCES: "etc/nsswitch.conf", KERNEL_SETTINGS: "proc/sys/net"}
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
-"""Not in every user's PATH, but in root's."""
+"""Folders that are not in every user's PATH, but in root's."""
 
 
 def probe_account(env: Mapping[str, str], root: Path = Path("/")) -> Account:
-    """``root``: where the files of the host lie."""
+    """Return the account of this user. ``root``: folder that contains the host's files."""
     uid, home = os.getuid(), env.get("HOME")
     try:
         entry = pwd.getpwuid(uid)
@@ -119,8 +118,8 @@ def probe_account(env: Mapping[str, str], root: Path = Path("/")) -> Account:
 
 
 def _withheld(root: Path) -> tuple[str, ...]:
-    told = re.search(r"^CapBnd:\s*([0-9a-f]+)$", proc.text(root / "proc/self/status"), re.MULTILINE)
-    bounds = int(told[1], 16) if told else -1
+    bounding_set = re.search(r"^CapBnd:\s*([0-9a-f]+)$", proc.text(root / "proc/self/status"), re.MULTILINE)
+    bounds = int(bounding_set[1], 16) if bounding_set else -1
     lacking = (name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1)
     return *lacking, *(name for name, place in PLACES.items() if _read_only(root / place))
 
@@ -145,18 +144,17 @@ def _error(folder: str) -> str:
 
 
 def _remove_ipc(root: Path) -> bool | None:
-    """Return what is set, else what the file that came with it names as its default in a comment
-    (``#RemoveIPC=no``)."""
+    """Return the set value, else the default in a comment of the distributed file (``#RemoveIPC=no``)."""
     if not (root / "run/systemd/users").is_dir():  # logind keeps it as long as it runs
         return None
-    default, told = "", ""
+    default, configured = "", ""
     for pattern in SETTINGS:
         for path in sorted(glob.glob(str(root / pattern.lstrip("/")))):
             for line in proc.text(path).splitlines():
                 key, _, value = line.strip().partition("=")
                 if key.strip() == KEY:
-                    told = value.strip()
+                    configured = value.strip()
                 elif key.lstrip("# ").strip() == KEY:
                     default = value.strip()
-    value = told or default
+    value = configured or default
     return value.lower() in ("yes", "true", "on", "1") if value else None

@@ -1,4 +1,4 @@
-"""What the kernel lets this process use: file descriptors, locked memory, shared memory, ports."""
+"""Limits of the kernel for this process: file descriptors, memory, ports, processors, sysctls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from distdoctor.probes.host import proc, process_room
 
 CAP_NET_BIND_SERVICE, CAP_IPC_LOCK = 10, 14
 FIRST_NAMESPACE = ["0", "0", "4294967295"]
-"""What /proc/self/uid_map has in the machine's own user namespace (user_namespaces(7))."""
+"""/proc/self/uid_map of the machine's own user namespace (user_namespaces(7))."""
 
 
 def probe_limits() -> Limits:
-    """This process's limits."""
+    """Return this process's limits."""
     files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes, processes_hard = resource.getrlimit(resource.RLIMIT_NPROC)
     pids = process_room.cgroup()
@@ -57,7 +57,7 @@ def probe_limits() -> Limits:
 
 
 def shared_memory(path: str = "/dev/shm") -> SharedMemory:
-    """The file system in memory that NCCL, gloo's shared-memory users and DataLoader workers allocate from."""
+    """Return the file system in memory that NCCL, gloo's shared-memory users and DataLoader workers allocate from."""
     try:
         stat = os.statvfs(path)
     except OSError as err:
@@ -68,9 +68,10 @@ def shared_memory(path: str = "/dev/shm") -> SharedMemory:
 
 
 def _inherited() -> int | None:
-    """Return what this process opens itself is closed in a program that it starts (PEP 446); what came to it is not.
+    """Return the number of inherited descriptors below the limit, beside stdin, stdout and stderr.
 
-    Who has a number beyond the limit, which is one of numbers (getrlimit(2)), takes none of those below it."""
+    Python closes its own in a program that it starts (PEP 446), and leaves inherited ones open. The limit is one of
+    numbers (getrlimit(2)): a higher descriptor takes none below it."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
@@ -96,16 +97,16 @@ def _port_range() -> tuple[int, int] | None:
         return None
 
 
-# What a process finds around it: how much memory it may use, whether the kernel killed any for want of it.
+# Memory of this process's surroundings: the limit, and kills of the kernel for lack of memory.
 
 
 CGROUP = "/sys/fs/cgroup"
 UNLIMITED = 1 << 60
-"""cgroup v1 writes a number as large as this where there is no limit."""
+"""Least number that means no limit in cgroup v1."""
 
 
 def memory_around(failure: TorchFailure, kills_before: int | None) -> TorchFailure:
-    """The failure with what this process knows of its surroundings. ``kills_before``: see :func:`oom_kills`."""
+    """Return the failure with the facts of this process's surroundings. ``kills_before``: see :func:`oom_kills`."""
     kills = oom_kills()
     return replace(
         failure,
@@ -126,7 +127,7 @@ def _has_folder() -> bool:
 
 
 def address_space() -> int | None:
-    """RLIMIT_AS (``ulimit -v``) in bytes; None where there is no limit."""
+    """Return RLIMIT_AS (``ulimit -v``) in bytes; None without a limit."""
     return _soft(resource.RLIMIT_AS)
 
 
@@ -136,7 +137,7 @@ def _soft(kind: int) -> int | None:
 
 
 def memory_limit() -> int | None:
-    """The bytes that this process's cgroup, or one above it, may use; None where there is no limit or none is seen."""
+    """Return the bytes that this process's cgroup, or one above it, may use; None without a visible limit."""
     found = []
     for folder in cgroups():
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -147,7 +148,7 @@ def memory_limit() -> int | None:
 
 
 def memory_used() -> int | None:
-    """The bytes in use, and not reclaimable, of the cgroup whose limit :func:`limit` says; None where none is seen."""
+    """Return the bytes in use, and not reclaimable, of the cgroup of :func:`memory_limit`; None if unreadable."""
     found: list[tuple[int, int]] = []
     for folder in cgroups():
         for limit_name, used_name in (
@@ -161,7 +162,7 @@ def memory_used() -> int | None:
 
 
 def _files(path: str) -> int:
-    """The page cache, which the kernel gives back first (cgroup v2's names, and those of v1 for a whole tree)."""
+    """Return the page cache, which the kernel reclaims first (cgroup v2's names, and those of v1 for a whole tree)."""
     rows = dict(line.split(" ", 1) for line in proc.text(path).splitlines() if " " in line)
     for prefix in ("total_", ""):
         values = [rows.get(f"{prefix}{name}", "") for name in ("active_file", "inactive_file")]
@@ -171,7 +172,7 @@ def _files(path: str) -> int:
 
 
 def own_memory(pid: int) -> int | None:
-    """The bytes of a process's memory that are its own and no file's (RssAnon of proc(5)); None where not known."""
+    """Return the bytes of a process's memory that are its own and no file's (RssAnon of proc(5)); None if unknown."""
     for line in proc.text(f"/proc/{pid}/status").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -179,8 +180,8 @@ def own_memory(pid: int) -> int | None:
 
 
 def oom_kills() -> int | None:
-    """Return how many processes of this cgroup the kernel has killed for want of memory; None where that cannot be
-    read."""
+    """Return the number of processes of this cgroup that the kernel has killed for lack of memory; None if
+    unreadable."""
     for folder in cgroups():
         for name in ("memory.events", "memory.oom_control"):
             for line in proc.text(f"{folder}/{name}").splitlines():
@@ -191,7 +192,7 @@ def oom_kills() -> int | None:
 
 
 def cgroups(controller: str = "memory") -> list[str]:
-    """The folders of this process's cgroup and those above it, as far as they are seen (cgroups(7))."""
+    """Return the visible folders of this process's cgroup and those above it (cgroups(7))."""
     found: list[str] = []
     for line in proc.text("/proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -206,16 +207,16 @@ def cgroups(controller: str = "memory") -> list[str]:
     return found
 
 
-# How much of the processors this process may use, beside which of them.
+# Processor time of this process's cgroup, and its own limit.
 
 
 THROTTLED = {"throttled_usec": 1e6, "throttled_time": 1e9}
-"""How many of them are a second."""
+"""Unit of each file: its count per second."""
 
 
 def processor_quota() -> float | None:
-    """CPUs' worth of time that its cgroup, or one above it, may use (cpu.max; v1: cpu.cfs_quota_us); None: no limit, or
-    none is seen."""
+    """Return the CPUs' worth of time that the cgroup, or one above it, may use (cpu.max; v1: cpu.cfs_quota_us); None
+    without a visible limit."""
     found = []
     for folder in cgroups("cpu"):
         words = proc.text(f"{folder}/cpu.max").split() or [
@@ -227,9 +228,8 @@ def processor_quota() -> float | None:
 
 
 def throttled_seconds() -> float:
-    """For how many seconds its cgroup, or one above it, was kept from the processors since it had used up what it may
-    have of them, over all processors together (throttled_usec of cpu.stat; v1: throttled_time, in nanoseconds); 0 where
-    there is no limit or none is seen."""
+    """Return the seconds for which the cgroup, or one above it, was throttled after using up its quota, over all
+    processors together (throttled_usec of cpu.stat; v1: throttled_time, in nanoseconds); 0 without a visible limit."""
     most = 0.0
     for folder in cgroups("cpu"):
         for line in proc.text(f"{folder}/cpu.stat").splitlines():
@@ -240,7 +240,7 @@ def throttled_seconds() -> float:
 
 
 def processor_seconds() -> int | None:
-    """RLIMIT_CPU: after so many seconds of processor time the kernel ends a process; None where there is no limit."""
+    """Return RLIMIT_CPU: the seconds of processor time after which the kernel ends a process; None without a limit."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[0]
     return None if most == resource.RLIM_INFINITY else most
 
@@ -260,11 +260,11 @@ kernel.numa_balancing kernel.yama.ptrace_scope vm.overcommit_memory vm.overcommi
 vm.nr_hugepages vm.zone_reclaim_mode fs.nr_open
 """
 NAMES = tuple(_NAMES.split())
-"""Beside those of which each is a fact of its own (``Limits``)."""
+"""Names, without those that are facts of their own (``Limits``)."""
 
 
 def probe_sysctls(root: str = "/proc/sys") -> dict[str, str]:
-    """Their values, by name; without those that this kernel or container lacks, or keeps to itself."""
+    """Return their values by name, without those that this kernel or container lacks or hides."""
     found = {}
     for name in NAMES:
         try:

@@ -1,7 +1,6 @@
-"""Processes as /proc shows them: their state and the TCP sockets they listen on.
+"""Processes in /proc: their state and the TCP sockets they listen on.
 
-psutil shows no sockets for a process in another network namespace.
-"""
+psutil shows no sockets for a process in another network namespace."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOPPED = ("T", "t")
-"""The states of a process that was stopped by a signal or by a tracer (proc(5))."""
+"""States of a process that was stopped by a signal or by a tracer (proc(5))."""
 _LISTEN, _SYN_SENT = "0A", "02"
 
 
 def text(path: str | Path, most: int = 1 << 20) -> str:
-    """Return what a file holds, without white space around it; empty if it cannot be read. ``most``: bytes."""
+    """Return the stripped content of a file; empty if it is unreadable. ``most``: bytes."""
     try:
         with open(path, "rb") as file:
             return file.read(most).decode(errors="replace").strip()
@@ -27,13 +26,13 @@ def text(path: str | Path, most: int = 1 << 20) -> str:
 
 
 def number(path: str) -> int | None:
-    """Return the number that a file holds; None if it holds none, or cannot be read."""
+    """Return the number in a file; None if it has none, or is unreadable."""
     held = text(path)
     return int(held) if held.isdecimal() else None
 
 
 def names(folder: str | Path) -> list[str]:
-    """Return what is in a folder, sorted; [] if it cannot be read."""
+    """Return the sorted names in a folder; [] if it is unreadable."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -47,7 +46,7 @@ def capabilities() -> int:
 
 
 def process_state(pid: int) -> str | None:
-    """The letter that /proc/PID/stat shows for the process's state; None where there is no such process."""
+    """Return the letter of the process's state in /proc/PID/stat; None without such a process."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as stat:  # a process may call itself anything
             return stat.read().rpartition(")")[2].split()[0]
@@ -56,10 +55,11 @@ def process_state(pid: int) -> str | None:
 
 
 def waited(pid: int) -> float:
-    """For how many seconds the thread of a process that waited longest was ready to run and had no processor, since
-    others had them (the kernel's sched-stats.rst). 0 where it is gone. What a limit of its cgroup keeps it waiting is
-    counted here by older kernels only, not by Linux 6.18: ``processor.throttled``.
-    """
+    """Return the longest time in seconds that a thread of a process was ready to run without a processor, since others
+    had them (the kernel's sched-stats.rst). 0 if it is gone.
+
+    Time for which a limit of its cgroup keeps it waiting is included by older kernels only, not by Linux 6.18:
+    ``limits.throttled_seconds``."""
     most = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -71,18 +71,18 @@ def waited(pid: int) -> float:
 
 
 def listening(pid: int | str) -> list[tuple[str, int]]:
-    """(address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] where it cannot be read."""
+    """Return (address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] if unreadable."""
     return [endpoint(columns[1]) for columns in _sockets(pid, _LISTEN)]
 
 
 def unanswered(pid: int | str) -> list[tuple[str, int, int]]:
-    """(address, port, how often it was asked again) of every TCP connection that process ``pid`` (or ``self``) asked
-    for and that nobody has answered so far; [] where it cannot be read."""
+    """Return (address, port, retransmissions) of every unanswered TCP connection of process ``pid`` (or ``self``); []
+    if unreadable."""
     return [(*endpoint(columns[2]), int(columns[6], 16)) for columns in _sockets(pid, _SYN_SENT)]
 
 
 def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
-    """The columns of /proc/net/tcp (proc(5)) of the TCP sockets of a process that are in this state."""
+    """Yield the columns of /proc/net/tcp (proc(5)) of a process's TCP sockets in this state."""
     mine = inodes(pid)
     for table in ("tcp", "tcp6"):
         try:
@@ -97,7 +97,7 @@ def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 
 
 def inodes(pid: int | str) -> set[str]:
-    """The inodes of the sockets that process ``pid`` has open; none where that cannot be read."""
+    """Return the inodes of the sockets that process ``pid`` has open; none if unreadable."""
     found: set[str] = set()
     for name in names(f"/proc/{pid}/fd"):
         try:
@@ -110,7 +110,7 @@ def inodes(pid: int | str) -> set[str]:
 
 
 def endpoint(text: str) -> tuple[str, int]:
-    """``0100007F:7383`` as an address and a port: words in host byte order (proc_net_tcp(5))."""
+    """Return ``0100007F:7383`` as an address and a port: words in host byte order (proc_net_tcp(5))."""
     address, _, port = text.partition(":")
     words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
     packed = struct.pack(f"={len(words)}I", *words)

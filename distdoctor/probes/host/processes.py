@@ -1,4 +1,6 @@
-"""Processes of an earlier run: started by a launcher that is gone, still there, perhaps still holding a port."""
+"""Processes of an earlier run, probes in threads with a time limit, and the kernel's log.
+
+A left-over process was started by a launcher that is gone, and perhaps still holds a port."""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from distdoctor.probes.host.process_room import threads_forbidden
 
 MAX_FOUND = 16
 TOGETHER_SECONDS = 60.0
-"""Between the starts of two ranks that somebody starts one by one, each by a line of its own (``docker exec``)."""
+"""Limit between the starts of two ranks that somebody starts separately, each by a line of its own (``docker
+exec``)."""
 _OF_THE_JOB = [setting.variables[0] for setting in (WORLD_SIZE, MASTER_ADDR, MASTER_PORT)]
 
 
 def probe_leftovers(port: int) -> tuple[Leftover, ...]:
-    """The ranks whose launcher is gone (their parent is not a process with a rank's or launcher's look), of this
-    user, in this network namespace; those that listen on ``port`` first. None is found where no file is
-    left to look with."""
+    """Return the ranks whose launcher is gone (their parent does not look like a rank or launcher), of this user, in
+    this network namespace; those that listen on ``port`` first. Empty without a free descriptor to look with."""
     try:
         return _left_over(port)
     except (psutil.Error, OSError):  # without /proc there is no process, not even this one
@@ -48,7 +50,7 @@ def _left_over(port: int) -> tuple[Leftover, ...]:
             environ = process.environ()
             if "RANK" not in environ or "WORLD_SIZE" not in environ or not _orphan(process, launcher):
                 continue
-            if process.status() == psutil.STATUS_ZOMBIE or _beside(own, process, environ):
+            if process.status() == psutil.STATUS_ZOMBIE or _of_own_job(own, process, environ):
                 continue
         except (psutil.Error, OSError):
             continue
@@ -62,17 +64,18 @@ def _left_over(port: int) -> tuple[Leftover, ...]:
 
 
 def _launched_by_init(chain: list[psutil.Process]) -> bool:
-    """Return whether process 1 is our own launcher, as torchrun is where it is a container's command: ``chain`` is
-    this process and those above it."""
+    """Return whether process 1 is our own launcher, as torchrun is if it is a container's command. ``chain`` is this
+    process and those above it."""
     try:
         return any("RANK" in process.environ() for process in chain if process.ppid() == 1)
     except psutil.Error:
         return False
 
 
-def _beside(own: psutil.Process, process: psutil.Process, environ: Mapping[str, str]) -> bool:
-    """Return whether the process is another rank of this process's own job, started at the same time: without a
-    common launcher (each by hand in a container, by ssh and nohup) each looks like one that was left."""
+def _of_own_job(own: psutil.Process, process: psutil.Process, environ: Mapping[str, str]) -> bool:
+    """Return whether the process is another rank of this process's own job, started at the same time.
+
+    Without a common launcher (each started by hand in a container, by ssh and nohup) each looks like a left-over."""
     rank = RANK.variables[0]
     if rank not in os.environ or environ[rank] == os.environ[rank]:
         return False
@@ -105,7 +108,7 @@ T = TypeVar("T")
 
 
 async def in_time(function: Callable[[], T], seconds: float) -> T | None:
-    """``function()``, or None after ``seconds``: what asks a file system may wait for it without end."""
+    """Return ``function()``, or None after ``seconds``: a file system may never answer."""
     try:
         value: T | None = await in_thread(function, seconds)
     except asyncio.TimeoutError:
@@ -114,11 +117,10 @@ async def in_time(function: Callable[[], T], seconds: float) -> T | None:
 
 
 async def in_thread(function: Callable[[], T], seconds: float) -> T:
-    """``function()`` in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then left behind.
-    So it does at once in a sandbox that forbids threads.
+    """Return ``function()``, run in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then
+    left behind. In a sandbox that forbids threads it raises at once.
 
-    The thread cannot keep the process alive, as those of an executor would.
-    """
+    The thread cannot keep the process alive, as those of an executor would."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -149,23 +151,23 @@ async def in_thread(function: Callable[[], T], seconds: float) -> T:
     return await asyncio.wait_for(future, seconds)
 
 
-# What the kernel of this host has written to its log, as far back as it keeps it.
+# Log of this host's kernel, as far back as the kernel keeps it.
 
 
 READ_ALL = 3
 """SYSLOG_ACTION_READ_ALL of syslog(2): the last bytes of the log, which stay in it."""
 MOST_BYTES = 256 << 10
 KERNEL_LOG_SECONDS = 0.5
-"""In which it is read."""
+"""Limit of reading it."""
 _RECORD = re.compile(r"<\d+>\[ *(\d+\.\d+)\](?:\[ *[TC]\d+\])? (.*)")
-"""With the times that printk adds (kernel/printk/printk.c, print_prefix), in seconds since the start of the machine;
-and, where CONFIG_PRINTK_CALLER is set, who wrote it."""
+"""Record with the times that printk adds (kernel/printk/printk.c, print_prefix), in seconds since boot; and, with
+CONFIG_PRINTK_CALLER, its writer."""
 
 
 def read_kernel_log() -> tuple[tuple[float, str], ...] | None:
-    """Return when (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it.
+    """Return (seconds since the epoch by this host's clock, text) of the records in its last MOST_BYTES.
 
-    None where it may not be read (kernel.dmesg_restrict, a container)."""
+    None if it may not be read (kernel.dmesg_restrict, a container)."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "klogctl"):
         return None
@@ -178,7 +180,7 @@ def read_kernel_log() -> tuple[tuple[float, str], ...] | None:
 
 
 def kernel_records(text: str, up: float, now: float) -> Iterator[tuple[float, str]]:
-    """The records of the log's ``text`` that have a time, ``up`` seconds after the start of the machine."""
+    """Yield the records of the log's ``text`` that have a time, ``up`` seconds after boot."""
     for line in text.splitlines():
         record = _RECORD.match(line)
         if record is not None:

@@ -1,1 +1,1 @@
-"""Interfaces, routes, names, ports and firewall of this host."""
+"""Probes of interfaces, routes, names, ports and firewall of this host."""

@@ -1,4 +1,4 @@
-"""The packet filter of this host."""
+"""Packet filter of this host."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage,
 READ_SECONDS = 3.0
 NFT = ("nft", "-j", "list", "ruleset")
 _COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
-"""Numbers that are none of the rules' own."""
+"""Numbers in a ruleset that are none of the rules' own."""
 _DENIED = re.compile("Operation not permitted|Permission denied")
-"""Of a root without CAP_NET_ADMIN, as in a container. Where there are no tables of its own, iptables-legacy-save does
-not say it: it prints nothing, and ends well."""
+"""Errors of a root without CAP_NET_ADMIN, as in a container. Without tables of its own, iptables-legacy-save prints
+nothing and ends well instead."""
 _WITHOUT_TARGET = re.compile(r"\b(?:DNAT|REDIRECT|SNAT)$")
 _PORT = re.compile(r"\b\d{4,5}\b")
 MOST_PORTS = 8
-"""Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
+"""Limit of the numbers in a ruleset among the ports that the kernel picks, beyond which these are not evaluated."""
 LONGEST = 100_000
-"""Characters of a ruleset beyond which it is not asked for each source and port by itself."""
+"""Limit of the characters of a ruleset, beyond which it is not evaluated for each source and port."""
 ASKING_SECONDS = 0.5
-"""Of a processor, after which the asking is given up: who is let in is not known, then."""
+"""Limit of processor time for the evaluation; after it, passages are unknown."""
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
 Marking = Callable[[int], tuple[PacketMark, ...]]
-"""What one ruleset marks of packets to and from a port."""
+"""Marks that one ruleset sets on packets to and from a port."""
 Shutting = Callable[[int], Iterable[ShutPort]]
-"""What shuts a port, of one ruleset."""
+"""Rules of one ruleset that block a port."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """One ruleset, and what is asked of it."""
+    """One ruleset, and its evaluation."""
 
     text: str
     shutting: Shutting
     passes: Callable[[int, Packet], bool]
-    """Whether it lets a packet of a version of IP through for certain."""
+    """Return whether it passes a packet of an IP version for certain."""
 
 
 UNREAD = Read("", lambda port: (), lambda version, packet: False)
@@ -65,10 +65,11 @@ UNREAD = Read("", lambda port: (), lambda version, packet: False)
 
 
 def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | None = None) -> Firewall:
-    """The chains of this host that can block packets on their way in or out, where this user may read them, those that
-    shut ``port``, what is open where they shut ports of ``picked``, the range that the kernel picks from, and the marks
-    of what goes to or comes from ``port`` and those of ``picked``. ``interface``: the only one by which others are
-    reached, where it is."""
+    """Return the packet filter of this host, if this user may read it.
+
+    It has the chains that can block packets in or out; those that block ``port``; the open ports if they block ports of
+    ``picked``, the range that the kernel picks from; and the marks of packets to or from ``port`` and those of
+    ``picked``. ``interface``: the only one by which others are reached, if there is one."""
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
     chains: list[FirewallChain] = []
@@ -76,7 +77,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     marks: list[PacketMark] = []
     proxied: list[str] = []
     try:
-        ruleset, saved_by = _said(*NFT), {tool: _said(f"{tool}-legacy-save") for tool in IPTABLES}
+        ruleset, saved_by = _output_of(*NFT), {tool: _output_of(f"{tool}-legacy-save") for tool in IPTABLES}
     except PermissionError:
         return Firewall(False, "root may not read the firewall's rules without CAP_NET_ADMIN, as in a container")
     if ruleset is not None:
@@ -122,8 +123,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
 
 
 def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
-    """Return what all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot
-    be told."""
+    """Yield the passages of all rulesets to ``port`` and to any port of ``picked``; none if unknown."""
     text = " ".join(ruleset.text for ruleset in read)
     if len(text) > LONGEST or untracks(text, port, picked):
         return
@@ -132,54 +132,54 @@ def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, inter
     wanted: list[tuple[int | None, set[int]]] = [(port, {port})]
     if picked is not None and len(inside) <= MOST_PORTS:
         wanted.append((None, {*picked, *inside}))
-    ways: tuple[Literal["in", "out"], ...] = ("in", "out")
+    directions: tuple[Literal["in", "out"], ...] = ("in", "out")
     until = time.thread_time() + ASKING_SECONDS
-    for way, version, (told, numbers) in product(ways, (4, 6), wanted):
-        made = partial(_made, read, until, way, version, numbers, interface)
-        yield from (Passage(way, *ends, port=told) for ends in open_sources(text, version, made))
+    for direction, version, (one_port, numbers) in product(directions, (4, 6), wanted):
+        made = partial(_passes_both_ways, read, until, direction, version, numbers, interface)
+        yield from (Passage(direction, *ends, port=one_port) for ends in open_sources(text, version, made))
 
 
-def _made(
+def _passes_both_ways(
     read: list[Read],
     until: float,
-    way: Literal["in", "out"],
+    direction: Literal["in", "out"],
     version: int,
     ports: set[int],
     interface: str | None,
     other: str,
 ) -> bool:
-    """Return whether connections of that way with the ``other`` address are let through: what asks for them, what
-    answers. Raises ValueError where this thread has had so much of a processor (``until``) that it should ask no
-    more."""
+    """Return whether connections in that direction with the ``other`` address pass: their requests and their answers.
+
+    Raises ValueError if this thread has used the processor until ``until``."""
     if time.thread_time() > until:
         raise ValueError("too many rules")
-    back: Literal["in", "out"] = "out" if way == "in" else "in"
+    back: Literal["in", "out"] = "out" if direction == "in" else "in"
     packets = [
-        Packet(port, direction, reply, other, interface)
+        Packet(port, side, reply, other, interface)
         for port in ports
-        for direction, reply in ((way, False), (back, True))
+        for side, reply in ((direction, False), (back, True))
     ]
     return all(ruleset.passes(version, packet) for packet in packets for ruleset in read)
 
 
 def _with_targets(chains: Iterable[FirewallChain]) -> Iterator[FirewallChain]:
-    """The chains with what iptables-nft-save tells of those of iptables-nft that send packets elsewhere: nft does not
-    tell where to."""
+    """Yield the chains with iptables-nft-save's text of those of iptables-nft that redirect packets: nft does not show
+    the target."""
     saved: dict[str, tuple[FirewallChain, ...]] = {}
     for chain in chains:
         tool: Literal["iptables", "ip6tables"] = "ip6tables" if chain.family == "ip6" else "iptables"
         if chain.table == "nat" and any(map(_WITHOUT_TARGET.search, chain.blocking_rules)):
             if tool not in saved:
-                with suppress(ValueError, PermissionError):  # nft has told of the chains all the same
-                    saved[tool] = parse_iptables(_said(f"{tool}-nft-save", "-t", "nat") or "", tool)
-            told = next((one.blocking_rules for one in saved.get(tool, ()) if one.name == chain.name), ())
-            yield replace(chain, blocking_rules=told or chain.blocking_rules)
+                with suppress(ValueError, PermissionError):  # nft has listed the chains all the same
+                    saved[tool] = parse_iptables(_output_of(f"{tool}-nft-save", "-t", "nat") or "", tool)
+            rules = next((one.blocking_rules for one in saved.get(tool, ()) if one.name == chain.name), ())
+            yield replace(chain, blocking_rules=rules or chain.blocking_rules)
         else:
             yield chain
 
 
 def _of_nft(ruleset: str) -> Iterator[Read]:
-    """Of tables in which iptables' modules are at work nft does not tell what they match; iptables-nft does."""
+    """Yield the rulesets. nft does not show the matches of tables with iptables' modules; iptables-nft does."""
     text = _COUNTS.sub("", ruleset)
     other = (("ip", "filter"), ("ip6", "filter")) if opaque(ruleset) else ()
     yield Read(
@@ -188,13 +188,13 @@ def _of_nft(ruleset: str) -> Iterator[Read]:
         lambda version, packet: nft_passes(ruleset, version, packet, but=other),
     )
     for tool in IPTABLES if other else ():
-        saved = _said(f"{tool}-nft-save", "-t", "filter")
+        saved = _output_of(f"{tool}-nft-save", "-t", "filter")
         yield UNREAD if saved is None else _of_iptables(saved, tool)
 
 
 def _marks(of: Marking, port: int, picked: tuple[int, int] | None, text: str) -> tuple[PacketMark, ...]:
-    """Return what is marked of packets to and from ``port``; and to and from the first and the last of ``picked``,
-    where it is the same of these and of one in their middle: then it is of all."""
+    """Return the marks of packets to and from ``port``; and to and from the first and the last of ``picked``, if those
+    and a port between them have the same: then all have."""
     if picked is None or len(text) > LONGEST:
         return of(port)
     first, middle, last = map(of, (picked[0], sum(picked) // 2, picked[1]))
@@ -209,8 +209,8 @@ def _kind(one: PacketMark) -> tuple[str, int, int]:
 def _nft_marks(ruleset: str, interface: str | None) -> Marking:
     if not opaque(ruleset):
         return partial(nft_marks, ruleset, interface=interface)
-    told = [(tool, _said(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
-    saved = [(tool, text) for tool, text in told if text is not None]
+    tables = [(tool, _output_of(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
+    saved = [(tool, text) for tool, text in tables if text is not None]
     return lambda port: tuple(one for tool, text in saved for one in iptables_marks(text, tool, port, interface))
 
 
@@ -223,10 +223,10 @@ def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
     )
 
 
-def _said(*command: str) -> str | None:
-    """Return what a command prints; None where it is not there, fails, or takes too long.
+def _output_of(*command: str) -> str | None:
+    """Return a command's output; None if it is missing, fails, or takes too long.
 
-    Raises PermissionError where it may not read the rules: what another tool finds then is not all there is."""
+    Raises PermissionError if it may not read the rules: another tool's rules are then incomplete."""
     path = shutil.which(command[0])
     if path is None:
         return None

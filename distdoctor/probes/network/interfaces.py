@@ -1,4 +1,4 @@
-"""This host's interfaces, addresses and routes."""
+"""Interfaces, addresses and routes of this host, and losses of a link."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _NAMES, _OF_IPV6 = "/sys/class/net", "/proc/net/if_inet6"
 
 
 def hidden() -> str:
-    """Why getifaddrs() fails, as the errno's name; empty: it does not. It asks the kernel over a netlink socket, which
-    a sandbox may forbid (systemd's RestrictAddressFamilies=)."""
+    """Return the errno's name of a failing getifaddrs(); empty: it works.
+
+    It asks the kernel over a netlink socket, which a sandbox may forbid (systemd's RestrictAddressFamilies=)."""
     try:
         psutil.net_if_addrs()
     except OSError as err:
@@ -44,7 +45,8 @@ def hidden() -> str:
 
 
 def interfaces() -> tuple[Interface, ...]:
-    """Every interface with its addresses, in the order of getifaddrs(); where that fails, what is seen without it."""
+    """Return every interface with its addresses, in the order of getifaddrs(); if that fails, those visible without
+    it."""
     try:
         return _listed()
     except OSError:
@@ -94,7 +96,7 @@ def _listed() -> tuple[Interface, ...]:
 
 
 def _one_by_one() -> tuple[Interface, ...]:
-    """Each interface by its name, with its first IPv4 address: no more of them are told so."""
+    """Return each interface by its name, with its first IPv4 address: more are invisible this way."""
     ipv6: dict[str, list[tuple[str, int]]] = {}
     for name, address, length, _ in _of_ipv6():
         ipv6.setdefault(name, []).append((address, length))
@@ -103,8 +105,8 @@ def _one_by_one() -> tuple[Interface, ...]:
         for name in proc.names(_NAMES):
             flags = _flags(asked, name)
             pairs = list(ipv6.get(name, ()))
-            if (own := _told(asked, _GET_ADDRESS, name)[20:24]) != bytes(4):
-                mask = _told(asked, _GET_NETMASK, name)[20:24]
+            if (own := _ifreq(asked, _GET_ADDRESS, name)[20:24]) != bytes(4):
+                mask = _ifreq(asked, _GET_NETMASK, name)[20:24]
                 pairs.insert(0, (socket.inet_ntoa(own), int.from_bytes(mask, "big").bit_count()))
             addresses, lengths = tuple(a for a, _ in pairs), tuple(n for _, n in pairs)
             found.append(Interface(name, addresses, lengths, bool(flags & _UP), bool(flags & _LOOPBACK)))
@@ -112,7 +114,7 @@ def _one_by_one() -> tuple[Interface, ...]:
 
 
 def _of_ipv6() -> list[tuple[str, str, int, int]]:
-    """(interface, address, length of its prefix, flags) of each IPv6 address (linux/net/ipv6/addrconf.c)."""
+    """Return (interface, address, prefix length, flags) of each IPv6 address (linux/net/ipv6/addrconf.c)."""
     return [
         (row[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])), int(row[2], 16), int(row[4], 16))
         for row in _rows(_OF_IPV6)
@@ -121,7 +123,7 @@ def _of_ipv6() -> list[tuple[str, str, int, int]]:
 
 
 def _refused() -> dict[str, tuple[str, ...]]:
-    """The addresses of each interface whose use another host's answer forbids."""
+    """Return the addresses of each interface that another host's answer forbids to use."""
     found: dict[str, tuple[str, ...]] = {}
     for name, address, _, flags in _of_ipv6():
         if flags & _DAD_FAILED:
@@ -130,7 +132,7 @@ def _refused() -> dict[str, tuple[str, ...]]:
 
 
 def _bridges() -> dict[str, str]:
-    """The bridge of each interface that is a port of one, by their names."""
+    """Return the bridge of each interface that is a port of one, by their names."""
     names, masters = dict[int, str](), dict[str, int]()
     for body in dump(_GETLINK, _NEWLINK):
         (index,) = struct.unpack_from("=4xi", body)  # struct ifinfomsg
@@ -151,12 +153,12 @@ def loopback_down(name: str = "lo") -> bool:
 
 
 def _flags(asked: socket.socket, name: str) -> int:
-    """The flags of an interface (netdevice(7)); 0 where the kernel does not tell."""
-    return int(struct.unpack("=H", _told(asked, _GET_FLAGS, name)[16:18])[0])
+    """Return the flags of an interface (netdevice(7)); 0 if the kernel does not say."""
+    return int(struct.unpack("=H", _ifreq(asked, _GET_FLAGS, name)[16:18])[0])
 
 
-def _told(asked: socket.socket, request: int, name: str) -> bytes:
-    """An ``ifreq``, filled in; with nothing but zeros behind the name where the kernel does not tell."""
+def _ifreq(asked: socket.socket, request: int, name: str) -> bytes:
+    """Return a filled ``ifreq``, or one with zeros behind the name if the kernel does not say."""
     question = struct.pack("=16s24x", name.encode()[:15])
     try:
         return fcntl.ioctl(asked.fileno(), request, question)
@@ -172,7 +174,7 @@ def _arp_ignore(name: str, root: str = "/proc/sys/net/ipv4/conf") -> int | None:
 
 
 def _agreed(speed: int) -> int | None:
-    """None where the driver does not tell: psutil has 0 there, and some say -1 in 16 bits."""
+    """Return the speed; None if the driver does not say: psutil then has 0, and some drivers -1 in 16 bits."""
     return speed if speed > 0 and speed != _UNKNOWN else None
 
 
@@ -201,22 +203,24 @@ def owned(address: str, ours: Sequence[Interface]) -> bool:
 
 
 def route(target: str, port: int, ours: Sequence[Interface]) -> Route:
-    """The source address and interface the kernel picks towards ``target``. A UDP connect(): no packet is sent."""
+    """Return the source address and interface that the kernel picks for ``target``. A UDP connect(): no packet is
+    sent."""
     family = socket.AF_INET6 if ":" in target else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
             probe_socket.connect((target, port or 1))
             source = str(probe_socket.getsockname()[0]).partition("%")[0]
     except OSError as err:
-        # Without a port or a descriptor left for the socket it is not known.
+        # Unknown without a port or a descriptor left for the socket.
         return Route(target, error=None if err.errno in _SHORT_OF else err.strerror or str(err))
     return Route(target, source, next((i.name for i in ours if source in i.addresses), None))
 
 
 def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
-    """The address by which other hosts most probably reach this one: that of the default route, else the first global
-    address on an interface that is up, those of VPNs and of networks of containers last. None where there is only
-    loopback, or a bridge for this host's containers that is not the way out."""
+    """Return the address by which other hosts most probably reach this one: that of the default route, else the first
+    global address on an interface that is up, those of VPNs and container networks last.
+
+    None if there is only loopback, or a bridge for this host's containers that is not the default route."""
     defaults = default_route_interfaces()
     candidates = [
         (interface.name, address)
@@ -233,7 +237,7 @@ def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
 
 
 def default_route_interfaces() -> set[str]:
-    """The interfaces with a default route, from /proc/net/route and /proc/net/ipv6_route."""
+    """Return the interfaces with a default route, from /proc/net/route and /proc/net/ipv6_route."""
     ipv4 = {c[0] for c in _rows("/proc/net/route") if len(c) > 7 and c[1] == "00000000" and c[7] == "00000000"}
     ipv6 = {c[9] for c in _rows("/proc/net/ipv6_route") if len(c) > 9 and c[0] == "0" * 32 and c[1] == "00"}
     return ipv4 | ipv6 - {"lo"}
@@ -247,7 +251,7 @@ def _rows(path: str) -> list[list[str]]:
         return []
 
 
-# The interfaces that lost their link while this process watched, as the kernel tells of it (rtnetlink(7)).
+# Interfaces that lost their link while this process watched, by the kernel's messages (rtnetlink(7)).
 
 
 _NEW_LINK, _GET_LINK, _GROUP_LINK = 16, 18, 1
@@ -258,15 +262,15 @@ _READ = 1 << 16
 
 
 @dataclass
-class _Seen:
-    """An interface, as the last message told of it."""
+class _LinkState:
+    """Interface by the last message about it."""
 
     name: str
     running: bool
     carrier_downs: int | None
-    """How often the kernel lost its carrier since it is there; None before Linux 4.16."""
+    """Number of carrier losses since it exists; None before Linux 4.16."""
     events: int = 0
-    """How often it stopped running since this began, by the messages."""
+    """Number of times it stopped running since the watch began, by the messages."""
     carrier_downs_before: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -274,16 +278,17 @@ class _Seen:
 
     @property
     def losses(self) -> int:
-        """The kernel may tell of a loss that is short only once it is over, and counts none of a card switched off."""
+        """Return the losses. The kernel may report a short one only once it is over, and counts none of a card switched
+        off."""
         counted = (self.carrier_downs or 0) - (self.carrier_downs_before or 0)
         return max(self.events, counted)
 
 
 class LinkWatch:
-    """Begun once, and read now and then: the kernel keeps its messages meanwhile. Nothing is known without netlink."""
+    """Watch of the links: the kernel keeps its messages between reads. Without netlink nothing is known."""
 
     def __init__(self) -> None:
-        self._links: dict[int, _Seen] = {}
+        self._links: dict[int, _LinkState] = {}
         self._socket: socket.socket | None = None
         try:
             opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, netlink.ROUTE)
@@ -299,14 +304,14 @@ class LinkWatch:
             self._take(body)
 
     def losses(self) -> dict[str, int]:
-        """Return how often each interface lost its link so far; those that did not lack."""
+        """Return the number of link losses of each interface so far, without those that had none."""
         while self._socket is not None:
             try:
                 data = self._socket.recv(_READ)
             except BlockingIOError:
                 break
             except OSError as err:
-                if err.errno == 105:  # ENOBUFS: there were more than it keeps; what follows is told
+                if err.errno == 105:  # ENOBUFS: more than the kernel keeps; later messages still arrive
                     continue
                 break
             for kind, body in netlink.messages(data):
@@ -315,7 +320,7 @@ class LinkWatch:
         return {seen.name: seen.losses for seen in self._links.values() if seen.losses}
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -324,12 +329,12 @@ class LinkWatch:
         family, index, flags = struct.unpack_from("=BxxxiI", body)
         if len(body) < _BODY or family != socket.AF_UNSPEC:
             return  # of a bridge's port
-        told = netlink.attributes(body[_BODY:])
-        name = told.get(_INTERFACE_NAME, b"").rstrip(b"\0").decode(errors="replace")
-        count = told.get(_CARRIER_DOWN_COUNT)
+        attributes = netlink.attributes(body[_BODY:])
+        name = attributes.get(_INTERFACE_NAME, b"").rstrip(b"\0").decode(errors="replace")
+        count = attributes.get(_CARRIER_DOWN_COUNT)
         downs = struct.unpack_from("=I", count)[0] if count is not None and len(count) >= 4 else None
         running = bool(flags & _RUNNING)
-        seen = self._links.setdefault(index, _Seen(name, running, downs))
+        seen = self._links.setdefault(index, _LinkState(name, running, downs))
         if seen.running and not running:
             seen.events += 1
         seen.name, seen.running, seen.carrier_downs = name, running, downs

@@ -1,4 +1,4 @@
-"""Names: look-ups that end in time, and what /etc/hosts says."""
+"""Look-ups of names with a time limit, and the content of /etc/hosts."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from distdoctor.probes.network.interfaces import loopback_down
 from distdoctor.probes.resolver import ASKER, Question, Reply
 
 RESOLVE_SECONDS = 4.0
-"""How long one look-up may take. A DNS server that drops packets costs 5 to 10 s by resolv.conf's defaults."""
+"""Limit of one look-up. A DNS server that drops packets costs 5 to 10 s by resolv.conf's defaults."""
 DEAF_SECONDS = 2.0
-"""The same where no name server can answer: all of them are of this host itself, and its loopback interface is down."""
+"""Limit if no name server can answer: all of them are this host itself, and its loopback interface is down."""
 SLOW_SECONDS = 0.5
-"""A look-up that takes longer is made a second time, with one second for each name server: where the first of them
-never answers and the next one does, the name has an address, however long it takes."""
+"""Seconds after which a look-up is repeated, with one second for each name server: if the first of them never answers
+and the next one does, the name has an address, however long it takes."""
 
 
 async def resolve(name: str, seconds: float | None = None) -> Resolution:
-    """getaddrinfo(name) as gloo calls it: any family, stream sockets, addresses in order."""
+    """Return getaddrinfo(name) as gloo calls it: any family, stream sockets, addresses in order."""
     return await _look_up("addresses", name, seconds)
 
 
 async def resolve_store(name: str) -> Resolution:
-    """The addresses of a store's host, as a TCPStore's client asks for them."""
+    """Return the addresses of a store's host, as a TCPStore's client asks for them."""
     return await _look_up("of_store", name, None)
 
 
 async def reverse(address: str, seconds: float | None = None) -> Resolution:
-    """The name of ``address``, as a TCPStore client asks for it; ``addresses`` holds the name."""
+    """Return the name of ``address``, as a TCPStore client asks for it; ``addresses`` holds the name."""
     return await _look_up("name", address, seconds)
 
 
 async def announced(hostname: str, seconds: float | None = None) -> Resolution:
-    """Return what torchrun calls this host (getfqdn()), with the addresses which that name has here; an error for
-    none."""
+    """Return torchrun's name of this host (getfqdn()), with its addresses here; an error for none."""
     found = await _look_up("announced", hostname, seconds)
     if not found.addresses:
         return found
@@ -48,8 +47,8 @@ async def announced(hostname: str, seconds: float | None = None) -> Resolution:
 
 
 async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution:
-    """One look-up, in ``seconds`` or as long as it may take; where it is not answered in time, what name servers say
-    that answer within a second."""
+    """Return one look-up within ``seconds`` or its limit; without an answer, the one of name servers that answer within
+    a second."""
     seconds = patience() if seconds is None else seconds
     started = time.monotonic()
     first = asyncio.ensure_future(ASKER.ask(what, of, seconds))
@@ -71,9 +70,9 @@ async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution
 
 
 def patience(path: str = "/etc/resolv.conf") -> float:
-    """Return how long one look-up may take, in seconds.
+    """Return the limit of one look-up, in seconds.
 
-    What this host sends to itself is dropped without an error while its loopback interface is down (Linux 6.18), and
+    Packets to this host itself are dropped without an error while its loopback interface is down (Linux 6.18), and
     without a line for a name server it asks itself (resolv.conf(5))."""
     rows = [line.split() for _, line in _lines(path)]
     servers = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
@@ -81,7 +80,7 @@ def patience(path: str = "/etc/resolv.conf") -> float:
 
 
 def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -> tuple[HostsLine, ...]:
-    """The lines of /etc/hosts whose fields (address, names...) are ``wanted``; at most 20."""
+    """Return the lines of /etc/hosts whose fields (address, names...) are ``wanted``; at most 20."""
     found = []
     for number, text in _lines(path):
         entry = text.partition("#")[0].strip()
@@ -92,7 +91,7 @@ def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -
 
 
 def closed(path: str = "/etc/hosts") -> bool:
-    """Return whether the file is there, and this user may not read it."""
+    """Return whether the file exists, and this user may not read it."""
     try:
         with open(path):
             return False
@@ -103,7 +102,7 @@ def closed(path: str = "/etc/hosts") -> bool:
 
 
 def name_in_hosts(address: str, path: str = "/etc/hosts") -> str | None:
-    """Return what /etc/hosts calls ``address``: the first name of its first line, or None."""
+    """Return the name of ``address`` in /etc/hosts: the first name of its first line, or None."""
     lines = hosts_lines(lambda fields: fields[0] == address, path)
     return lines[0].text.split()[1] if lines else None
 
@@ -117,8 +116,8 @@ def _lines(path: str) -> list[tuple[int, str]]:
 
 
 def sources(path: str = "/etc/nsswitch.conf") -> tuple[str, ...] | None:
-    """Return where the C library looks hosts up, in its order (nsswitch.conf(5)), without what it does about each
-    result."""
+    """Return the C library's sources of host look-ups, in order (nsswitch.conf(5)), without its actions on results;
+    None if unreadable."""
     for _, line in _lines(path):
         database, colon, rest = line.partition("#")[0].partition(":")
         if colon and database.strip() == "hosts":

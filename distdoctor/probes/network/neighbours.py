@@ -1,4 +1,4 @@
-"""Whether a host of an own network answers at all: the kernel's table of neighbours (ARP, and ND for IPv6)."""
+"""Answers of hosts on own networks: the kernel's table of neighbours (ARP, and ND for IPv6), and its room."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from distdoctor.probes.network.netlink import attributes, dump
 _GETNEIGH, _NEWNEIGH = 30, 28
 _DST, _LLADDR = 1, 2
 _INCOMPLETE, _REACHABLE, _FAILED, _NOARP, _PERMANENT = 0x01, 0x02, 0x20, 0x40, 0x80
-"""The numbers are those of linux/rtnetlink.h and linux/neighbour.h."""
+"""Numbers of linux/rtnetlink.h and linux/neighbour.h."""
 MOST_ANSWERED = 256
-"""Entries beyond which the table is left alone: a router's, and no node's."""
+"""Limit of the entries: a longer table is a router's, and no node's."""
 
 
 class _Entry(NamedTuple):
@@ -30,8 +30,7 @@ class _Entry(NamedTuple):
 
 
 def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | None:
-    """Return what is known of the next host on the way to ``address``: of itself, or of the gateway there; None:
-    nothing."""
+    """Return the state of the next host on the route to ``address``: itself, or the gateway; None if unknown."""
     entry = _best(address, routes)
     if entry is None or entry.reject:
         return None
@@ -44,7 +43,8 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
     if not its:
         return None
     address_of, interface, state, hardware, _ = its[0]
-    # One that answers for several addresses, as a router or a cloud's switch does, says nothing of the host itself.
+    # A device that answers for several addresses, as a router or a cloud's switch does, says nothing of the host
+    # itself.
     alike = (one.address for one in entries if one.hardware == hardware and hardware)
     others = {other for other in alike if not other.startswith("fe80:")}
     shared = any(other != address_of and (":" in other) == (":" in hop) for other in others)
@@ -52,22 +52,22 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
 
 
 def answered() -> tuple[HardwareAddress, ...]:
-    """Return which hardware address answered for which address, or was written there by hand; nothing where that is
-    more than a node's table."""
+    """Return the hardware addresses that answered for an address, or were written there by hand; none of a longer table
+    than a node's."""
     entries = (one for one in _entries() if any(one.hardware))
     found = [HardwareAddress(one.address, one.hardware.hex(":"), one.interface, one.permanent) for one in entries]
     return tuple(found) if len(found) <= MOST_ANSWERED else ()
 
 
 def unanswered() -> tuple[HardwareAddress, ...]:
-    """For which addresses nobody answered, and on which interface; nothing where that is more than a node's table."""
+    """Return the addresses for which nobody answered, with the interface; none of a longer table than a node's."""
     silent = (one for one in _entries() if one.state == "silent" and not any(one.hardware))
     found = [HardwareAddress(one.address, "", one.interface) for one in silent]
     return tuple(found) if len(found) <= MOST_ANSWERED else ()
 
 
 def _best(address: str, routes: Sequence[TableRoute] | None) -> TableRoute | None:
-    """The entry by which packets to ``address`` are sent; the first of several that are as narrow."""
+    """Return the entry by which packets to ``address`` are sent; the first of several equally narrow ones."""
     number = parse_address(address)
     best, length = None, -1
     for entry in routes or ():
@@ -78,7 +78,7 @@ def _best(address: str, routes: Sequence[TableRoute] | None) -> TableRoute | Non
 
 
 def _entries() -> Iterator[_Entry]:
-    """Each entry; none where the kernel does not tell."""
+    """Yield each entry; none if the kernel does not say."""
     for body in dump(_GETNEIGH, _NEWNEIGH):
         try:
             entry = _entry(body)
@@ -93,22 +93,24 @@ def _entry(body: bytes) -> _Entry | None:
     found = attributes(body[12:])
     if family not in (socket.AF_INET, socket.AF_INET6) or _DST not in found:
         return None
-    told: NeighbourState = "answers" if state & _REACHABLE else "silent" if state & (_INCOMPLETE | _FAILED) else ""
+    observed: NeighbourState = "answers" if state & _REACHABLE else "silent" if state & (_INCOMPLETE | _FAILED) else ""
     address = socket.inet_ntop(family, found[_DST])
     # Without ARP, and of a multicast group, nobody was asked: the kernel puts an address of its own there.
     hardware = b"" if state & _NOARP else found.get(_LLADDR, b"")
-    return _Entry(address, socket.if_indextoname(index), told, hardware, bool(state & _PERMANENT))
+    return _Entry(address, socket.if_indextoname(index), observed, hardware, bool(state & _PERMANENT))
 
 
-# Whether the kernel had room for one more host in its table of hardware addresses (ARP, and ND for IPv6).
+# Room in the kernel's table of hardware addresses (ARP, and ND for IPv6).
 
 
 _TABLES = {4: "arp_cache", 6: "ndisc_cache"}
 
 
 def refused(proc: str = "/proc") -> dict[int, int]:
-    """Return how often there was none since the host's start, by IP's version (``table_fulls``, summed over the
-    processors); nothing in a container with a network of its own: the table is the host's, and told there alone."""
+    """Return the number of refused entries since the host's start, by IP version (``table_fulls``, summed over the
+    processors).
+
+    Nothing in a container with a network of its own: the table is the host's, and only visible there."""
     found = {}
     for version, name in _TABLES.items():
         try:
@@ -121,7 +123,7 @@ def refused(proc: str = "/proc") -> dict[int, int]:
 
 
 def filled_since(before: dict[int, int], proc: str = "/proc") -> NeighbourTable | None:
-    """The table in which there was no room since then; None: in none, or that is not known."""
+    """Return the table that was full since then; None: none, or unknown."""
     now = refused(proc)
     grown = {version: now[version] - count for version, count in before.items() if version in now}
     version = max(grown, key=lambda one: grown[one], default=None)

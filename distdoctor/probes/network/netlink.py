@@ -1,4 +1,4 @@
-"""The kernel's tables of the network, dumped by netlink (linux/rtnetlink.h, linux/netlink.h)."""
+"""Dumps of the kernel's network tables by netlink (linux/rtnetlink.h, linux/netlink.h)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 
 ROUTE, XFRM = 0, 6
-"""The families of netlink that are asked: routes, rules and interfaces; policies and associations of IPsec."""
+"""Families of netlink in use: routes, rules and interfaces; policies and associations of IPsec."""
 _DONE, _ERROR = 3, 2
 _REQUEST_DUMP = 0x001 | 0x300
 _SECONDS = 1.0
@@ -15,8 +15,9 @@ _MOST = 4 * 1024 * 1024
 
 
 def dump(request: int, answer: int, family: int = ROUTE, body: bytes | None = None) -> Iterator[bytes]:
-    """The bodies of the messages of the kind ``answer`` that the kernel sends to the request; it stops where it does
-    not tell, takes too long, or has told more than any node's table holds."""
+    """Yield the bodies of the kernel's messages of the kind ``answer`` to the request.
+
+    It stops if the kernel does not answer, takes too long, or has sent more than any node's table holds."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as asked:
             asked.settimeout(_SECONDS)
@@ -37,7 +38,7 @@ def dump(request: int, answer: int, family: int = ROUTE, body: bytes | None = No
 
 
 def attributes(rest: bytes) -> dict[int, bytes]:
-    """The attributes behind a message's fixed part, by their numbers."""
+    """Return the attributes behind a message's fixed part, by their numbers."""
     found: dict[int, bytes] = {}
     while len(rest) >= 4:
         length, kind = struct.unpack_from("=HH", rest)

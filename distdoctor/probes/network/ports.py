@@ -1,4 +1,4 @@
-"""Ports of this host: who holds one, which can be bound, and the packet filter in front of them."""
+"""Ports of this host: holders, bindable ones, own reachability, and interception on the way to other hosts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from distdoctor.model.facts import Contact, PortHolder
 from distdoctor.probes.network.tcp import connect, open_socket
 
 _OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
-"""The states of a connection that a process has open; one that is only being closed has none any more."""
+"""States of a connection that a process has open; one that is only being closed has no process any more."""
 HOLDERS = 20
-"""How many processes are named at most."""
+"""Limit of the named processes."""
 
 
 def holders(port: int) -> tuple[PortHolder, ...]:
-    """The processes that listen on TCP ``port`` here; where none does, those that have it as their own end of a
-    connection, which keeps a listener away, too. Without root, another user's process shows with pid None; none shows
-    where no file is left to look with."""
+    """Return the processes that listen on TCP ``port`` here; without any, those that have it as their own end of a
+    connection, which keeps a listener away, too.
+
+    Without root, another user's process has pid None. Empty without a free descriptor to look with."""
     listeners, connections = [], []
     try:
         seen = psutil.net_connections(kind="tcp")
@@ -54,11 +55,10 @@ def _holder(address: str, pid: int | None) -> PortHolder:
 
 
 def refused_bind(port: int) -> int:
-    """The errno with which the kernel keeps a TCPStore from ``port`` of every address, 0 where it can have it.
+    """Return the errno with which the kernel keeps a TCPStore from ``port`` of every address; 0 if it is free.
 
     Bound as torch does (dual-stack, else IPv4; with SO_REUSEADDR, so that connections that are closing do not count),
-    and not listened on: nobody who connects meanwhile sees it.
-    """
+    and not listened on: no client sees it."""
     number = 0
     for family in (socket.AF_INET6, socket.AF_INET):
         try:
@@ -82,7 +82,7 @@ def _hosts_store(pid: int | None) -> bool:
 
 
 def free_port(above: int) -> int | None:
-    """The first port above ``above`` on which a listener can be bound on every address, or None within 100."""
+    """Return the first port above ``above`` on which a listener can be bound on every address, or None within 100."""
     for port in range(above + 1, min(above + 101, 65536)):
         try:
             with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as probe_socket:
@@ -97,16 +97,16 @@ def free_port(above: int) -> int | None:
     return None
 
 
-# Whether this host gets to a port of its own: its ranks meet each other so, by the loopback interface.
+# Reachability of own ports: the ranks of one host connect by the loopback interface.
 
 
 SECONDS = 1.0
-"""Nothing is lost on this way: what is not there at once was dropped."""
+"""Limit; no packet gets lost on loopback: what does not arrive at once was dropped."""
 
 
 async def own_port_reached(address: str | None) -> Contact | None:
-    """Return how a connection to a port of this host at ``address`` ends, which is one of its own, else 127.0.0.1;
-    None where nothing can listen there."""
+    """Return the result of a connection to a port of this host at ``address``, if it is its own, else 127.0.0.1; None
+    if nothing can listen there."""
     at = address or "127.0.0.1"
     if "%" in at:  # a link-local one, which gloo does not take
         return None
@@ -117,19 +117,18 @@ async def own_port_reached(address: str | None) -> Contact | None:
     return None
 
 
-# Whether something accepts connections in the place of another host: on every port, also where nobody listens.
+# Interception: something accepts connections in place of another host, on every port, also without a listener.
 
 
 UNSERVED = (1, 9, 11)
-"""tcpmux, discard, systat: what nobody has served for decades."""
+"""tcpmux, discard, systat: nobody has served them for decades."""
 
 
 async def intercepted(address: str, proc: str = "/proc/net") -> tuple[tuple[int, ...], bool]:
-    """(UNSERVED where all of them accept connections, else nothing; whether a socket of this host accepted them).
+    """Return (UNSERVED if all of them accept connections, else nothing; whether a socket of this host accepted them).
 
-    A redirect on the way out, as that of a service mesh's sidecar, is in this host: the socket that accepted has this
-    side's address and port for its peer. Of one at the other host, or on the way, nothing is seen from here.
-    """
+    An outgoing redirect, as that of a service mesh's sidecar, is in this host: the accepting socket has this side's
+    address and port as its peer. A redirect at the other host, or between, is invisible here."""
     tried = await asyncio.gather(*(open_socket(address, port, SECONDS) for port in UNSERVED))
     opened = [one for _, one in tried if one is not None]
     try:
@@ -151,7 +150,7 @@ def _end(opened: socket.socket) -> tuple[str, int]:
 
 
 def _peers(proc: str) -> set[tuple[str, int]]:
-    """The other ends of all TCP connections that have one here."""
+    """Return the other ends of all TCP connections of this host."""
     found = set()
     for table in ("tcp", "tcp6"):
         try:
@@ -165,7 +164,8 @@ def _peers(proc: str) -> set[tuple[str, int]]:
 
 
 def _text(number: str) -> str:
-    """``0B004D0A`` (words in the host's byte order) as ``10.77.0.11``; an IPv4 address mapped to IPv6 as that."""
+    """Return ``0B004D0A`` (words in the host's byte order) as ``10.77.0.11``; an IPv4 address mapped to IPv6 as
+    that."""
     words = [int(number[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(number), 8)]
     packed = b"".join(words)
     if len(packed) == 4:

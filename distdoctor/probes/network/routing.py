@@ -1,4 +1,4 @@
-"""The routing table of this host, and the interfaces that drop what would be answered by another one."""
+"""Routing of this host: tables, strict interfaces, policy rules, multipath routes and IPsec policies."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from distdoctor.model.facts import IpsecPolicy, NextHop, PolicyRule, TableRoute
 from distdoctor.probes.network.netlink import XFRM, attributes, dump, number
 
 MAX_ROUTES = 256
-"""Routes beyond which the table is left alone: a router's, and no node's."""
+"""Limit of the routes: a longer table is a router's, and no node's."""
 _UP, _REJECT = 0x1, 0x200
 _NOT_UNICAST = 0x80000000 | 0x00100000
 """RTF_LOCAL and RTF_ANYCAST (linux/ipv6_route.h)."""
 _NEVER = 0xFFFFFFFF
-"""The metric of the entry that stands for "no route" in IPv6's table."""
+"""Metric of the entry that stands for "no route" in IPv6's table."""
 
 
 def routing_table(proc: str = "/proc/net") -> tuple[TableRoute, ...] | None:
-    """The main table, IPv4 and IPv6, best metric first; None where it cannot be read or is longer than a node's."""
+    """Return the main table, IPv4 and IPv6, best metric first; None if it is unreadable or longer than a node's."""
     try:
         rows = [line.split() for line in Path(proc, "route").read_text().splitlines()[1:]]
     except OSError:
@@ -47,7 +47,7 @@ def routing_table(proc: str = "/proc/net") -> tuple[TableRoute, ...] | None:
 
 
 def _four(row: list[str]) -> tuple[int, TableRoute]:
-    """``eth0 000A4D0A 00000000 0001 0 0 0 00FFFFFF ...``: numbers in the host's byte order."""
+    """Parse ``eth0 000A4D0A 00000000 0001 0 0 0 00FFFFFF ...``: numbers in the host's byte order."""
     target, gateway, mask = (struct.pack("=I", int(row[place], 16)) for place in (1, 2, 7))
     network = ipaddress.ip_network(f"{socket.inet_ntoa(target)}/{socket.inet_ntoa(mask)}", strict=False)
     reject = bool(int(row[3], 16) & _REJECT) or row[0] == "*"
@@ -56,7 +56,8 @@ def _four(row: list[str]) -> tuple[int, TableRoute]:
 
 
 def _six(row: list[str]) -> tuple[int, TableRoute] | None:
-    """``fd77...00 40 000...00 00 000...00 00000100 00000001 00000000 00000001 eth0``: numbers as they are read."""
+    """Parse ``fd77...00 40 000...00 00 000...00 00000100 00000001 00000000 00000001 eth0``: numbers as they are
+    read."""
     flags, metric = int(row[8], 16), int(row[5], 16)
     target = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))
     if not flags & _UP or flags & _NOT_UNICAST or metric == _NEVER or target.startswith("ff"):
@@ -70,8 +71,8 @@ def _six(row: list[str]) -> tuple[int, TableRoute] | None:
 
 
 def strict(root: str = "/proc/sys/net/ipv4/conf") -> tuple[str, ...]:
-    """The interfaces on which IPv4's reverse path filter is strict: of an interface's value and that of ``all`` the
-    larger one counts, 1 is strict, 2 loose (the kernel's ip-sysctl.rst)."""
+    """Return the interfaces on which IPv4's reverse path filter is strict: the larger of an interface's value and that
+    of ``all`` counts, 1 is strict, 2 loose (the kernel's ip-sysctl.rst)."""
     everywhere = _value(Path(root, "all"))
     try:
         names = sorted(path.name for path in Path(root).iterdir())
@@ -91,21 +92,21 @@ def _value(folder: Path) -> int:
 
 
 MAX_RULES = 64
-"""Rules beyond which they are left alone: a router's, and no node's."""
+"""Limit of the rules: more are a router's, and no node's."""
 _GETRULE, _NEWRULE, _GETROUTE, _NEWROUTE = 34, 32, 26, 24
 _DST, _SRC, _INCOMING, _PRIORITY, _SUPPRESS_LENGTH, _TABLE, _PROTOCOL = 1, 2, 3, 6, 14, 15, 21
 _IP_PROTO, _SPORT, _DPORT, _PAD, _USERS = 22, 23, 24, 18, 20
 _MARK, _MASK = 10, 16
 _SELECTORS = {_DST, _SRC, _IP_PROTO, _SPORT, _DPORT, _MARK, _USERS, _INCOMING}
 _NOTHING = {28: b"\xff" * 2, 29: b"\xff" * 2}
-"""What the kernel tells where no bit of a port is passed over (Linux 6.15's masks)."""
+"""Values for a port without ignored bits (Linux 6.15's masks)."""
 _KNOWN = {*_SELECTORS, *_NOTHING, _SUPPRESS_LENGTH, _PRIORITY, _TABLE, _PROTOCOL, _PAD, _MASK}
-"""FRA_*: the attributes of a rule that says nothing of an interface to leave by or of a tunnel."""
+"""FRA_*: the attributes of a rule that has no outgoing interface and no tunnel."""
 _ITSELF = "lo"
-"""The interface by which, to rules, comes what this host sends itself (``iif lo``)."""
+"""Interface by which, to rules, packets of this host itself arrive (``iif lo``)."""
 _INVERT = 0x2
 _ALL_TAKEN = b"\xff" * 4
-"""What the kernel tells of a rule that passes no route over, however short (``suppress_prefixlength``)."""
+"""Value of a rule that passes no route over, however short (``suppress_prefixlength``)."""
 _LOOKUP, _GOTO, _REJECTS = 1, 2, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_*; of a route's types (RTN_*) the same numbers mean the same (linux/fib_rules.h, linux/rtnetlink.h)."""
 _MAIN, _LOCAL = 254, 255
@@ -115,8 +116,8 @@ _FAMILIES = {socket.AF_INET: 4, socket.AF_INET6: 6}
 
 
 def routing_rules() -> tuple[PolicyRule, ...]:
-    """The rules before that of the main table, IPv4's and IPv6's; nothing where the kernel does not tell, or where
-    there are more than on any node, or more routes."""
+    """Return the rules before that of the main table, IPv4's and IPv6's; none if the kernel does not say, or has more
+    of them, or of routes, than any node."""
     found, past = list[tuple[int, PolicyRule, int, int]](), set[int]()
     for body in dump(_GETRULE, _NEWRULE):
         family, dst_length, src_length, service, table, action, flags = struct.unpack_from("=BBBBBxxBI", body)
@@ -125,7 +126,7 @@ def routing_rules() -> tuple[PolicyRule, ...]:
             continue
         version, table = _FAMILIES[family], number(fields.get(_TABLE), table)
         if action == _GOTO and version not in past:
-            return ()  # past which of the next ones it leads is not followed
+            return ()  # the rules that it skips are not evaluated
         if version in past or table == _LOCAL or not {*fields} <= _KNOWN:
             continue
         if any(fields.get(kind, nothing) != nothing for kind, nothing in _NOTHING.items()):
@@ -159,9 +160,11 @@ def _length(entry: TableRoute) -> int:
 def _rule(
     version: int, fields: dict[int, bytes], lengths: tuple[int, int], does: tuple[int, int], inverted: bool
 ) -> PolicyRule | None:
-    """One rule without its routes; None for one that does neither look up nor reject, or is for UDP and the
-    like, for other users than this process has, or for what comes from other hosts. An inverted one that asks for more
-    than addresses, ports and a mark is none either: which of it does not hold is not told by its text."""
+    """Return one rule without its routes; None for one that neither looks up nor rejects, or is for UDP and the like,
+    for other users than this process has, or for packets of other hosts.
+
+    An inverted one with more than addresses, ports and a mark is None, too: its text does not say which of it does not
+    hold."""
     table, action = does
     if action != _LOOKUP and action not in _REJECTS:
         return None
@@ -193,7 +196,7 @@ def _rule(
 
 
 def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
-    """The routes of each table, by IP version and number."""
+    """Return the routes of each table, by IP version and number."""
     found: dict[tuple[int, int], list[tuple[int, TableRoute]]] = defaultdict(list)
     for body in dump(_GETROUTE, _NEWROUTE):
         family, length, table, kind = struct.unpack_from("=BBxxBxxB", body)
@@ -218,14 +221,14 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
 
 
 def _route_network(field: bytes | None, length: int) -> str:
-    """``10.77.0.0/24``, an address alone where it is one; empty for any."""
+    """Return ``10.77.0.0/24``, an address alone for a host; empty for any."""
     if field is None or length == 0:
         return ""
     number = ipaddress.ip_address(field)
     return str(number) if length == number.max_prefixlen else f"{number}/{length}"
 
 
-# The routes of the main table that have several next hops (ECMP), of which /proc/net/route tells the first alone.
+# Routes of the main table with several next hops (ECMP), of which /proc/net/route shows the first alone.
 
 
 _RTM_GETROUTE, _RTM_NEWROUTE, _MAIN_TABLE = 26, 24, 254
@@ -236,7 +239,7 @@ _DEAD = 0x1 | 0x10
 
 
 def multipath() -> dict[tuple[str, int], tuple[NextHop, ...]]:
-    """The next hops by (network, metric), of those routes that have several; nothing where the kernel does not tell."""
+    """Return the next hops by (network, metric) of routes that have several; nothing if the kernel does not say."""
     found = {}
     for body in dump(_RTM_GETROUTE, _RTM_NEWROUTE):
         family, length, table = struct.unpack_from("=BBxxB", body)
@@ -251,7 +254,7 @@ def multipath() -> dict[tuple[str, int], tuple[NextHop, ...]]:
 
 
 def next_hops(family: int, fields: Mapping[int, bytes]) -> tuple[NextHop, ...]:
-    """Those of one route, where it has several that are in use."""
+    """Return the next hops of one route, if it has several that are in use."""
     rest, found = fields.get(_MULTIPATH, b""), []
     while len(rest) >= 8:
         length, flags, index = struct.unpack_from("=HBxi", rest)  # struct rtnexthop
@@ -276,15 +279,15 @@ def _gateway(family: int, fields: Mapping[int, bytes]) -> str | None:
     return None
 
 
-# The policies of IPsec that this host has, and whether they have what they ask for (linux/xfrm.h).
+# Policies of IPsec, and whether their associations exist (linux/xfrm.h).
 
 
 MAX_POLICIES = 64
-"""Policies beyond which they are left alone: a gateway's, and no node's."""
+"""Limit of the policies: more are a gateway's, and no node's."""
 _GETPOLICY, _NEWPOLICY, _GETSA, _NEWSA = 0x15, 0x13, 0x12, 0x10
 _TEMPLATES, _XFRM_MARK, _IF_ID = 5, 21, 31
 """XFRMA_TMPL: an array of struct xfrm_user_tmpl. XFRMA_MARK and XFRMA_IF_ID: the policy is for packets with a mark (of
-a CNI, or by a tunnel of type vti), or for what is sent by an interface of type xfrm."""
+a CNI, or by a tunnel of type vti), or for packets sent by an interface of type xfrm."""
 _SELECTOR = "=16s16sHHHHHBBBxxxiI"
 """struct xfrm_selector: to, from, the ports with a mask each, the family, the lengths of the prefixes, the protocol."""
 _TEMPLATE = 64
@@ -294,24 +297,26 @@ _BLOCK = 1
 _TRANSPORT = 0
 
 Keyed = Collection[tuple[bytes, int]]
-"""(to whom, the protocol) of associations."""
+"""(target, protocol) of associations."""
 
 
 def ipsec_policies() -> tuple[IpsecPolicy, ...]:
-    """Those for TCP in and out of this host, in the kernel's order; nothing where the kernel does not tell this user,
-    or has more than any node's. Of equal priorities the oldest comes first, which is told last."""
+    """Return the policies for TCP in and out of this host, in the kernel's order; none if the kernel does not show them
+    to this user, or has more than any node's.
+
+    Of equal priorities the oldest comes first, which the kernel sends last."""
     keyed, found = set(_associations()), list[tuple[int, IpsecPolicy]]()
     for body in dump(_GETPOLICY, _NEWPOLICY, XFRM):
-        told = _policy(body, keyed)
-        if told is not None:
-            found.insert(0, told)
+        entry = _policy(body, keyed)
+        if entry is not None:
+            found.insert(0, entry)
         if len(found) > MAX_POLICIES:
             return ()
     return tuple(one for _, one in sorted(found, key=itemgetter(0)))
 
 
 def _policy(body: bytes, keyed: Keyed) -> tuple[int, IpsecPolicy] | None:
-    """(priority, policy); None for one of forwarded packets, of an interface, a mark or a user, or of another
+    """Return (priority, policy); None for one of forwarded packets, of an interface, a mark or a user, or of another
     protocol."""
     to, source, dport, dmask, sport, smask, family, dlength, slength, protocol, card, user = struct.unpack_from(
         _SELECTOR, body
@@ -340,8 +345,8 @@ def _policy(body: bytes, keyed: Keyed) -> tuple[int, IpsecPolicy] | None:
 
 
 def _templates(several: bytes) -> Iterator[tuple[bytes, int]]:
-    """(to whom, the protocol) of each association that a policy asks for and that may not be missing; to nobody where
-    it is to whom the packet is for: in transport mode, and where the policy names none."""
+    """Yield (target, protocol) of each required association; without a target, it is the packet's: in transport mode,
+    and if the policy names none."""
     for at in range(0, len(several) - _TEMPLATE + 1, _TEMPLATE):
         end, _, protocol = struct.unpack_from("=16sIB", several, at)
         mode, _, optional = several[at + 48 : at + 51]
@@ -350,14 +355,14 @@ def _templates(several: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _there(keyed: Keyed, protocol: int, to: bytes, length: int) -> bool:
-    """Return whether there is an association of the protocol to anybody in this network; an address of IPv4 is the
-    first four bytes of its sixteen."""
+    """Return whether there is an association of the protocol to any address in this network; an IPv4 address is the
+    first four of its sixteen bytes."""
     wanted = int.from_bytes(to, "big") >> (128 - length)
     return any(its == protocol and int.from_bytes(end, "big") >> (128 - length) == wanted for end, its in keyed)
 
 
 def _associations() -> Iterator[tuple[bytes, int]]:
-    """(to whom, the protocol) of those that are there; one that is only asked for has no number (SPI) yet."""
+    """Yield (target, protocol) of existing associations; one that is only requested has no number (SPI) yet."""
     for body in dump(_GETSA, _NEWSA, XFRM):
         to, number, protocol = struct.unpack_from("=16sIB", body, struct.calcsize(_SELECTOR))
         if number:

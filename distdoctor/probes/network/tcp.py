@@ -1,4 +1,4 @@
-"""One connect(), and exactly how it ended."""
+"""TCP connections: connect() with its exact result, retransmission, readiness, and the kernel's counters."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from distdoctor.probes.host.proc import inodes
 from distdoctor.probes.network import netlink
 
 CONNECT_SECONDS = 3.3
-"""Long enough for the SYN and two repetitions of it (Linux repeats after 1 and 3 s): one lost packet is no fault."""
+"""Enough for the SYN and two retransmissions (Linux repeats after 1 and 3 s): one lost packet is no fault."""
 BESIDE_SECONDS = 0.25
-"""TCP sends a first packet that was lost again only after 1 s (RFC 6298, 2.1); a second connection, after this."""
+"""Seconds after which a second connection is tried: TCP retransmits a lost first packet only after 1 s (RFC 6298,
+2.1)."""
 Opened = tuple[Contact, socket.socket | None]
 _IP_RECVERR, _IPV6_RECVERR = 11, 25
 _RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, _IP_RECVERR), socket.AF_INET6: (socket.IPPROTO_IPV6, _IPV6_RECVERR)}
@@ -30,7 +31,8 @@ _ICMP6_FROM_FIREWALL = {(1, 1), (1, 4), (1, 5), (1, 6)}
 
 
 def parse_extended_error(data: bytes) -> tuple[int, int, int, str | None]:
-    """(origin, type, code, offender's address) of a struct sock_extended_err (linux/errqueue.h) and what follows it."""
+    """Return (origin, type, code, offender's address) of a struct sock_extended_err (linux/errqueue.h) and what follows
+    it."""
     _, origin, kind, code = struct.unpack_from("=IBBB", data)
     offender = None
     if len(data) >= 24:
@@ -45,31 +47,30 @@ def parse_extended_error(data: bytes) -> tuple[int, int, int, str | None]:
 async def open_socket(
     address: str, port: int, seconds: float, max_segment: int | None = None, interface: str = ""
 ) -> Opened:
-    """Connect to address:port within ``seconds``; the connected socket (non-blocking) where that worked.
+    """Connect to address:port within ``seconds``. Return the contact, and the connected non-blocking socket on success.
 
-    ``max_segment``: bytes; neither side then sends larger TCP segments on this connection. ``interface``: by which it
-    goes, whatever the routes say (SO_BINDTODEVICE, which needs no privilege from Linux 5.7 on).
+    ``max_segment``: bytes; neither side then sends larger TCP segments on this connection. ``interface``: outgoing
+    interface, whatever the routes say (SO_BINDTODEVICE, which needs no privilege from Linux 5.7 on).
 
-    What has no answer after BESIDE_SECONDS is tried once more beside it, and the first answer is the one that counts.
-    """
-    told, first = await open_either(address, port, seconds, max_segment, interface)
+    Without an answer after BESIDE_SECONDS a second attempt starts beside it, and the first answer counts."""
+    result, first = await open_either(address, port, seconds, max_segment, interface)
     if first is not None:
         give_up(first)
-    return told
+    return result
 
 
 async def open_alone(address: str, port: int, seconds: float) -> Opened:
-    """The same with one attempt, whose SYN only the kernel repeats."""
+    """Connect with one attempt, whose SYN only the kernel retransmits."""
     return await _attempt(address, port, seconds, None, "")
 
 
 async def open_either(
     address: str, port: int, seconds: float, max_segment: int | None = None, interface: str = ""
 ) -> tuple[Opened, asyncio.Future[Opened] | None]:
-    """The same, with the first attempt where it is still under way: it goes on until it is given up.
+    """Connect as :func:`open_socket`, and return the first attempt, too, if it still runs: it goes on until it is given
+    up.
 
-    Where a path loses packets by chance it comes through, too; where one of several paths is dead it may not.
-    """
+    On a path that loses packets by chance it succeeds, too; if one of several paths is dead it may not."""
     began = time.monotonic()
     attempts = [asyncio.ensure_future(_attempt(address, port, seconds, max_segment, interface))]
     try:
@@ -87,12 +88,12 @@ async def open_either(
     if chosen is attempts[0]:
         for attempt in attempts[1:]:
             give_up(attempt)
-    told = replace(contact, seconds=round(time.monotonic() - began, 4)), opened
-    return told, attempts[0] if chosen is not attempts[0] else None
+    result = replace(contact, seconds=round(time.monotonic() - began, 4)), opened
+    return result, attempts[0] if chosen is not attempts[0] else None
 
 
 def give_up(attempt: asyncio.Future[Opened]) -> None:
-    """End it, and close what it has opened."""
+    """End the attempt, and close its socket."""
     if not attempt.cancel():  # it is over, and nobody has its connection
         _, opened = attempt.result()
         if opened is not None:
@@ -100,11 +101,10 @@ def give_up(attempt: asyncio.Future[Opened]) -> None:
 
 
 async def _attempt(address: str, port: int, seconds: float, max_segment: int | None, interface: str) -> Opened:
-    """One connect().
+    """Run one connect().
 
-    With IP_RECVERR the kernel keeps the ICMP message behind an error, which tells a firewall's answer (reject) from
-    the host's own (nothing listens) where both are ECONNREFUSED.
-    """
+    With IP_RECVERR the kernel keeps the ICMP message behind an error, which distinguishes a firewall's answer (reject)
+    from the host's own (no listener) if both are ECONNREFUSED."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     started = time.monotonic()
 
@@ -142,14 +142,14 @@ async def _attempt(address: str, port: int, seconds: float, max_segment: int | N
         opened.close()
         return contact("reset", errno.ECONNRESET), None
     if to_itself:
-        # TCP's simultaneous open: an ephemeral port can connect to itself where nothing listens.
+        # TCP's simultaneous open: an ephemeral port can connect to itself if nothing listens.
         opened.close()
         return contact("refused", errno.ECONNREFUSED), None
     return contact("open"), opened
 
 
 async def connect(address: str, port: int, seconds: float = CONNECT_SECONDS, interface: str = "") -> Contact:
-    """Connect, close again, and say how it ended. ``interface``: as in :func:`open_socket`."""
+    """Connect, close again, and return the result. ``interface``: as in :func:`open_socket`."""
     contact, opened = await open_socket(address, port, seconds, interface=interface)
     if opened is not None:
         opened.close()
@@ -157,14 +157,14 @@ async def connect(address: str, port: int, seconds: float = CONNECT_SECONDS, int
 
 
 def _outcome(failed: socket.socket, number: int, address: str) -> tuple[ConnectOutcome, str | None]:
-    """Return how it ended, and who sent the ICMP error that said so, where one did (empty: not known)."""
+    """Return the outcome, and the sender of its ICMP error, if there was one (empty: unknown)."""
     origin, kind, code, offender = _queued_error(failed)
     sender = (offender or "") if origin in (_ORIGIN_ICMP, _ORIGIN_ICMP6) else None
     firewall = (origin == _ORIGIN_ICMP and (kind, code) in _ICMP_FROM_FIREWALL) or (
         origin == _ORIGIN_ICMP6 and (kind, code) in _ICMP6_FROM_FIREWALL
     )
     if sender is not None and (firewall or offender == address):
-        # A host that itself says "unreachable" of its own address is up and has a firewall that says so.
+        # A host that itself says "unreachable" of its own address is up, and its firewall rejects.
         return "rejected", sender
     if number == errno.ECONNREFUSED:
         return "refused", sender
@@ -188,28 +188,26 @@ def _queued_error(failed: socket.socket) -> tuple[int, int, int, str | None]:
     return 0, 0, 0, None
 
 
-# Having what got lost on the way sent again at once.
+# Early retransmission of lost messages.
 #
-# TCP sends a small message that stands alone again only after 0.2 s, and after 0.6 s once more (RFC 6298; Linux's
-# TCP_RTO_MIN, and the same for a tail loss probe of one segment). Whatever follows on the same connection shows at
-# the
-# other end that something is missing, and that is told (SACK, RFC 2018) and repaired within a round trip (RFC 8985).
+# TCP retransmits a small single message only after 0.2 s, and after 0.6 s once more (RFC 6298; Linux's TCP_RTO_MIN, and
+# the same for a tail loss probe of one segment). A later message on the same connection shows the other end that
+# something is missing, which it reports (SACK, RFC 2018) and the sender repairs within a round trip (RFC 8985).
 
 
 PATIENCE_SECONDS = 0.05
-"""Linux delays the acknowledgement of what it has by 40 ms (TCP_DELACK_MIN)."""
+"""Linux delays acknowledgements by 40 ms (TCP_DELACK_MIN)."""
 MOST = 3
 SMALL = 4096
-"""Bytes: with more under way there is enough that follows, and no room may be left for another message."""
+"""Bytes: with more in flight enough follows, and the buffer may have no room for another message."""
 
 
 async def hasten(opened: socket.socket, again: Callable[[], None], patience: float = PATIENCE_SECONDS) -> None:
-    """Wait for an answer, for some hundred milliseconds at most; where it may be lost, or what it answers, call
-    ``again``, which sends another small message. ``patience``: seconds beyond two round trips.
+    """Wait for an answer, for some hundred milliseconds at most; if it or its request may be lost, call ``again``,
+    which sends another small message.
 
-    With the usual patience a process that is late with its answer is left alone: its kernel has acknowledged the
-    question by then. Raises OSError.
-    """
+    ``patience``: seconds beyond two round trips. With the usual patience a process that answers late is left alone: its
+    kernel has acknowledged the request by then. Raises OSError."""
     for number in range(MOST):
         if await ready(opened, patience + 2e-6 * tcp_info(opened).round_trip):
             return
@@ -220,23 +218,22 @@ async def hasten(opened: socket.socket, again: Callable[[], None], patience: flo
 
 
 def unacknowledged(opened: socket.socket) -> int:
-    """Bytes that were sent and that the other's kernel has not acknowledged (SIOCOUTQ, tcp(7))."""
+    """Return the sent bytes that the other's kernel has not acknowledged (SIOCOUTQ, tcp(7))."""
     try:
         return int(struct.unpack("=i", fcntl.ioctl(opened, termios.TIOCOUTQ, bytes(4)))[0])
     except OSError:
         return 0
 
 
-# Whether a socket is ready, as the kernel says and not only this process's own clock.
+# Readiness of a socket by the kernel, and not only by this process's own clock.
 
 
 async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False) -> bool:
-    """Return whether it can be read (``to_write``: written) within so many seconds; after them the kernel is asked
-    once more.
+    """Return whether it can be read (``to_write``: written) within ``seconds``; after them the kernel is asked once
+    more.
 
-    A process that had no processor meanwhile finds its time over and the answer there, both at once. wait_for() around
-    sock_recv() or sock_connect() then takes the time for the truth, and loses what had come.
-    """
+    A process without a processor meanwhile finds its time over and the answer there, both at once. wait_for() around
+    sock_recv() or sock_connect() then reports a timeout, and loses the data."""
     loop = asyncio.get_running_loop()
     seen: asyncio.Future[None] = loop.create_future()
 
@@ -254,10 +251,9 @@ async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False
 
 
 async def connected(opened: socket.socket, address: str, port: int, seconds: float) -> bool:
-    """Connect a socket that does not block to an address in numbers; False where nothing came back in time.
+    """Connect a non-blocking socket to a numeric address; False without an answer in time.
 
-    Raises OSError.
-    """
+    Raises OSError."""
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     where = socket.getaddrinfo(address, port, opened.family, opened.type, flags=flags)[0][4]
     try:
@@ -271,15 +267,14 @@ async def connected(opened: socket.socket, address: str, port: int, seconds: flo
 
 
 async def received(opened: socket.socket, most: int, seconds: float) -> bytes:
-    """Return what there is to be read, up to ``most`` bytes; nothing where the other side ended.
+    """Return the available data, up to ``most`` bytes; nothing if the other side ended.
 
-    Raises asyncio.TimeoutError, and OSError.
-    """
+    Raises asyncio.TimeoutError, and OSError."""
     if not await ready(opened, seconds):
         raise asyncio.TimeoutError
     try:
         return opened.recv(most)
-    except BlockingIOError:  # what was there was damaged, and is gone (select(2))
+    except BlockingIOError:  # the data was damaged, and is gone (select(2))
         return await received(opened, most, seconds)
 
 
@@ -289,7 +284,7 @@ def _now(opened: socket.socket, event: int) -> bool:
     return bool(poll.poll(0))
 
 
-# What the kernel counts for one TCP connection: struct tcp_info (linux/tcp.h).
+# Kernel's counters of one TCP connection: struct tcp_info (linux/tcp.h).
 
 
 _TCP_INFO_BYTES = 232
@@ -297,7 +292,7 @@ _TCP_INFO_BYTES = 232
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """Segments and bytes since the connection was made, microseconds, bytes per second."""
+    """Segments and bytes since the connection was opened, microseconds, bytes per second."""
 
     retransmitted: int = 0
     segments: int = 0
@@ -306,19 +301,19 @@ class TcpInfo:
     busy: int = 0
     receiver_limited: int = 0
     in_flight: int = 0
-    """Segments that were sent and are not acknowledged: none where the other's window is shut."""
+    """Segments that were sent and not acknowledged: none if the other's window is closed."""
     again: int = 0
-    """How often the first of these was sent again since something was acknowledged last."""
+    """Number of retransmissions of the first of these since the last acknowledgement."""
     unsent: int = 0
-    """Bytes that were written and not sent: with none under way, the own packet filter dropped what was to go."""
+    """Bytes that were written and not sent: with none in flight, the own packet filter dropped them."""
     out_of_order: int = 0
-    """Segments that came before others that had been sent earlier, which were lost on the way; 0 before Linux 5.4."""
+    """Segments that arrived before earlier ones, which were lost; 0 before Linux 5.4."""
     round_trip: int = 0
-    """Microseconds: smoothed, as TCP's own patience is reckoned from it."""
+    """Smoothed round trip in microseconds, from which TCP derives its own timeout."""
 
 
 def tcp_info(opened: socket.socket) -> TcpInfo:
-    """The counters of struct tcp_info (linux/tcp.h); zeros from a kernel before 4.9, which has fewer of them."""
+    """Return the counters of struct tcp_info (linux/tcp.h); zeros from a kernel before 4.9, which has fewer of them."""
     try:
         data = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     except OSError:
@@ -340,7 +335,7 @@ def tcp_info(opened: socket.socket) -> TcpInfo:
     )
 
 
-# TCP connections of some processes whose first packet (SYN) had to be sent again, from sock_diag(7).
+# TCP connections of some processes whose first packet (SYN) was retransmitted, from sock_diag(7).
 
 
 _BY_FAMILY, _SOCK_DIAG, _INFO = 20, 4, 2
@@ -358,12 +353,12 @@ class _Socket:
     remote: str
     inode: str
     repeated: int
-    """How often its SYN was sent again."""
+    """Number of retransmissions of its SYN."""
 
 
 def late_connections(pids: Iterable[int]) -> tuple[LateConnections, ...]:
-    """The connections that these processes opened to other addresses, by address, where a SYN was sent again; empty
-    where the kernel does not tell."""
+    """Return the connections of these processes to other addresses, by address, if a SYN was retransmitted; empty if
+    the kernel does not say."""
     mine = {inode for pid in pids for inode in inodes(pid)}
     sockets = [one for family in (socket.AF_INET, socket.AF_INET6) for one in _sockets(family) if one.inode in mine]
     accepting = {one.port for one in sockets if one.state == _LISTEN}
@@ -396,7 +391,7 @@ def _sockets(family: int) -> Iterator[_Socket]:
 
 
 def _of_first_packet(info: bytes) -> int:
-    """The segments that were sent again, where these had no data: SYNs. 0 where data was, or that is not known."""
+    """Return the number of retransmitted segments if these had no data: SYNs. 0 for data, or if unknown."""
     if len(info) < _BYTES_RETRANS + 8 or struct.unpack_from("=Q", info, _BYTES_RETRANS)[0]:
         return 0
     return int(struct.unpack_from("=I", info, _TOTAL_RETRANS)[0])
