@@ -1,7 +1,6 @@
-"""``distdoctor inside``: what a running job asks for (``distdoctor.preflight()``, ``distdoctor.explain()``).
+"""``distdoctor inside``: the worker behind ``distdoctor.preflight()`` and ``distdoctor.explain()`` in a running job.
 
-The order comes on stdin, the answer goes to stdout, each as one JSON document.
-"""
+It reads its order on stdin and writes its answer to stdout, each as one JSON document."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from distdoctor.render.style import Style
 
 
 def inside() -> int:
-    """Do as ordered, and answer. The status says whether there is an answer."""
+    """Carry out the order, and answer. Return 0 if there is an answer."""
     try:
         order = json.loads(sys.stdin.buffer.read())
         task = order["task"]
@@ -73,25 +72,25 @@ def _check(order: Mapping[str, Any]) -> int:
     begin_for(command.how.until)
     options = command.options()
     if order["turn"] > 1 and options.plan.agent_store:
-        # The agent's store outlives one check; what an earlier one left there is not this one's.
+        # The agent's store outlives one check: values of an earlier check are not this one's.
         options = replace(options, plan=replace(options.plan, run_id=f"{options.plan.run_id}/{order['turn']}"))
     observer = command.observer(options.plan)
 
-    def tell(report: Report) -> None:
+    def take_report(report: Report) -> None:
         observer.close()
         started = Style(program=shlex.join(program()), torchrun=shlex.join(torchrun()))
         whole = text.render(report, replace(started, width=_width(), given=command.given()))
         answer(report, whole)
 
-    def answer(report: Report, told: str) -> None:
+    def answer(report: Report, text: str) -> None:
         if ending.claim():
             status = exit_status(report, fail_on)
             if status != OK and fail_on != "never":
                 leave_cause(os.environ, report)
-            _answer(report=as_json.document(report), text=told, status=status)
+            _answer(report=as_json.document(report), text=text, status=status)
 
     try:
-        outcome = run(options, observer, tell)
+        outcome = run(options, observer, take_report)
     finally:
         observer.close()
     answer(outcome.report, _short(outcome.report))
@@ -99,7 +98,7 @@ def _check(order: Mapping[str, Any]) -> int:
 
 
 def _short(report: Report) -> str:
-    """A line for each root cause: what the rank that speaks for all tells whole."""
+    """Return a line for each root cause; the rank that speaks for all prints the whole report."""
     roots = [one for one in report.findings if one.because_of is None]
     return "\n".join(f"{one.check}: {one.summary}" for one in roots) or "\n".join(report.notes)
 
@@ -108,5 +107,5 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if streams.is_terminal(sys.stderr) else 0
 
 
-def _answer(**told: Any) -> None:
-    streams.write(json.dumps(as_json.plain(told)) + "\n")
+def _answer(**fields: Any) -> None:
+    streams.write(json.dumps(as_json.plain(fields)) + "\n")

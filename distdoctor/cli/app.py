@@ -1,8 +1,7 @@
-"""The command line: commands and flags, wired to what does the work.
+"""Command line: commands and flags, wired to their implementations.
 
 Light by design: nothing here imports torch, and asyncio, rich and the checks are imported by the command that needs
-them.
-"""
+them."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def _start(
         raise UsageError("-v goes after the command: distdoctor check -v")
     if context.invoked_subcommand is None:
         streams.write(context.get_help() + "\n")
-        # Not 0: a script that forgot the word "check" must not read this as a healthy cluster.
+        # Not 0: a script without the word "check" must not read this as a healthy cluster.
         raise typer.Exit(USAGE)
 
 
@@ -199,7 +198,7 @@ def help_(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit with the status that the report gives."""
+    """Run the command line and exit with the report's status."""
     interrupts.begin()
     streams.ensure_streams()
     status = run(sys.argv[1:] if arguments is None else arguments)
@@ -211,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line. Returns the exit status; nothing is raised and no traceback printed."""
+    """Run the command line. Return the exit status; nothing is raised and no traceback printed."""
     words = normalized(arguments)
     ending.begin()
     try:
@@ -239,7 +238,7 @@ def run(arguments: Sequence[str]) -> int:
             return err.code if isinstance(err.code, int) else OK
         cause = err.__context__ if isinstance(err, SystemExit) else err
         if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
-            streams.lose(cause)  # the parser prints its help itself; nobody reads it, or the disk is full
+            streams.lose(cause)  # the parser prints its help itself, and its reader is gone or the disk is full
             return OK
         return _crashed(err, words)
     finally:
@@ -251,7 +250,7 @@ def _bad_usage(text: str, words: Sequence[str], here: bool = False) -> int:
 
 
 def _crashed(err: BaseException, words: Sequence[str]) -> int:
-    """One line for a fault of our own: a traceback would end with status 1, which means findings."""
+    """Print one line for a fault of our own: a traceback would end with status 1, which means findings."""
     from distdoctor.model.errors import PlanError, UsageError
 
     if isinstance(err, UsageError):

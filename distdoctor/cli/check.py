@@ -1,7 +1,6 @@
 """``distdoctor check``: from the flags to the run, and from its report to the exit status.
 
-It can be called with values, without a command line.
-"""
+It can be called with values, without a command line."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 60.0
 WAIT_FOR_A_PERSON = 600.0
-"""How long node 0 waits where it has just asked a person at a terminal to start the others."""
+"""Seconds for which node 0 waits if a person at a terminal has to start the others."""
 AGAIN = (
     "wait",
     "shared",
@@ -53,7 +52,7 @@ AGAIN = (
     "try_fixes",
     "baseline",
 )
-"""What else than the launch matters when a check is run again, in the order in which it is printed."""
+"""Flags beyond the launch that matter when a check runs again, in the order in which they are printed."""
 
 Runner = Callable[["Options", "Observer", Callable[[Report], None]], "Outcome"]
 
@@ -68,7 +67,7 @@ class CheckCommand:
     where: HostFlags = field(default_factory=HostFlags)
 
     def run(self, runner: Runner | None = None) -> int:
-        """Check, tell, and return the exit status. Raises UsageError."""
+        """Check, print the report, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
         own = require_one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
         options = self.options()
@@ -79,7 +78,7 @@ class CheckCommand:
             return OK
         observer = self.observer(options.plan)
 
-        def tell(report: Report) -> None:
+        def print_report(report: Report) -> None:
             observer.close()
             if options.plan.restart:
                 telling.again(report, options.plan.restart)
@@ -87,7 +86,7 @@ class CheckCommand:
                 telling.show(report, self.given())
 
         try:
-            outcome = (runner or _real_runner())(options, observer, tell)
+            outcome = (runner or _real_runner())(options, observer, print_report)
         finally:
             observer.close()
         if own:
@@ -101,7 +100,7 @@ class CheckCommand:
         return status
 
     def given(self) -> list[tuple[str, str | None]]:
-        """The flags that matter when this is run again, each with its value, None for one that takes none."""
+        """Return the flags that matter when this runs again, each with its value, None for a switch."""
         launch = _given(printable_flags(self.launch))
         others = {**_given(self.how), **_given(self.report)}
         pairs = [
@@ -113,12 +112,12 @@ class CheckCommand:
         return [word for name, value in pairs for word in _as_flags(name, value)]
 
     def options(self) -> Options:
-        """The run these flags ask for. Raises UsageError."""
+        """Return the run these flags ask for. Raises UsageError."""
         how = self.how
         self.check_times()
         until = require_one_of("--until", how.until, STAGES)
         from distdoctor.probes.gpu.devices import count_cpus, count_gpus
-        from distdoctor.session.options import Options  # what takes its time comes after what may be wrong
+        from distdoctor.session.options import Options  # slow imports follow the checks of the flags
 
         save = None if how.save is None else Path(how.save) if how.dry_run else save_path(how.save)
         checks, ignore = self.judging()
@@ -145,20 +144,20 @@ class CheckCommand:
         )
 
     def check_times(self) -> None:
-        """Raises UsageError for a time that is none."""
+        """Raise UsageError for a time that is none."""
         for flag, seconds in (("--wait", self.how.wait), ("--timeout", self.how.timeout)):
             if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
                 raise UsageError(f"{flag} {seconds:g} is not a number of seconds above 0, and at most 86400")
 
     def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-        """The checks, and the patterns of those that are set aside. Raises UsageError."""
+        """Return the checks, and the patterns of the ignored ones. Raises UsageError."""
         from distdoctor.cli.explain import known_ids, load_checks
 
         checks = load_checks(self.report.checks or ())
         return checks, known_ids(self.report.ignore or (), checks)
 
     def token(self) -> str | None:
-        """Return what the nodes of this run share. Raises UsageError for one that can be guessed."""
+        """Return the token that the nodes of this run share. Raises UsageError for one that can be guessed."""
         given = self.how.token if self.how.token is not None else os.environ.get(VARIABLE) or None
         if given is not None and len(given) < LEAST_LENGTH:
             source = VARIABLE if self.how.token is None else "--token"
@@ -166,12 +165,12 @@ class CheckCommand:
         return given
 
     def observer(self, plan: Plan) -> Observer:
-        """Return what tells on stderr how the run goes on."""
+        """Return the observer that prints the progress on stderr."""
         return observer_of(self.report.quiet, plan)
 
 
 def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:
-    """The facts of --baseline; none where it is not given. Raises UsageError."""
+    """Return the facts of --baseline; none without it. Raises UsageError."""
     from distdoctor.model.facts.files import BadFile, read
 
     try:
@@ -181,7 +180,7 @@ def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:
 
 
 def save_path(text: str) -> Path:
-    """Return where --save puts the facts. Raises UsageError where it cannot."""
+    """Return the path of --save. Raises UsageError if it is not writable."""
     from distdoctor.model.facts.files import unfit
 
     if not text:
@@ -203,7 +202,7 @@ def save_path(text: str) -> Path:
 
 
 def printable_flags(flags: Flags) -> Flags:
-    """The flags as they may be told: encodable, the addresses among them without a password."""
+    """Return the flags as they may be shown: encodable, the addresses among them without a password."""
 
     def address(text: str | None) -> str | None:
         return None if text is None else without_userinfo(text)
@@ -219,13 +218,13 @@ def printable_flags(flags: Flags) -> Flags:
 
 
 def _given(flags: Flags | RunFlags | ReportFlags | HostFlags) -> dict[str, Any]:
-    """The fields that are not what they are unless given."""
+    """Return the fields that differ from their defaults."""
     values = {field.name: (getattr(flags, field.name), field.default) for field in fields(flags)}
     return {name: value for name, (value, usual) in values.items() if value != usual}
 
 
 def _as_flags(name: str, value: Any) -> list[tuple[str, str | None]]:
-    """A field as it is written on a command line."""
+    """Return a field as it is written on a command line."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [(f"--{flag}" if value else f"--no-{flag}", None)]

@@ -1,4 +1,4 @@
-"""What a shell offers when it completes a word of the command line. Imports nothing heavy: it runs at every Tab."""
+"""Completions of the command line for a shell. Imports nothing heavy: it runs at every Tab."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from distdoctor.render.exit_status import FAIL_ON
 from distdoctor.render.formats import FORMATS
 
 VARIABLE = "_DISTDOCTOR_COMPLETE"
-"""Set by the shell's part of the completion."""
+"""Variable that the shell's part of the completion sets."""
 
 
 def completes(words: Sequence[str]) -> bool:
-    """Return whether this start is about completion: it then ends where its parser says."""
+    """Return whether this start is a completion: it then ends in its parser."""
     return VARIABLE in os.environ or any(word.startswith(("--install-comp", "--show-comp")) for word in words)
 
 
 def stages(incomplete: str) -> list[tuple[str, str]]:
-    """The stages, each with what it looks at."""
+    """Return the stages, each with its subject."""
     return [(stage, STAGE_TEXTS[stage]) for stage in _begun(STAGES, incomplete)]
 
 
 def check_ids(incomplete: str) -> list[str]:
-    """The ids of the built-in checks, by the names of their files: none of them is loaded."""
+    """Return the ids of the built-in checks, by the names of their files: none of them is loaded."""
     from distdoctor.judge.catalog import BadCheck, built_in_folder
 
     try:
@@ -36,22 +36,22 @@ def check_ids(incomplete: str) -> list[str]:
 
 
 def outputs(incomplete: str) -> list[str]:
-    """The formats of a report."""
+    """Return the formats of a report."""
     return _begun(FORMATS, incomplete)
 
 
 def floors(incomplete: str) -> list[str]:
-    """Return what --fail-on takes."""
+    """Return the values of --fail-on."""
     return _begun(FAIL_ON, incomplete)
 
 
 def backends(incomplete: str) -> list[str]:
-    """The backends that jobs have."""
+    """Return the backends of jobs."""
     return _begun(("auto", "gloo", "nccl", "cpu:gloo,cuda:nccl"), incomplete)
 
 
 def commands(incomplete: str) -> list[str]:
-    """The commands that there is help for."""
+    """Return the commands with help."""
     from distdoctor.cli.parsing import COMMANDS
 
     return _begun(COMMANDS, incomplete)

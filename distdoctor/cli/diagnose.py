@@ -1,4 +1,4 @@
-"""``distdoctor diagnose``: what killed a job, from whatever it left behind."""
+"""``distdoctor diagnose``: the root cause of a job's end, from its logs, dumps and facts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -> int:
-    """Judge facts, logs and dumps together and tell. Raises UsageError."""
+    """Judge facts, logs and dumps together and print the report. Raises UsageError."""
     telling = Telling.from_flags(flags)
     checks = load_checks(flags.checks or ())
     patterns = known_ids(flags.ignore or (), checks)
@@ -63,10 +63,9 @@ def judged(
     sources: Sequence[Source] | None = None,
     observer: Observer | None = None,
 ) -> tuple[Report, int | None]:
-    """The report on what is in these paths, and the signal that ended the run where one did. Raises UsageError.
+    """Return the report on these paths, and the signal that ended the run, if one did. Raises UsageError.
 
-    ``sources``: the files in them, where they are to be told of by other names; ``observer`` is told which is read.
-    """
+    ``sources``: the files in them, if they are reported under other names; ``observer`` sees which one is read."""
     from distdoctor.cli.check import read_baseline
     from distdoctor.model.facts.files import BadFile, read
     from distdoctor.session.baseline import with_changes
@@ -84,7 +83,7 @@ def judged(
 
 
 def only_facts(paths: Sequence[Path]) -> bool:
-    """Return whether these are what ``check --save`` wrote and nothing else, by their names and their first bytes."""
+    """Return whether these are files of ``check --save`` and nothing else, by their names and their first bytes."""
     for path in paths:
         inside = [one for one in path.iterdir() if not one.name.startswith(".")] if path.is_dir() else [path]
         if not inside or not all(one.name.endswith((".json", ".json.gz")) for one in inside):
@@ -95,8 +94,7 @@ def only_facts(paths: Sequence[Path]) -> bool:
 
 
 def _is_something_else(path: Path) -> bool:
-    """Return whether it is known for what it is, and is no facts file; what is nothing known is to be told as bad
-    facts."""
+    """Return whether it is a known kind of file other than a facts file; an unknown one is reported as bad facts."""
     from distdoctor.logs.reading import formats
     from distdoctor.logs.reading.reader import HEAD, Source, Unreadable, opened
 
@@ -110,18 +108,20 @@ def _is_something_else(path: Path) -> bool:
         )
 
 
-# ``distdoctor diagnose`` of logs: read once, or followed, and judged with whatever facts lie beside them.
+# Logs: read once, or followed, and judged with the facts beside them.
 
 
 EVERY = 0.5
 """Seconds between two looks at files that are followed."""
 MATCHES = 2000
-"""Lines that ``-v`` tells."""
+"""Limit of the lines that ``-v`` prints."""
 
 
 class LogCommand:
-    """One ``diagnose`` with logs among the files. ``whole``: the report has all lines that are known; ``sources``: the
-    files in ``paths``, where they are to be told of by other names. ``observer`` is told which is read."""
+    """One ``diagnose`` with logs among the files.
+
+    ``whole``: the report has all known lines; ``sources``: the files in ``paths``, if they are reported under other
+    names; ``observer`` sees which one is read."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class LogCommand:
         self._follow, self.collector = which.follow, Collector(wordings, self._since)
 
     def run(self) -> tuple[Report, int | None]:
-        """The report, and the signal that ended the run where one did. Raises UsageError."""
+        """Return the report, and the signal that ended the run, if one did. Raises UsageError."""
         number = None
         try:
             if self._follow:
@@ -163,8 +163,8 @@ class LogCommand:
         return self.report(collected), number
 
     def _read(self) -> Collected:
-        """All that is in the files, one after the other."""
-        files = self.collector.arranged(self._found())
+        """Read all files, one after the other."""
+        files = self.collector.arranged(self._input_sources())
         for number, source in enumerate(files, start=1):
             what = f"reading {f'{number} of {len(files)}: ' if len(files) > 1 else ''}{source.name}"
             self._observer.waits(what)
@@ -180,24 +180,24 @@ class LogCommand:
         if any(str(path) == "-" for path in self._paths):
             raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
         budget = Budget()
-        end = last_time(reader.unpack_archives(self._found(), budget)[0], budget)
+        end = last_time(reader.unpack_archives(self._input_sources(), budget)[0], budget)
         return None if end is None else end - span
 
-    def _found(self) -> Sequence[reader.Source]:
+    def _input_sources(self) -> Sequence[reader.Source]:
         return self._sources if self._sources is not None else reader.find(self._paths)
 
-    # -- following ----------------------------------------------------------------------------------------------
+    # Following
 
     def _followed(self, follower: Follower) -> int | None:
-        """Read on until nothing more can come, or a signal ends it: which one."""
-        told = seen = ""
+        """Read on until nothing more can follow, or a signal ends it. Return the signal."""
+        printed = seen = ""
         try:
             while not follower.ended:
-                if follower.poll() or seen != told:
+                if follower.poll() or seen != printed:
                     before, seen = seen, root_line(self._judged(follower.collected().logs).findings)
-                    if seen == before and seen != told:  # twice the same: it is not half of a traceback
+                    if seen == before and seen != printed:  # twice the same: it is not half of a traceback
                         _say(seen or "the job went on after it")
-                        told = seen
+                        printed = seen
                 time.sleep(EVERY)
         except (Interrupted, KeyboardInterrupt) as err:
             interrupts.hold()
@@ -206,7 +206,7 @@ class LogCommand:
         follower.close()
         return None
 
-    # -- the report ---------------------------------------------------------------------------------------------
+    # The report
 
     def _judged(self, logs: LogFacts) -> LogJudgement:
         if self._ranks is None:
@@ -221,7 +221,7 @@ class LogCommand:
         return replace(judged, verdict="incomplete", notes=(note, *judged.notes))
 
     def report(self, collected: Collected) -> Report:
-        """The report on what was collected, with the facts among it."""
+        """Return the report on the collected logs, with the facts among them."""
         judged, logs = self._judged(collected.logs), collected.logs
         names = sorted({node for finding in judged.findings for node in finding.nodes})
         details: dict[str, Any] = {
@@ -254,7 +254,7 @@ class LogCommand:
 
 
 def root_line(findings: Sequence[Finding]) -> str:
-    """The root cause in a line; empty without one."""
+    """Return the root cause in a line; empty without one."""
     root = next((one for one in findings if one.because_of is None), None)
     if root is None or root.severity != "fail":
         return ""
@@ -266,7 +266,7 @@ def _say(text: str) -> None:
 
 
 def _lines(judged: LogJudgement) -> Iterator[dict[str, Any]]:
-    """Every line that is known, in the order of the logs, with what it proves."""
+    """Yield every known line, in the order of the logs, with its meaning."""
     reading = judged.reading
     root = [reading.root] if reading.root is not None else []
     labelled = [
@@ -298,11 +298,11 @@ def _why(match: Match, label: str) -> str:
     return "the job went on after it"
 
 
-# The report on facts that were kept.
+# Reports on saved facts.
 
 
 def of_facts(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Sequence[str]) -> Report:
-    """The report on what `check --save` or `hang --save` kept."""
+    """Return the report on facts of `check --save` or `hang --save`."""
     if any(one.jobs for one in facts):
         from distdoctor.hang.report import of_saved
 

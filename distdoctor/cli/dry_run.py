@@ -1,8 +1,7 @@
-"""``distdoctor check --dry-run``: what a run would read, write for a moment, run, ask and connect to.
+"""``distdoctor check --dry-run``: everything that a run would read, write for a moment, run, ask and connect to.
 
-It is made from the tables by which the probes go: the folders, files, programs and ports are theirs. A test traces the
-system calls of a real run, and fails where one is not covered here (``tests/cli/test_dry_run.py``).
-"""
+It is made from the probes' own tables of folders, files, programs and ports. A test traces the system calls of a real
+run, and fails if one is not covered here (``tests/cli/test_dry_run.py``)."""
 
 from __future__ import annotations
 
@@ -42,12 +41,12 @@ SYSTEM = (
     "/run/systemd", "/var/lib/systemd/linger", "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share",
     "/usr/local/lib", "/usr/bin", "/usr/sbin", "/etc/iproute2", "/etc/connlabel.conf",
 )  # fmt: skip
-"""What the C library, Python and torch read by themselves belongs to them."""
+"""Folders with the files that the C library, Python and torch read by themselves."""
 
 
 @dataclass(frozen=True)
 class Touch:
-    """One thing that a run touches."""
+    """One file, program or port that a run uses."""
 
     does: Does
     what: str
@@ -55,7 +54,7 @@ class Touch:
 
 
 def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
-    """All that a run with these options touches on this node."""
+    """Yield everything that a run with these options uses on this node."""
     plan = options.plan
     yield from _reads(options, env)
     if _wants(options, HOST.name):
@@ -83,7 +82,7 @@ def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
 
 
 def _sees_devices(options: Options) -> bool:
-    """Return whether the stage of the devices is climbed: they are seen through torch."""
+    """Return whether the GPU stage runs: torch lists the devices."""
     return _wants(options, GPU.name) and needs_torch(options.until)
 
 
@@ -165,7 +164,7 @@ def _together(options: Options) -> Iterator[Touch]:
 
 
 def show(options: Options, env: Mapping[str, str], as_json: bool) -> None:
-    """Print it: nothing of it is done."""
+    """Print the list: nothing of it is done."""
     found = list(dict.fromkeys(touches(options, env)))
     if as_json:
         document = {"schema_version": 1, "distdoctor": __version__, "dry_run": [asdict(one) for one in found]}

@@ -1,4 +1,4 @@
-"""How a command ends that has no report: one clear line on stderr and, where JSON is asked for, the document."""
+"""End of a command without a report: one clear line on stderr and, with JSON, the document."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from distdoctor.probes.host.process_room import threads_forbidden
 
 _BEGAN = time.monotonic()
 _REPORT = threading.Lock()
-"""Held by whoever writes the report, and never given back: there is one."""
+"""Held by the thread that writes the report, and never released: there is one."""
 
 
 def begin() -> None:
-    """A new command: nothing has been told yet."""
+    """Start a new command: no report has been written yet."""
     if _REPORT.locked():
         _REPORT.release()
 
 
 def claim() -> bool:
-    """Return whether the caller is to write the report: True for the first who asks."""
+    """Return whether the caller is to write the report: True for the first that asks."""
     return _REPORT.acquire(blocking=False)
 
 
 def without_report(text: str, status: int, words: Sequence[str], note: str | None = None, here: bool = True) -> int:
-    """Say ``text`` (in JSON ``note``, where it is given), and return ``status``.
+    """Print ``text`` (in JSON ``note``, if given), and return ``status``.
 
-    ``here``: it may be of this process alone; else the first of those that a launcher started says it for all. The
-    document is the first one's in any case.
-    """
+    ``here``: it may concern this process alone; else the first of those that a launcher started prints it for all. The
+    document is the first one's in any case."""
     speaks = first_of_several(os.environ, launcher_environment)
     if speaks or here:
         streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
@@ -61,8 +60,8 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
 
 
 def shortage(err: BaseException | None) -> str | None:
-    """Return which limit of this process, or which package, made it fail, where it was one, also where that is only
-    behind ``err``."""
+    """Return the limit of this process, or the package, that made it fail, also if that is only behind ``err``; else
+    None."""
     while err is not None:
         number = err.errno if isinstance(err, OSError) else None
         if number in (errno.EMFILE, errno.ENFILE):

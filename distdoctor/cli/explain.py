@@ -27,11 +27,11 @@ from distdoctor.render.exit_status import INCOMPLETE, OK
 from distdoctor.render.page import Page
 
 LONGEST_MESSAGE = 1 << 20
-"""Bytes of stdin that are looked at."""
+"""Limit of the bytes of stdin that are read."""
 
 
 def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
-    """The built-in checks and those of the folders. Raises UsageError."""
+    """Return the built-in checks and those of the folders. Raises UsageError."""
     try:
         return load(folders)
     except BadCheck as err:
@@ -39,7 +39,8 @@ def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
 
 
 def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
-    """``ids`` (or patterns such as ``gloo/*``) that each mean at least one check. Raises UsageError."""
+    """Return the ``ids`` (or patterns such as ``gloo/*``), which each must mean at least one check. Raises
+    UsageError."""
     known = [check.id for check in checks]
     for wanted in ids:
         if not any(fnmatchcase(check_id, wanted) for check_id in known):
@@ -111,7 +112,7 @@ def _write_check(page: Page, check: Check) -> None:
 
 
 def write_page(page: Page, text: str) -> None:
-    """A check's page: its paragraphs filled to the width of the page; what is set in, and headings, as they are."""
+    """Write a check's page: paragraphs filled to the width of the page; indented lines and headings as they are."""
     for block in re.split(r"\n\s*\n", text.rstrip()):
         page.blank()
         lines = block.splitlines()
@@ -160,7 +161,7 @@ def _write_list(page: Page, checks: Sequence[Check]) -> None:
 
 
 def print_schema() -> int:
-    """``distdoctor schema``: what the document of ``-o json`` is made of."""
+    """Print the JSON schema of ``-o json``."""
     import json
 
     from distdoctor.render.schema import schema
@@ -176,7 +177,7 @@ def _width() -> int:
 # ``distdoctor explain MESSAGE``: the wordings that ``diagnose`` knows, else the likely causes of the message.
 
 NAME = "message"
-"""What the message is called in the report, as if it were a file."""
+"""Name of the message in the report, as if it were a file."""
 
 
 def is_message(text: str) -> bool:
@@ -226,7 +227,7 @@ def write_head(page: Page, report: Report, checks: Sequence[Check], program: str
                 for command in fix.commands:
                     page.line(f"    {command}")
         for other in report.findings:
-            if not {*other.evidence} <= {*root.evidence}:  # of the same line, it is what follows from it
+            if not {*other.evidence} <= {*root.evidence}:  # of the same line, it is a consequence
                 page.prose(f"it also shows {other.check}: {other.title}", hang=2)
                 page.line(f"  more: {program} explain {other.check}")
     elif report.candidates:

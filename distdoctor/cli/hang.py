@@ -1,4 +1,4 @@
-"""``distdoctor hang``: who is missing, who is stuck and where, in a job that hangs now."""
+"""``distdoctor hang``: missing and stuck ranks, and their positions, in a job that hangs now."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from distdoctor.model.facts import NodeFacts
 
 _SHOWN = 8
-"""Ranks that are named one by one."""
+"""Limit of the ranks that are named."""
 Judging: TypeAlias = "tuple[Sequence[Check], Sequence[str]]"
-"""The checks, and the patterns of what is not to be told."""
+"""Checks, and patterns of the ignored ones."""
 
 
 def hang_command(how: HangFlags, flags: ReportFlags) -> int:
-    """Look at the job that is meant, judge and tell. Raises UsageError."""
+    """Look at the selected job, judge and print the report. Raises UsageError."""
     telling = Telling.from_flags(flags)
     if how.store is not None and split_endpoint(how.store)[1] is None:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
@@ -66,25 +66,25 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
             return _status(OK, unsaved)
         except (KeyboardInterrupt, interrupts.Interrupted):
             return _status(telling.status(before), unsaved)
-        told = changes(before, report)
+        lines = changes(before, report)
         if again := got_on(before, report):
             shown = ", ".join(again[:_SHOWN]) + (f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else "")
-            told.append(f"got on meanwhile, and where they were before: {shown}")
-        elif not told:
-            told.append("nothing changed, and no rank that waits for others got on")
-        streams.write("".join(f"\n{_now()} {clean(line)}" for line in told) + "\n\n")
+            lines.append(f"got on meanwhile, and where they were before: {shown}")
+        elif not lines:
+            lines.append("nothing changed, and no rank that waits for others got on")
+        streams.write("".join(f"\n{_now()} {clean(line)}" for line in lines) + "\n\n")
     interrupts.hold()  # half a report helps nobody
     telling.show(report)
     return _status(telling.status(report), unsaved)
 
 
 def _status(status: int, unsaved: bool) -> int:
-    """The exit status: what was to be kept and is not makes a good one incomplete."""
+    """Return the exit status: facts that could not be saved make a good one incomplete."""
     return INCOMPLETE if status == OK and unsaved else status
 
 
 def _looked(wanted: Wanted, judging: Callable[[], Judging], save: Path | None) -> tuple[Report, bool]:
-    """The report on what was seen, and whether that could not be saved. Raises UsageError, also where there is no such
+    """Return the report on the job, and whether its facts could not be saved. Raises UsageError, also without such a
     job."""
     began, started_at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:

@@ -161,12 +161,13 @@ Examples:
 WIDE = 80
 """Columns of a terminal for which these are written."""
 _INDENT, _BESIDE = 2, 20
-"""Columns that the parser puts before each line; what begins before column 20 stays beside what it explains."""
+"""Columns that the parser puts before each line; text that begins before column 20 stays beside its explanation."""
 _ROW, _MORE = re.compile(r"  (\S.*?)  +(\S.*)"), re.compile(r" {10,}(\S.*)")
 
 
 def fitting(text: str, columns: int) -> str:
-    """The same for a terminal of fewer columns: what explains a line stands below it. A command is never broken."""
+    """Return the text for a terminal of fewer columns: the explanation of a line is put below it. A command is never
+    broken."""
     if columns >= WIDE:
         return text
     return "\n\n".join(
@@ -179,7 +180,7 @@ def fitting(text: str, columns: int) -> str:
 
 def _folded(lines: list[str], columns: int) -> list[str]:
     rows: list[tuple[str, int, str]] = []
-    """A line or an entry of a list, and from which column on what is said of it."""
+    """(line or entry of a list, its text, column at which its explanation begins)."""
     for line in lines:
         text, column, about = rows[-1] if rows else (" ", 0, "")
         if rows and (more := _MORE.fullmatch(line)):

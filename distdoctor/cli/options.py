@@ -1,8 +1,7 @@
 """The flags of the commands: the type, default and help of each.
 
-A flag is a field of a dataclass (its type and what it is unless given) and a line in OPTIONS (its metavar, its help,
-what a shell completes); a command takes the dataclass as one parameter. Those of the launch: ``launch.flags.Flags``.
-"""
+A flag is a field of a dataclass (its type and default) and a line in OPTIONS (its metavar, its help, its completion); a
+command takes the dataclass as one parameter. Those of the launch: ``plan.values.Flags``."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ GROUPS = ("Launch", "What to run", "Several hosts", "Output", "Advanced")
 
 @dataclass(frozen=True)
 class RunFlags:
-    """How a check is to run. Times in seconds."""
+    """Flags of a check. Times in seconds."""
 
     wait: float | None = None
     timeout: float = 60.0
@@ -38,7 +37,7 @@ class RunFlags:
     try_fixes: bool = True
     shared: list[str] | None = None
     save: str | None = None
-    """With a slash at its end it is a folder, made where it is missing."""
+    """A trailing slash makes it a folder, created if missing."""
     exit_status: str = "all"
     dry_run: bool = False
     baseline: Path | None = None
@@ -47,7 +46,7 @@ class RunFlags:
 
 @dataclass(frozen=True)
 class HostFlags:
-    """The hosts of a run that is started from one place; one of the first four at most."""
+    """Hosts of a remote run; one of the first four at most."""
 
     hosts: str | None = None
     hostfile: Path | None = None
@@ -59,13 +58,13 @@ class HostFlags:
 
     @property
     def any(self) -> bool:
-        """Return whether any of them is given: the run is not of this machine alone."""
+        """Return whether any is given: the run is not of this machine alone."""
         return self != HostFlags()
 
 
 @dataclass(frozen=True)
 class HangFlags:
-    """Which job is looked at, and how."""
+    """Selection of a job, and how to look at it."""
 
     pid: int | None = None
     run_id: str | None = None
@@ -77,7 +76,7 @@ class HangFlags:
 
 @dataclass(frozen=True)
 class ReportFlags:
-    """How a report is to be judged and told."""
+    """Judgement and output of a report."""
 
     fail_on: str = "fail"
     ignore: list[str] | None = None
@@ -90,7 +89,7 @@ class ReportFlags:
 
 @dataclass(frozen=True)
 class JobFlags:
-    """How a job is started and watched. Times in seconds."""
+    """Start and watch of a job. Times in seconds."""
 
     preflight: str = PREFLIGHTS[0]
     on_fail: str = ON_FAIL[0]
@@ -105,7 +104,7 @@ class JobFlags:
 
 @dataclass(frozen=True)
 class LogFlags:
-    """What of logs is asked for, and what facts are compared with."""
+    """Selection of logs, and facts to compare with."""
 
     rank: str | None = None
     since: str | None = None
@@ -222,7 +221,7 @@ JsonFlag = Annotated[bool, OPTIONS["json"]]
 
 
 def by_flags(command: Callable[..., int]) -> Callable[..., int]:
-    """``command`` as typer reads it: each parameter that is a dataclass taken apart into one option per field."""
+    """Return ``command`` as typer reads it: each dataclass parameter split into one option per field."""
     groups: dict[str, type[Any]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():

@@ -1,4 +1,4 @@
-"""How a command tells its report: in which format, and to whom."""
+"""Output of a report: its format, its files, torchrun's error file."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from distdoctor.render.style import Given, Style
 
 @dataclass(frozen=True)
 class Telling:
-    """How the report is to be told."""
+    """Output flags of a report."""
 
     output: str = USUAL
-    """The format of what goes to stdout."""
+    """Format of stdout."""
     files: tuple[tuple[str, Path], ...] = ()
-    """Further ones, each with the file that it goes to."""
+    """Further formats, each with its file."""
     quiet: bool = False
     verbose: int = 0
     fail_on: FailOn = "fail"
 
     @classmethod
     def from_flags(cls, flags: ReportFlags) -> Telling:
-        """The flags made sense of. Raises UsageError."""
+        """Return the parsed flags. Raises UsageError."""
         spoken, files = ["json"] if flags.json else [], []
         for word in flags.output or ():
             name, equals, path = word.partition("=")
@@ -65,12 +65,12 @@ class Telling:
 
     @property
     def lines(self) -> bool:
-        """Return whether every line of a log that is known is to be in the report, and not only what they come to."""
+        """Return whether every known line of a log is to be in the report, and not only the conclusions."""
         return self.verbose > 0 or "html" in (self.output, *(name for name, _ in self.files))
 
     def show(self, report: Report, given: Given | None = None) -> None:
-        """Write the report to stdout and to the files. ``given`` are the flags to start this run again with, where it
-        can be."""
+        """Write the report to stdout and to the files. ``given``: flags that start this run again, if that is
+        possible."""
         stdout = streams.stdout()
         colour = streams.wants_colour(stdout)
         style = Style(
@@ -84,11 +84,11 @@ class Telling:
             given=given,
             here=_here(report) if given is not None else None,
         )
-        told = FORMATS[self.output](report, style)
+        output = FORMATS[self.output](report, style)
         if not ending.claim():
             return
         begin_report_file()
-        streams.write(told, drawn=colour)
+        streams.write(output, drawn=colour)
         if self.output == "github" and (summary := os.environ.get(SUMMARY_FILE)):
             append_report(Path(summary), FORMATS["markdown"](report, style))
         in_file = replace(style, width=0, colour=False, ascii_only=False)
@@ -96,18 +96,18 @@ class Telling:
             write_report(path, FORMATS[name](report, in_file))
 
     def status(self, report: Report, signal: int | None = None) -> int:
-        """The exit status for ``report``; ``signal`` is the number of the signal that ended the run, None without one.
+        """Return the exit status for ``report``; ``signal`` is the number of the signal that ended the run, None
+        without one.
 
-        What reads Nagios' line reads its statuses, too. A file that could not be written is no success.
-        """
+        A reader of Nagios' line reads its statuses, too. A file that could not be written is no success."""
         if self.output == "nagios":
             return nagios.UNKNOWN if signal is not None else nagios.STATUS[report.verdict]
         status = exit_status(report, self.fail_on, signal)
         return INCOMPLETE if status == OK and report_file_failed() else status
 
     def again(self, report: Report, restart: int) -> None:
-        """One line for a run of the launcher's after the first, whose report is there already; where that is to be one
-        document, the line goes to stderr."""
+        """Print one line for a launcher's restart after the first, whose report is there already; on stderr, if stdout
+        is to be one document."""
         found = ", ".join(finding.id for finding in report.findings if finding.because_of is None) or "no findings"
         line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(found)}\n"
         if ending.claim():
@@ -115,36 +115,36 @@ class Telling:
 
 
 def _here(report: Report) -> str | None:
-    """The node of the report that this is; None where several have this host's name."""
+    """Return the node of the report that this is; None if several have this host's name."""
     names = names_of(report, socket.gethostname())
     return names[0] if len(names) == 1 else None
 
 
 def names_of(report: Report, hostname: str) -> list[str]:
-    """The nodes of the report that are on this host."""
+    """Return the nodes of the report that are on this host."""
     return [node.name for node in report.nodes if node.hostname == hostname]
 
 
-# Reports that go to files: whole or not at all, and what could not be written is said.
+# Files of reports: written whole or not at all, with a reported error.
 
 
 MODE = 0o644
-"""A collector of metrics and a web server run as other users."""
+"""Mode for a metrics collector and a web server, which run as other users."""
 _failed: list[Path] = []
 
 
 def begin_report_file() -> None:
-    """A new report: nothing has failed yet."""
+    """Start a new report: nothing has failed yet."""
     _failed.clear()
 
 
 def report_path(name: str, path: str) -> Path:
-    """The file for a report of format ``name``. Raises UsageError where none can be written there."""
+    """Return the file for a report of format ``name``. Raises UsageError if it is not writable."""
     file = Path(path)
     if not path or file.is_dir():
         raise UsageError(f"--output {name}={path}: needs the name of a file")
     if file.is_symlink() and file.absolute().parts[1] in ("dev", "proc"):
-        # /dev/stdout: a new file in its place would be there for all.
+        # /dev/stdout: a new file in its place would replace it for all.
         raise UsageError(f"--output {name}={path}: is no plain file; --output {name} alone writes to stdout")
     for part in (file.absolute(), *file.absolute().parents):
         if _planted(part):
@@ -158,8 +158,8 @@ def report_path(name: str, path: str) -> Path:
 
 
 def _planted(path: Path) -> bool:
-    """Return whether the kernel would not follow this link (fs.protected_symlinks in its sysctl/fs.rst), which a
-    file that is put in the place of another goes round."""
+    """Return whether the kernel would not follow this link (fs.protected_symlinks in its sysctl/fs.rst), which
+    replacing the file would bypass."""
     if not path.is_symlink():
         return False
     folder, link = path.parent.stat(), path.lstat()
@@ -168,7 +168,7 @@ def _planted(path: Path) -> bool:
 
 
 def write_report(path: Path, text: str) -> None:
-    """Put ``text`` in the place of the file: who reads it meanwhile sees the old one or the new one, whole."""
+    """Replace the file with ``text``: a reader sees the old one or the new one, whole."""
     try:
         number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -185,7 +185,7 @@ def write_report(path: Path, text: str) -> None:
 
 
 def append_report(path: Path, text: str) -> None:
-    """Add ``text`` to the end of the file."""
+    """Append ``text`` to the file."""
     try:
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
@@ -194,7 +194,7 @@ def append_report(path: Path, text: str) -> None:
 
 
 def report_file_failed() -> bool:
-    """Return whether one could not be written."""
+    """Return whether a file could not be written."""
     return bool(_failed)
 
 
@@ -209,7 +209,7 @@ def _umask() -> int:
     return mask
 
 
-# The cause, where torchrun looks for it: its table of failures then names it, and not only an exit status.
+# Root causes in torchrun's error file: its table of failures then names them, not only an exit status.
 #
 # In the form in which torch writes it (torch/distributed/elastic/multiprocessing/errors/error_handler.py,
 # record_exception), which the agent reads (errors/__init__.py, ProcessFailure).
@@ -219,14 +219,14 @@ VARIABLE = ERROR_FILE
 
 
 def leave_cause(env: Mapping[str, str], report: Report) -> None:
-    """Write the root causes of ``report`` where an agent has asked this process to; where it cannot be, nothing is."""
+    """Write the root causes of ``report`` to the agent's error file; without one, or if it is not writable, nothing."""
     path = env.get(VARIABLE)
     if not path:
         return
     roots = [f for f in report.findings if f.because_of is None and f.severity == "fail"]
     roots = roots or [f for f in report.findings if f.because_of is None]
-    told = [f"{finding.check}: {finding.summary}" for finding in roots] or list(report.notes[:1])
-    text = f"distdoctor: {clean(' '.join(told) or f'the check is {report.verdict}')}"
+    causes = [f"{finding.check}: {finding.summary}" for finding in roots] or list(report.notes[:1])
+    text = f"distdoctor: {clean(' '.join(causes) or f'the check is {report.verdict}')}"
     # The table prints the call stack and not the message (errors/__init__.py, _format_failure).
     message = {"message": text, "extraInfo": {"py_callstack": text, "timestamp": str(int(time.time()))}}
     try:

@@ -85,7 +85,7 @@ def without_secrets(words: Sequence[str]) -> list[str]:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` for the nearest of ``known``, empty where none is near."""
+    """Return ``; did you mean X?`` for the nearest of ``known``, empty if none is near."""
     names = sorted(known)
     prefixed = [name for name in names if wrong and name.startswith(wrong)]
     near = prefixed[:1] if len(prefixed) == 1 else get_close_matches(wrong, names, n=1, cutoff=0.6)
@@ -94,7 +94,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
-    """``; did you mean A, B or C?``: those of ``known`` that are near as a whole or in a part, empty where none is."""
+    """Return ``; did you mean A, B or C?``: those of ``known`` that are near as a whole or in a part, empty if none
+    is."""
     names = sorted(known)
     parts: dict[str, list[str]] = {}
     for name in names:
@@ -130,7 +131,7 @@ def _dashed(word: str) -> str:
 
 
 def _take_local_rank(words: list[str]) -> list[str]:
-    """The ``--local-rank N`` that stands before the command, removed from ``words``."""
+    """Return the ``--local-rank N`` that stands before the command, removed from ``words``."""
     if words and words[0].startswith(f"{LOCAL_RANK.flag}="):
         return [words.pop(0)]
     if len(words) > 1 and words[0] == LOCAL_RANK.flag:

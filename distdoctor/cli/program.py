@@ -1,4 +1,4 @@
-"""Small things that several commands say."""
+"""Name, versions and start commands of this program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distdoctor.model.errors import UsageError
 
 
 def require_one_of(flag: str, value: str, known: Sequence[str]) -> str:
-    """``value``, which has to be one of ``known``. Raises UsageError."""
+    """Return ``value``, which must be one of ``known``. Raises UsageError."""
     if value in known:
         return value
     hint = did_you_mean(value, known) or f"; one of {', '.join(known)}"
@@ -25,7 +25,7 @@ def require_one_of(flag: str, value: str, known: Sequence[str]) -> str:
 
 
 def program() -> tuple[str, ...]:
-    """Return how this was started, as it and the others are to be started again."""
+    """Return the command that started this, by which it and the others are started again."""
     if own_path.archive:
         here = sys.argv[0]
         return (here,) if "/" in here and os.access(here, os.X_OK) else (_python(), here)
@@ -35,7 +35,7 @@ def program() -> tuple[str, ...]:
 
 
 def torchrun() -> tuple[str, ...]:
-    """Return how the torchrun of this Python is started.
+    """Return the command of this Python's torchrun.
 
     The command need not be on the PATH, and the one that is there may be another Python's; the module is the same."""
     found = shutil.which("torchrun")
@@ -44,7 +44,7 @@ def torchrun() -> tuple[str, ...]:
 
 
 def _head(path: str) -> bytes:
-    """Return where pip writes which Python a command is started with."""
+    """Return the first line of a command, in which pip writes its Python."""
     try:
         with open(path, "rb") as file:
             return file.read(500)
@@ -53,22 +53,22 @@ def _head(path: str) -> bytes:
 
 
 def _python() -> str:
-    """This Python: by its name where the PATH leads to it, else by its path. The links to it that virtual environments
-    are made of stay as they are: what they lead to has other packages."""
+    """Return this Python: by its name if the PATH leads to it, else by its path.
+
+    The links of virtual environments to it stay as they are: their target has other packages."""
     path = Path(sys.executable)
     found = shutil.which(path.name) if path.name else None
     here = found is not None and Path(found).parent.resolve() == path.parent.resolve()
     return path.name if here else str(path) if path.name else "python3"
 
 
-# What is installed here.
+# Installed versions.
 
 
 def versions(*, verbose: bool) -> str:
-    """Return what is installed here; ``verbose``: also the Python and the torch that a job started here would get.
+    """Return the installed versions; ``verbose``: also the Python and the torch that a job started here would get.
 
-    torch is looked for and not imported.
-    """
+    torch is located and not imported."""
     if not verbose:
         return f"distdoctor {__version__}\n"
     from distdoctor.judge.catalog import built_in_folder
@@ -82,7 +82,7 @@ def versions(*, verbose: bool) -> str:
 
 
 def _torch() -> str:
-    # A script finds what PYTHONPATH names before what is installed; distdoctor's own sys.path is another.
+    # A script finds PYTHONPATH before installed packages; distdoctor's own sys.path differs.
     first = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     try:
         spec = PathFinder.find_spec("torch", [*first, *sys.path])

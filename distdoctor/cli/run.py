@@ -1,4 +1,4 @@
-"""``distdoctor run -- COMMAND``: a check, the job, and what became of it. The job runs whatever fails here."""
+"""``distdoctor run -- COMMAND``: a check, the job, and the cause of its end. The job runs whatever fails here."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from distdoctor.probes.host import processes
 from distdoctor.render.exit_status import FINDINGS
 
 NOT_FOUND, NOT_STARTED = 127, 126
-"""As a shell says it."""
-TELLING_SECONDS = 60.0
-"""How long the watcher may take, once the job has ended, to have read all and to tell what killed it."""
+"""Statuses as of a shell."""
+REPORTING_SECONDS = 60.0
+"""Limit for the watcher, once the job has ended, to read all and to report the cause."""
 
 
 def run_job(words: Sequence[str], how: JobFlags) -> int:
-    """Check, start the job, follow it; its exit status. Raises UsageError for flags that make no sense."""
+    """Check, start the job, follow it. Return its exit status. Raises UsageError for flags that make no sense."""
     require_one_of("--preflight", how.preflight, PREFLIGHTS)
     require_one_of("--on-fail", how.on_fail, ON_FAIL)
     for flag, seconds in (("--hang-after", how.hang_after), ("--wait", how.wait), ("--timeout", how.timeout)):
@@ -84,7 +84,7 @@ def run_job(words: Sequence[str], how: JobFlags) -> int:
 
 
 def _failed(line: JobLine, how: JobFlags) -> bool:
-    """Return whether the check before the job found a failure; it is told, and a pass in a line."""
+    """Return whether the check before the job found a failure; its report, or a pass in a line, is printed."""
     from distdoctor.job.preflight import check_before
 
     report = check_before(line, os.environ, how.preflight, how.wait, how.timeout)
@@ -99,7 +99,7 @@ def _failed(line: JobLine, how: JobFlags) -> bool:
 
 
 def _passed(report: Report, line: JobLine, preflight: str) -> str:
-    """The line of a check that passed; a quick one that ran here alone has seen this node and no other."""
+    """Return the line of a check that passed; a quick one that ran here alone has seen this node and no other."""
     nodes, ranks = report.plan.get("nnodes"), report.plan.get("nproc_per_node")
     if line.before or not report.apart:
         return f"preflight ({preflight}) passed in {report.seconds:.1f} s: nodes {nodes}, ranks per node {ranks}"
@@ -113,7 +113,7 @@ def _passed(report: Report, line: JobLine, preflight: str) -> str:
 
 
 def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
-    """Start the job and hand on what it does, to its end; its exit status, -n of signal n."""
+    """Start the job and pass its output on to its end. Return its exit status, -n of signal n."""
     interrupts.deliver()
     try:
         job = Job(words)
@@ -135,7 +135,7 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
 
 
 def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tuple[Tap, int | None]:
-    """Return where the copy of what the job writes goes, and who reads it; without a watcher it goes nowhere."""
+    """Return the tap for the copy of the job's output, and its reader; without a watcher it goes nowhere."""
     try:
         allocation = os.environ.get(SLURM_JOB) if line.before else None
         look = ("--slurm-job", allocation) if allocation else ()
@@ -149,17 +149,17 @@ def _watched(line: JobLine, telling: Telling, how: JobFlags, apart: str) -> tupl
 
 
 def _wait_for(watcher: int | None, tap: Tap) -> None:
-    """Until the watcher has read all and told what it knows, within its time."""
+    """Wait until the watcher has read all and reported what it knows, within its time."""
     if watcher is None:
         return
-    end = time.monotonic() + TELLING_SECONDS
-    with contextlib.suppress(OSError):  # the job is done; who may not do this waits a little longer
+    end = time.monotonic() + REPORTING_SECONDS
+    with contextlib.suppress(OSError):  # the job is done; without this permission the wait is a little longer
         os.setpriority(os.PRIO_PROCESS, watcher, os.getpriority(os.PRIO_PROCESS, 0))
-    tap.drain(TELLING_SECONDS)
+    tap.drain(REPORTING_SECONDS)
     while os.waitpid(watcher, os.WNOHANG)[0] == 0:
         if time.monotonic() > end:
             os.kill(watcher, signal.SIGKILL)
-            _say(f"what killed the job could not be told within {TELLING_SECONDS:.0f} s")
+            _say(f"what killed the job could not be told within {REPORTING_SECONDS:.0f} s")
             os.waitpid(watcher, 0)
             return
         time.sleep(0.01)
@@ -169,32 +169,30 @@ def _say(text: str) -> None:
     streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
 
 
-# The watcher beside a job that ``distdoctor run`` started: a process of its own, which may fail without harm.
+# Watcher beside a job that ``distdoctor run`` started: a process of its own, which may fail without harm.
 #
-# It reads a copy of the job's output as it comes, looks at the job where nothing moves, and tells on stderr what
-# killed
-# it.
+# It reads a copy of the job's output, looks at the job if nothing moves, and reports on stderr the cause of its end.
 
 
 NICE = 10
-"""The job comes first."""
+"""Niceness: the job comes first."""
 MUCH, ENOUGH = 16 << 10, 512 << 10
 """Bytes in one read between which the next one waits for more: a megabyte at once costs less than in many pieces."""
 GATHER_SECONDS = 0.05
 KILLED = re.compile(r"(?:Kill(?:ed)? process |reaped process |,pid=)(\d{1,9})\b")
-"""As the kernel names what it killed for want of memory."""
+"""Pattern of the kernel's lines on processes that it killed for lack of memory."""
 LOOK_SECONDS = 90.0
 ENDING_SECONDS = 60.0
-"""A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
+"""Seconds after which a job that was asked to end counts as going on: torchrun gives its ranks 30 s."""
 FORGET_SECONDS = 1.0
-"""How long a signal to the whole group is to be seen here; one that comes again so soon counts as one."""
+"""Seconds for which a signal to the whole group is visible here; a repetition within them counts as one."""
 SELDOM = 8
 """A job that moves though it writes nothing is looked at less and less often: at most so many times --hang-after."""
 
 
 @dataclass(frozen=True)
 class Watching:
-    """What is to be watched, and how it is told."""
+    """Settings of the watch, and of its report."""
 
     telling: Telling
     ignore: Sequence[str] = ()
@@ -202,16 +200,16 @@ class Watching:
     hang_after: float = 0.0
     """Seconds without movement after which the job is looked at; 0: never."""
     look: Sequence[str] = ()
-    """How ``distdoctor hang`` finds the job; empty: by its process."""
+    """Selection of the job for ``distdoctor hang``; empty: by its process."""
     log_dir: str = ""
-    """A folder that the ranks write to, too."""
+    """Folder that the ranks write to, too."""
     apart: str = ""
-    """The line that says which nodes will never join; it comes last again where the job hangs."""
+    """Line on the nodes that will never join; it is repeated last if the job hangs."""
     began: float = field(default_factory=time.time)
 
 
 def start(watching: Watching) -> tuple[Tap, int]:
-    """Start the watcher: where the copies go, and its process. Raises OSError."""
+    """Start the watcher. Return the tap for the copies, and its process. Raises OSError."""
     reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -233,7 +231,7 @@ def start(watching: Watching) -> tuple[Tap, int]:
 
 
 class Watcher:
-    """The watcher's side."""
+    """Watcher's side of the tap."""
 
     def __init__(self, watching: Watching, pipe: int, mask: Iterable[int]) -> None:
         self._watching, self._pipe, self._mask = watching, pipe, mask
@@ -243,21 +241,21 @@ class Watcher:
         self._logs: dict[int, tuple[LogFile, reader.Cutter]] = {}
         self._movement = Movement()
         self._between = watching.hang_after
-        """Seconds without movement after which it is looked at next."""
+        """Seconds without movement until the next look."""
         self._looked = time.monotonic()
-        self._told: tuple[object, ...] = ()
+        self._last_reported: tuple[object, ...] = ()
         self._job = 0
         self._outputs: list[str] = []
-        """The names of the job's outputs, in the order of their numbers."""
+        """Names of the job's outputs, in the order of their numbers."""
         self._asked_at = -ENDING_SECONDS
-        """When somebody asked the job to end: what it then writes is of that."""
+        """Time at which the job was asked to end: what it then writes follows from that."""
 
     @property
     def _asked(self) -> bool:
         return time.monotonic() - self._asked_at < ENDING_SECONDS
 
     def run(self) -> None:
-        """Until the job has ended."""
+        """Watch until the job has ended."""
         frames, forgot = Frames(), time.monotonic()
         while True:
             if time.monotonic() - forgot > FORGET_SECONDS:
@@ -267,7 +265,7 @@ class Watcher:
             if ready:
                 read = frames.read(self._pipe)
                 if not read:
-                    return  # whoever started this is gone, and the job with it
+                    return  # the parent is gone, and the job with it
                 for kind, block in frames.take():
                     if kind != MESSAGE:
                         self._hear(kind, block)
@@ -296,12 +294,12 @@ class Watcher:
         if "ended" not in message:
             return False
         if message["ended"]:
-            self._tell_what_killed_it(int(message["ended"]), int(message.get("lost", 0)))
+            self._report_cause(int(message["ended"]), int(message.get("lost", 0)))
         return True
 
-    # -- a job that died ----------------------------------------------------------------------------------------
+    # A job that died
 
-    def _tell_what_killed_it(self, status: int, lost: int) -> None:
+    def _report_cause(self, status: int, lost: int) -> None:
         collector = self._judging.collector
         for log, cutter in self._logs.values():
             log.feed(cutter.end())
@@ -314,7 +312,7 @@ class Watcher:
         if lost:
             note = f"{lost >> 20} MiB of its output came too fast to be looked at"
             report = _with_note(report, note)
-        if not speaks(os.environ):  # one of many, of which the first tells whole what it saw
+        if not speaks(os.environ):  # one of many, of which the first prints the whole
             if line := root_line(report.findings):
                 streams.write(f"distdoctor: {clean(line)}\n", sys.stderr)
         elif report.verdict == "fail" or (report.candidates and not self._asked):
@@ -326,9 +324,8 @@ class Watcher:
             )
 
     def _hear_the_kernel(self) -> None:
-        """What this host's kernel wrote, since the job began, of processes that it killed and that are the job's: the
-        one that was started, and those whose numbers its launcher tells. A container has others: there it is silent.
-        """
+        """Read the kernel's lines, since the job began, on killed processes of the job: the one that was started, and
+        those whose numbers its launcher reports. In a container with other numbers it finds none."""
         collector = self._judging.collector
         own = {str(self._job), *pids_in_tables(collector.collected().logs.matches)}
         records, since = processes.read_kernel_log() or (), self._watching.began - 1
@@ -345,7 +342,7 @@ class Watcher:
             return []
         return [one for one in found if one.path is not None and one.path.stat().st_mtime >= self._watching.began - 1]
 
-    # -- a job that hangs ---------------------------------------------------------------------------------------
+    # A job that hangs
 
     def _look_where_nothing_moves(self) -> None:
         now = time.monotonic()
@@ -358,10 +355,10 @@ class Watcher:
         self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
         if report is None or not (report.findings or report.verdict == "incomplete"):
             return
-        told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
-        if told == self._told:
+        reported = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
+        if reported == self._last_reported:
             return
-        self._told = told
+        self._last_reported = reported
         when, seconds = time.strftime("%H:%M:%S"), time.monotonic() - self._movement.since
         more = "" if report.findings else "; what it waits for cannot be known from here: distdoctor hang on its nodes"
         streams.write(f"\ndistdoctor: {when} nothing has moved for {seconds:.0f} s{more}\n", sys.stderr)
@@ -392,7 +389,7 @@ class Watcher:
 
 
 def json_of(block: bytes) -> dict[str, Any]:
-    """A message, which is one of our own."""
+    """Return a message, which is one of our own."""
     import json
 
     found: dict[str, Any] = json.loads(block)

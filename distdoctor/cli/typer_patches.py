@@ -72,7 +72,7 @@ def without_value(parser: Any, words: Sequence[str]) -> str | None:
 
 
 def complaint_of(err: Exception) -> str:
-    """The parser's own complaint as one line, in the style of the others."""
+    """Return the parser's own complaint as one line, in the style of the others."""
     possible = getattr(err, "possibilities", None)
     if possible:
         wrong = str(getattr(err, "option_name", ""))
@@ -95,9 +95,7 @@ def complaint_of(err: Exception) -> str:
 # Values that need no conversion, taken as they are.
 #
 # typer 0.29 converts each value by pydantic, also the default of an option that was not given: loading that takes as
-# long
-# as all else of the parser. What would come back as it went in is passed by; all else, and all that is wrong, is
-# typer's.
+# long as the rest of the parser. Values that it would not change skip it; typer handles all else, and all errors.
 
 
 MANY_DIGITS = 10
@@ -105,7 +103,7 @@ MANY_DIGITS = 10
 
 def pass_by(command: Any) -> None:
     """Let the parameters of this command, as typer made it, take plain values as they are."""
-    all_params = command.get_params  # those of the command, and --help, which is made when it is asked for
+    all_params = command.get_params  # those of the command, and --help, which is made on demand
 
     def get_params(context: Any) -> Any:
         params = all_params(context)
@@ -132,13 +130,14 @@ def _either(param: Any, take: Callable[[Any], Any], convert: Callable[[Any, Any]
 
 
 def _text(value: Any) -> str | None:
-    """None for what is no text that every part of the program can have."""
+    """Return the text; None for one that not every part of the program can have."""
     return value if isinstance(value, str) and value.isascii() else None
 
 
 def _path(value: Any) -> Path | None:
-    """None also for one that is there and cannot be read, which typer complains of. Raises BadParameter for an empty
-    one, as of a variable that is not set: it would mean the working folder."""
+    """Return the path; None also for an existing unreadable one, which typer complains of.
+
+    Raises BadParameter for an empty one, as of an unset variable: it would mean the working folder."""
     text = _text(value)
     if text == "":
         raise typer.BadParameter("the name is empty")
@@ -150,7 +149,7 @@ def _flag(value: Any) -> bool | None:
 
 
 def _integer(value: Any) -> int | None:
-    """A default, or plain digits."""
+    """Return a default, or plain digits."""
     if type(value) is int:
         return value
     text = _text(value) or ""
@@ -158,7 +157,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _float(value: Any) -> float | None:
-    """A default, or plain digits, perhaps with a point between them."""
+    """Return a default, or plain digits, perhaps with a point between them."""
     if type(value) is float:
         return value
     whole, point, part = (_text(value) or "").partition(".")
@@ -167,7 +166,7 @@ def _float(value: Any) -> float | None:
 
 
 def _each(take: Callable[[Any], Any]) -> Callable[[Any], list[Any] | None]:
-    """Takes values one by one; None where there is none, or one that needs more."""
+    """Return a function that takes values one by one; it returns None without any, or with one that needs more."""
 
     def taken(values: Any) -> list[Any] | None:
         found = [take(value) for value in values] if isinstance(values, (list, tuple)) else []
@@ -185,4 +184,4 @@ _TAKES: dict[Any, Callable[[Any], Any]] = {
     list[str]: _each(_text),
     list[Path]: _each(_path),
 }
-"""How a value of each kind is taken; it gives None where typer is to see to it."""
+"""Conversion of each kind; None leaves the value to typer."""

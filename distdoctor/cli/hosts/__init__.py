@@ -1,1 +1,1 @@
-"""Commands that run on several hosts."""
+"""Remote runs: commands that run on several hosts."""

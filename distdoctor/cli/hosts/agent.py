@@ -1,8 +1,7 @@
-"""``distdoctor remote``: one host's part of a run that is started from one place, as ``check --hosts``.
+"""``distdoctor remote``: one host's part of a remote run, such as ``check --hosts``.
 
-Its order comes on stdin, and what it sees goes to stdout, in lines (``distdoctor.remote.fanout``). When the line ends,
-or is silent for too long, the run here ends within 2 s.
-"""
+It reads its order on stdin and writes its facts to stdout, in lines (``distdoctor.remote.fanout``). When the connection
+ends, or is silent for too long, the run here ends within 2 s."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
 
 
 LEAVING_SECONDS = 1.5
-"""How long telling what is known may take once the line has ended."""
+"""Limit of sending what is known once the connection has ended."""
 WITHOUT_SOME = 5.0
-"""``--wait`` where it is known already that a host will not come: those who will come all begin at one moment."""
+"""``--wait`` if it is known that a host will not join: all others begin at one moment."""
 
 
 class Order:
-    """The line to the place that the run was started from."""
+    """Connection to the machine that started the run."""
 
     def __init__(self) -> None:
         self.order: dict[str, Any] = {}
@@ -53,12 +52,12 @@ class Order:
         self._writing = threading.Lock()
 
     def greet(self, **message: Any) -> None:
-        """Send the first message, then listen: not even the end of the line is seen before it is out."""
-        self.tell(**message)
+        """Send the first message, then listen: the end of the connection is noticed only after it is out."""
+        self.send(**message)
         threading.Thread(target=self._listen, name="order", daemon=True).start()
 
-    def tell(self, **message: Any) -> None:
-        """Send one message. Where nobody reads it any more, the run ends."""
+    def send(self, **message: Any) -> None:
+        """Send one message. Without a reader the run ends."""
         data = packed(message)
         with self._writing:
             try:
@@ -68,25 +67,25 @@ class Order:
                 self._end()
 
     def what(self) -> dict[str, Any]:
-        """The order, once it has come: what it needs can be got ready before all begin."""
+        """Return the order, once it has arrived: its inputs can be loaded before all begin."""
         while not self._ordered.wait(0.5):
             pass
         return self.order
 
     def wait(self) -> None:
-        """Until all are to begin."""
+        """Wait until all are to begin."""
         while not self._go.wait(0.5):
             pass
 
     def _listen(self) -> None:
-        """In a thread: take what comes, and answer with a beat."""
+        """Take messages, in a thread, and answer with a beat."""
         rest, heard, beat = b"", time.monotonic(), time.monotonic()
         while not self._ended:
             ready, _, _ = select.select([0], [], [], BEAT_SECONDS / 2)
             now = time.monotonic()
             if now - beat >= BEAT_SECONDS:
                 beat = now
-                self.tell(beat=True)
+                self.send(beat=True)
             if not ready:
                 if now - heard > SILENT_SECONDS:
                     self._end(f"nothing has come for {now - heard:.0f} s from where the run was started")
@@ -117,7 +116,7 @@ class Order:
             self._end()
 
     def _end(self, why: str = "") -> None:
-        """The line is gone, or the run is broken off: end as on a signal, and for certain a moment later."""
+        """End as on a signal, and for certain a moment later: the connection is gone, or the run is interrupted."""
         if not self._ended:
             self._ended = True
             if why:
@@ -128,27 +127,27 @@ class Order:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Teller(Observer):
-    """Tells the other place how the run goes on here."""
+class SendingObserver(Observer):
+    """Observer that sends the progress to the machine that started the run."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
-        """Tell it."""
-        self._order.tell(stage=stage)
+        """Send it."""
+        self._order.send(stage=stage)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
-        """Tell it."""
-        self._order.tell(stage=stage, status=status, seconds=seconds, reason=reason)
+        """Send it."""
+        self._order.send(stage=stage, status=status, seconds=seconds, reason=reason)
 
     def note(self, text: str) -> None:
-        """Tell it."""
-        self._order.tell(note=text)
+        """Send it."""
+        self._order.send(note=text)
 
 
 def remote() -> int:
-    """Do as ordered, and tell. The status is that of this host's own view."""
+    """Carry out the order, and send the result. Return the status of this host's own view."""
     line = Order()
     line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid(), machine=_machine())
     order = line.what()
@@ -159,7 +158,7 @@ def remote() -> int:
     if task in TASKS:
         line.wait()
         return TASKS[task](line, order)
-    # Until the last of the hosts is there, this one imports torch and loads the checks.
+    # Until the last of the hosts is connected, this one imports torch and loads the checks.
     how = RunFlags(**order["how"])
     begin_for(how.until)
     options = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True)).options()
@@ -169,18 +168,17 @@ def remote() -> int:
     from distdoctor.session.run import run
 
     def keep(facts: NodeFacts) -> None:
-        line.tell(facts=deflated(encode(facts)))
+        line.send(facts=deflated(encode(facts)))
 
     line.wait()
-    interrupts.hold()  # an order to stop that comes now is the session's: it tells what is known, however little
+    interrupts.hold()  # an order to stop that arrives now is the session's: it prints what is known, however little
     wait = min(options.wait, WITHOUT_SOME) if line.missing else options.wait
-    outcome = run(replace(options, plan=plan, keep=keep, wait=wait), Teller(line), lambda report: None)
+    outcome = run(replace(options, plan=plan, keep=keep, wait=wait), SendingObserver(line), lambda report: None)
     return exit_status(outcome.report, "fail", outcome.exit_signal)
 
 
 def _machine() -> str:
-    """Return what two names that lead to one machine, or one container, have in common; empty where that cannot be
-    read."""
+    """Return a key that two names for one machine, or one container, share; empty if unreadable."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return " ".join(
@@ -191,7 +189,7 @@ def _machine() -> str:
 
 
 def _settle(order: Mapping[str, Any]) -> None:
-    """The variables and the folder of the place that the run was started from, where the folder is here, too."""
+    """Apply the variables and the folder of the machine that started the run, if the folder exists here, too."""
     os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
     folder = Path(str(order.get("cwd", "")))
     try:
@@ -200,42 +198,42 @@ def _settle(order: Mapping[str, Any]) -> None:
         pass
 
 
-def _sources(sources: Mapping[str, str], way: str) -> dict[str, str]:
-    """Return where the plan comes from, as the person who started it gave it."""
+def _sources(sources: Mapping[str, str], flag: str) -> dict[str, str]:
+    """Return the sources of the plan as the person who started the run gave them."""
     given = ("nnodes", "node_rank", "master_addr")
     return {
-        name: way if way and name in given and source.startswith("--") else source for name, source in sources.items()
+        name: flag if flag and name in given and source.startswith("--") else source for name, source in sources.items()
     }
 
 
-# The tasks of a host in a remote run, beside a check: look at the job (``hang``), hand files over (``diagnose``).
+# Further tasks of a host in a remote run: look at the job (``hang``), send files (``diagnose``).
 
 
 BLOCK = 1 << 20
-"""Bytes of a file that go into one message."""
+"""Bytes of a file in one message."""
 
 
 class Line(Protocol):
-    """The line to the place that the command was started from."""
+    """Connection to the machine that started the command."""
 
-    def tell(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         """Send one message."""
 
 
 def look(line: Line, order: Mapping[str, Any]) -> int:
-    """``hang``: the facts of the job that is meant, or why there are none."""
+    """Send the facts of the selected job for ``hang``, or the reason that there are none."""
     from distdoctor.hang.inspect import NoJob, Wanted, inspect
     from distdoctor.model.facts import encode
 
     try:
-        line.tell(facts=deflated(encode(inspect(Wanted(**order["wanted"])))))
+        line.send(facts=deflated(encode(inspect(Wanted(**order["wanted"])))))
     except NoJob as err:
-        line.tell(nothing=str(err))
+        line.send(nothing=str(err))
     return OK
 
 
 def hand_over(line: Line, order: Mapping[str, Any]) -> int:
-    """``diagnose``: the files that are asked for, as they are."""
+    """Send the requested files for ``diagnose``, as they are."""
     from distdoctor.logs.reading.reader import Unreadable, find
 
     left = MOST_BYTES
@@ -245,36 +243,36 @@ def hand_over(line: Line, order: Mapping[str, Any]) -> int:
                 if source.path is not None:
                     left -= _hand_over(line, source.path, left)
         except (Unreadable, OSError) as err:
-            line.tell(unread=str(err))
-    line.tell(sent=True)
+            line.send(unread=str(err))
+    line.send(sent=True)
     return OK
 
 
 def _meant(pattern: str) -> Sequence[Path]:
-    """The paths that a pattern of the shell means here; itself, where it is the name of a file or means nothing."""
+    """Return the paths of a shell pattern here; itself, if it is the name of a file or matches nothing."""
     pattern = os.path.expanduser(pattern)
     found = [] if os.path.lexists(pattern) else sorted(glob.glob(pattern, recursive=True))
     return [Path(one) for one in found or [pattern]]
 
 
 def _hand_over(line: Line, path: Path, most: int) -> int:
-    """Send one file; how many bytes it had. Of /proc and what is no file nothing is read."""
+    """Send one file. Return its bytes. Nothing is read of /proc and of anything but regular files."""
     if not path.is_file():
-        line.tell(unread=f"{path}: not a regular file")
+        line.send(unread=f"{path}: not a regular file")
         return 0
     seen = path.stat()
     if seen.st_size > most:
-        line.tell(unread=f"{path}: with it, more than {MOST_BYTES >> 30} GiB: copy it here, or name fewer files")
+        line.send(unread=f"{path}: with it, more than {MOST_BYTES >> 30} GiB: copy it here, or name fewer files")
         return 0
-    # The same file of a file system that several hosts share is known by the last three.
-    line.tell(file=str(path), seen=[seen.st_size, seen.st_mtime_ns, seen.st_ino])
+    # The last three identify the same file of a file system that several hosts share.
+    line.send(file=str(path), seen=[seen.st_size, seen.st_mtime_ns, seen.st_ino])
     for block in _blocks(path, seen.st_size):
-        line.tell(data=base64.b64encode(zlib.compress(block, 1)).decode())
+        line.send(data=base64.b64encode(zlib.compress(block, 1)).decode())
     return seen.st_size
 
 
 def _blocks(path: Path, size: int) -> Iterator[bytes]:
-    """Return what the file has now: one that grows would never end."""
+    """Yield the current content of the file: one that grows would never end."""
     with path.open("rb") as file:
         while size > 0 and (block := file.read(min(BLOCK, size))):
             size -= len(block)

@@ -1,4 +1,4 @@
-"""``distdoctor check --hosts``: the check of many hosts from one place, and one verdict on what all of them saw."""
+"""``distdoctor check --hosts``: the check of many hosts in a remote run, with one verdict."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from distdoctor.remote.transports import Target
 
 MARGIN_SECONDS = 30.0
-"""Beside --wait and --timeout: to get to the hosts, and back."""
+"""Seconds beside --wait and --timeout, to connect to the hosts and back."""
 _TAKEN = (NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE, LOCAL_RANK)
-"""What the hosts that are named say themselves."""
+"""Settings that the named hosts determine."""
 
 
 def check_hosts(command: CheckCommand) -> int:
-    """Check, tell, and return the exit status. Raises UsageError."""
+    """Check, print the report, and return the exit status. Raises UsageError."""
     telling, began = Telling.from_flags(command.report), time.time()
-    way, targets = orchestrate.targets_of(command.where)
-    orders = _orders(command, way, targets)
+    flag, targets = orchestrate.targets_of(command.where)
+    orders = _orders(command, flag, targets)
     command.check_times()
     require_one_of("--until", command.how.until, STAGES)
     if command.how.dry_run:
@@ -49,16 +49,16 @@ def check_hosts(command: CheckCommand) -> int:
     if command.how.baseline is not None:
         raise UsageError("--baseline goes with a check that is started on each node, or with diagnose")
     judging = functools.cache(command.judging)
-    if command.report.checks or command.report.ignore:  # what is wrong with them is told before anything is started
+    if command.report.checks or command.report.ignore:  # their errors are reported before anything is started
         judging()
     place = orchestrate.folder(command.how.save)
     observer = command.observer(Plan())
     wait = command.how.wait or WAIT_SECONDS
-    # With settings of this place a job is another than the one that a host could prepare for before it has its order.
+    # With settings of this machine the job differs from the one that a host could prepare before it has its order.
     ahead = [replace(target, until="" if orders[0]["env"] else command.how.until) for target in targets]
     statuses: list[int] = []
 
-    def tell(lines: Sequence[Line], calls: Sequence[HostCall]) -> None:
+    def print_report(lines: Sequence[Line], calls: Sequence[HostCall]) -> None:
         observer.close()
         facts = orchestrate.facts_of(lines)
         report = _report(facts, *judging(), calls)
@@ -79,22 +79,22 @@ def check_hosts(command: CheckCommand) -> int:
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
             meanwhile=lambda: _get_ready(judging),
-            told=tell,
+            told=print_report,
         )
     finally:
         observer.close()
     return statuses[0]
 
 
-def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[dict[str, Any]]:
-    """Return what each host is told to do. Raises UsageError where no plan can be made of the flags."""
+def _orders(command: CheckCommand, flag: str, targets: Sequence[Target]) -> list[dict[str, Any]]:
+    """Return the order of each host. Raises UsageError if the flags make no plan."""
     from distdoctor.plan.resolve import resolve
 
     for setting in _TAKEN:
         if getattr(command.launch, setting.name) not in (None, False):
-            raise UsageError(f"{setting.flag} does not go with {way}, which says who the nodes are: leave it out")
+            raise UsageError(f"{setting.flag} does not go with {flag}, which says who the nodes are: leave it out")
     launch = printable_flags(command.launch)
-    master = launch.master_addr or (_master(way, targets[0]) if len(targets) > 1 else None)
+    master = launch.master_addr or (_master(flag, targets[0]) if len(targets) > 1 else None)
     common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     how = {**asdict(command.how), "save": None, "token": command.token()}
     del how["baseline"]
@@ -103,25 +103,25 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
         nproc = common.nproc_per_node or (str(target.host.slots) if target.host.slots else None)
         flags = replace(common, node_rank=rank, nproc_per_node=nproc)
         if rank == 0:
-            resolve(flags, {}, lambda: 0, lambda: 1)  # what is wrong with a flag is told here, and once
+            resolve(flags, {}, lambda: 0, lambda: 1)  # an error in a flag is reported here, and once
         roster = [one.host.name for one in targets]
-        orders.append(orchestrate.order(way, flags=asdict(flags), how=how, roster=roster))
+        orders.append(orchestrate.order(flag, flags=asdict(flags), how=how, roster=roster))
     return orders
 
 
-def _master(way: str, first: Target) -> str:
-    """Return where the others find node 0. Raises UsageError where that would be each host itself."""
+def _master(flag: str, first: Target) -> str:
+    """Return node 0's address for the others. Raises UsageError if it would be each host itself."""
     address = transports.address_of(first)
     if address == "localhost" or is_loopback(address):
         raise UsageError(
-            f"{way}: {first.host.name} is the first, and so node 0, and for ssh it is {address}, which on every other "
+            f"{flag}: {first.host.name} is the first, and so node 0, and for ssh it is {address}, which on every other "
             f"host is that host: name it as the others know it, or add {MASTER_ADDR.flag} ADDRESS"
         )
     return address
 
 
 def _get_ready(judging: Callable[[], object]) -> None:
-    """Load what the report takes, and does not need before; what is wrong with it is told where it is used."""
+    """Load the report's imports in advance; their errors are reported at their use."""
     from distdoctor.judge import saved  # noqa: F401
     from distdoctor.render import text  # noqa: F401
 
@@ -138,7 +138,7 @@ def _report(
 
 
 def on_calls_alone(calls: Sequence[HostCall], checks: Sequence[Check], ignore: Sequence[str]) -> Report:
-    """The report where no host told anything: what became of the command that was sent to each."""
+    """Return the report without facts of any host: the result of the command on each."""
     from distdoctor.judge.engine import judge_calls
 
     judgement = judge_calls(calls, checks, ignore)

@@ -1,4 +1,4 @@
-"""``distdoctor diagnose --hosts``: what a job left on many hosts, fetched from all of them and judged together."""
+"""``distdoctor diagnose --hosts``: logs and facts of a job, fetched from many hosts and judged together."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from distdoctor.remote import transports
 from distdoctor.remote.connection import MOST_BYTES, inflated
 
 LIMIT = 600.0
-"""Seconds for all files of all hosts."""
+"""Limit for all files of all hosts."""
 SAID = 100
-"""Files of one host of which is told why they could not be read."""
+"""Limit of one host's files with a reported error."""
 TOO_MUCH = f"with it, more than {MOST_BYTES >> 30} GiB of this host"
 
 
 def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags, where: HostFlags) -> int:
-    """Fetch, judge and tell. Raises UsageError."""
+    """Fetch, judge and print the report. Raises UsageError."""
     telling = Telling.from_flags(flags)
-    way, targets = orchestrate.targets_of(where)
+    flag, targets = orchestrate.targets_of(where)
     if which.follow:
-        raise UsageError(f"--follow does not go with {way}: it reads files that grow here")
+        raise UsageError(f"--follow does not go with {flag}: it reads files that grow here")
     checks = load_checks(flags.checks or ())
     ignore = known_ids(flags.ignore or (), checks)
     observer = observer_of(flags.quiet)
@@ -47,7 +47,7 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
         try:
             lines, calls = orchestrate.carry_out(
                 targets,
-                [orchestrate.order(way, task="files", files=[str(one) for one in files]) for _ in targets],
+                [orchestrate.order(flag, task="files", files=[str(one) for one in files]) for _ in targets],
                 fetched,
                 setup=where.setup,
                 wait=2.0 * transports.CONNECT_SECONDS,
@@ -56,16 +56,16 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
         finally:
             fetched.close()
             observer.close()
-        beside = on_calls_alone(calls, checks, ignore)
+        calls_report = on_calls_alone(calls, checks, ignore)
         sources = fetched.sources()
         if not sources and all(line.sent for line in lines):
             raise UsageError(next(iter(fetched.unread), f"none of these files is on {len(lines)} hosts"))
         if sources:
             paths = [one.path for one in sources if one.path is not None]
             report, _ = judged(paths, checks, ignore, which, whole=telling.lines, sources=sources)
-            report = _with_calls(report, beside)
+            report = _with_calls(report, calls_report)
         else:
-            report = replace(beside, plan={}, details={"logs": {}})
+            report = replace(calls_report, plan={}, details={"logs": {}})
     report = replace(report, notes=(*report.notes, *fetched.unread))
     if fetched.unread and report.verdict in ("pass", "warn"):
         report = replace(report, verdict="incomplete")
@@ -74,16 +74,16 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
     return telling.status(report, interrupts.pending())
 
 
-def _with_calls(report: Report, beside: Report) -> Report:
-    """The report on the files, and which hosts could not tell of any: what is theirs is not known."""
-    if not beside.findings:
+def _with_calls(report: Report, calls_report: Report) -> Report:
+    """Return the report on the files with the hosts that sent none: their content is unknown."""
+    if not calls_report.findings:
         return report
     verdict = "incomplete" if report.verdict in ("pass", "warn") else report.verdict
-    return replace(report, verdict=verdict, findings=(*report.findings, *beside.findings))
+    return replace(report, verdict=verdict, findings=(*report.findings, *calls_report.findings))
 
 
 class Fetched(Progress):
-    """Told what comes from the hosts, and keeps the files in ``folder``, below the name of the host that each is of."""
+    """Progress that keeps the files of the hosts in ``folder``, below the name of the host of each."""
 
     def __init__(self, observer: Observer, hosts: Sequence[str], folder: Path) -> None:
         super().__init__(observer, hosts)
@@ -91,12 +91,12 @@ class Fetched(Progress):
         self._open: dict[str, IO[bytes]] = {}
         self._kept: dict[tuple[object, ...], Path] = {}
         self._names: dict[Path, str] = {}
-        self._bytes, self._files, self._said = Counter[str](), Counter[str](), Counter[str]()
+        self._bytes, self._files, self._unread_count = Counter[str](), Counter[str](), Counter[str]()
         self.unread: list[str] = []
-        """What could not be read, and why, by host."""
+        """Unreadable files and the reason, by host."""
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
-        """A file that begins, a part of it, or why there is none."""
+        """Take the start of a file, a part of it, or the reason that there is none."""
         if "file" in event:
             try:
                 self._begin(host, str(event["file"]), event.get("seen"))
@@ -114,23 +114,23 @@ class Fetched(Progress):
             except (OSError, ValueError) as err:
                 self._lose(host, file.name.removeprefix(str(self._folder / host)), err)
         elif "unread" in event:
-            self._say(host, clean(str(event["unread"])))
+            self._note_unread(host, clean(str(event["unread"])))
         else:
             super().event(host, event)
 
     def _lose(self, host: str, name: str, err: OSError | ValueError) -> None:
-        """A file that cannot be kept, as on a full disk: a part of it says nothing of how the job ended."""
+        """Drop a file that cannot be kept, as on a full disk: a part of it says nothing of the job's end."""
         why = (err.strerror if isinstance(err, OSError) else None) or str(err)
-        self._say(host, f"{clean(name)[:500]}: could not be kept here: {why}")
+        self._note_unread(host, f"{clean(name)[:500]}: could not be kept here: {why}")
         self._names.pop(self._folder.joinpath(host, *self._parts(name)), None)
         if file := self._open.pop(host, None):
             with contextlib.suppress(OSError):
                 file.close()
 
-    def _say(self, host: str, why: str) -> None:
-        self._said[host] += 1
-        if self._said[host] <= SAID:
-            self.unread.append(f"{host}: {why[:700]}" if self._said[host] < SAID else f"{host}: and more")
+    def _note_unread(self, host: str, why: str) -> None:
+        self._unread_count[host] += 1
+        if self._unread_count[host] <= SAID:
+            self.unread.append(f"{host}: {why[:700]}" if self._unread_count[host] < SAID else f"{host}: and more")
 
     @staticmethod
     def _parts(name: str) -> list[str]:
@@ -155,12 +155,12 @@ class Fetched(Progress):
             file.close()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close: nothing more follows."""
         for host in [*self._open]:
             self._end(host)
 
     def sources(self) -> list[Source]:
-        """The files that came, in the order of the hosts."""
+        """Return the received files, in the order of the hosts."""
         order = {host: number for number, host in enumerate(self._hosts)}
         rows = sorted(self._names.items(), key=lambda row: order.get(row[0].relative_to(self._folder).parts[0], 0))
         return [Source(name, path) for path, name in rows]

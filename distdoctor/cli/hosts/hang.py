@@ -1,4 +1,4 @@
-"""``distdoctor hang --hosts``: a job that hangs now, looked at on all of its nodes at once; one report."""
+"""``distdoctor hang --hosts``: a hanging job, looked at on all of its nodes at once, with one report."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from distdoctor.remote import transports
 from distdoctor.render.exit_status import INCOMPLETE, OK
 
 LIMIT = 90.0
-"""Seconds for all: to get there, two looks with what the stores tell, and back."""
+"""Limit for all: to connect, two looks with the stores, and back."""
 
 
 def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
-    """Look on all hosts, judge and tell. Raises UsageError."""
+    """Look on all hosts, judge and print the report. Raises UsageError."""
     telling, began = Telling.from_flags(flags), time.monotonic()
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    way, targets = orchestrate.targets_of(where)
+    flag, targets = orchestrate.targets_of(where)
     for flag, value in (("--pid", how.pid), ("--watch", how.watch)):
         if value is not None:
-            raise UsageError(f"{flag} does not go with {way}: it is of one host")
+            raise UsageError(f"{flag} does not go with {flag}: it is of one host")
     if how.store is not None and split_endpoint(how.store)[1] is None:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
     wanted = {"run_id": how.run_id, "store": how.store, "stacks": require_one_of("--stacks", how.stacks, STACKS)}
@@ -42,7 +42,7 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
     try:
         lines, calls = orchestrate.carry_out(
             targets,
-            [orchestrate.order(way, task="hang", wanted=wanted) for _ in targets],
+            [orchestrate.order(flag, task="hang", wanted=wanted) for _ in targets],
             Progress(observer, [target.host.name for target in targets]),
             setup=where.setup,
             wait=2.0 * transports.CONNECT_SECONDS,

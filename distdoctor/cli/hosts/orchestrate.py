@@ -1,4 +1,4 @@
-"""What the commands that go to many hosts from one place share: to whom, the way there and back, and how it is told."""
+"""Common part of remote runs: hosts, connections, facts, folder and interruption."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
-    """The flag that names the hosts, and the hosts. Raises UsageError."""
+    """Return the flag that names the hosts, and the hosts. Raises UsageError."""
     flags = {"--hosts": where.hosts, "--hostfile": where.hostfile, "--slurm-job": where.slurm_job, "--pods": where.pods}
     given = [flag for flag, value in flags.items() if value is not None]
     if len(given) != 1:
@@ -52,13 +52,12 @@ def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
     return flag, targets
 
 
-def order(way: str, **what: Any) -> dict[str, Any]:
-    """Return what a host is told to do, with the settings of the backends that are made here and the folder of this
-    place."""
+def order(flag: str, **what: Any) -> dict[str, Any]:
+    """Return the order for a host, with this machine's settings of the backends and its folder."""
     from distdoctor.knowledge.settings import OF_BACKENDS
 
     env = {name: value for name, value in environment(os.environ).items() if name in OF_BACKENDS}
-    return {**what, "way": way, "env": env, "cwd": os.getcwd()}
+    return {**what, "way": flag, "env": env, "cwd": os.getcwd()}
 
 
 def carry_out(
@@ -72,13 +71,12 @@ def carry_out(
     meanwhile: Callable[[], object] | None = None,
     told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
 ) -> tuple[list[Line], list[HostCall]]:
-    """Send each host its order, and wait for the end of all: the line to each, and how it went.
+    """Send each host its order, and wait for the end of all. Return the connection to each, and its result.
 
-    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is
-    to be done here, in a thread, while they are reached. ``told``: gets the same once all have told, while they end.
-    From now on, signals are held. Raises UsageError where there are more hosts than this process may speak to, or two
-    of them are one.
-    """
+    ``wait``, ``limit``: seconds until a host must be connected, and until all must have ended. ``meanwhile``: runs
+    here, in a thread, while they connect. ``told``: gets the same results once all have sent theirs, while they end.
+    From now on, signals are held. Raises UsageError for more hosts than this process may connect to, or two names of
+    one host."""
     from distdoctor.remote.fanout import FanOut
 
     make_room(len(targets))
@@ -105,7 +103,7 @@ def carry_out(
 
 
 def facts_of(lines: Sequence[Line]) -> list[NodeFacts]:
-    """The facts that came from the hosts; of one from which none came, or what came is none, there are none."""
+    """Return the facts of the hosts, without hosts that sent none or bad ones."""
     return [one for one in map(_facts, lines) if one is not None]
 
 
@@ -125,7 +123,7 @@ def _facts(line: Line) -> NodeFacts | None:
 
 
 def after_signal(report: Report) -> Report:
-    """The report; where a signal broke the run off, it says so, and that not all is known."""
+    """Return the report; after a signal it says that it was interrupted and is incomplete."""
     number = interrupts.pending()
     if number is None:
         return report
@@ -135,7 +133,7 @@ def after_signal(report: Report) -> Report:
 
 
 def folder(save: str | None) -> Path | None:
-    """Return where the facts of all hosts are to be kept. Raises UsageError."""
+    """Return the folder for the facts of all hosts. Raises UsageError."""
     if save is None:
         return None
     place = save_path(save)
@@ -145,7 +143,7 @@ def folder(save: str | None) -> Path | None:
 
 
 def keep(place: Path | None, facts: Sequence[NodeFacts]) -> str | None:
-    """Keep the facts where that is asked for. What went wrong, or None."""
+    """Save the facts if requested. Return the error, or None."""
     from distdoctor.model.facts import files
 
     try:

@@ -1,4 +1,4 @@
-"""How a run on many hosts goes on, told to one observer: who is there, and each stage once all have ended it."""
+"""Progress of a remote run for one observer: connected hosts, and each stage once all have ended it."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from distdoctor.model.stages import STAGES, position
 from distdoctor.render.words import fold_short
 
 MOST_NOTES, MOST_TEXT = 1000, 4096
-"""Different notes of all hosts, and characters of one, that are told."""
+"""Limits of the different notes of all hosts, and of the characters of one."""
 MOST_ALIKE = 3
-"""Hosts that are told of one by one where all are gone for the same reason."""
+"""Limit of the hosts that are named if all are gone for the same reason."""
 FEW, EVERY_SECONDS = 20, 0.5
-"""Of more hosts than these it is told so often at most which of them are waited for: to put their names into words, at
-each stage of each, would take this place's time from the lines to them."""
+"""For more hosts, the interval of the line with the awaited ones: to word their names at each stage of each would take
+this machine's time from the connections."""
 _WORST_FIRST = ("error", "failed", "skipped", "ok")
 
 
 class Progress:
-    """Told what comes from the hosts (``distdoctor.remote.fanout.Watcher``), and tells it."""
+    """Receiver of the hosts' messages (``distdoctor.remote.fanout.Watcher``), which passes them to the observer."""
 
     def __init__(self, observer: Observer, hosts: Sequence[str]) -> None:
         self._observer, self._hosts = observer, list(hosts)
         self._running = set(hosts)
         self._ended: dict[str, dict[str, tuple[str, str]]] = {}
-        """Stage -> host -> how it ended there, and why."""
+        """Stage -> host -> status and reason."""
         self._began: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._notes: set[str] = set()
         self._gone: Counter[str] = Counter()
-        """How many hosts are gone for a reason, in which their names are left out."""
+        """Number of hosts that are gone, by reason without their names."""
         self._waits = self._stage = ""
         self._worded = 0.0
-        """When it was last put into words what is waited for."""
+        """Time of the last wording of what is awaited."""
 
     def hello(self, present: Sequence[str], left: float) -> None:
-        """The roll of the hosts."""
+        """Report the connected hosts."""
         self._observer.waiting(present, len(self._hosts), "hosts", left)
 
     def gone(self, host: str, why: str) -> None:
-        """It is said at once; the finding about it comes with the report."""
+        """Report it at once; its finding is in the report."""
         alike = why.replace(host, "")
         self._gone[alike] += 1
         if self._gone[alike] <= MOST_ALIKE:
@@ -56,14 +56,14 @@ class Progress:
         self.done(host)
 
     def done(self, host: str) -> None:
-        """Nobody waits for this host any more."""
+        """Stop waiting for this host."""
         self._running.discard(host)
         for stage in STAGES:
             if stage in self._began:
-                self._tell(stage)
+                self._report_stage(stage)
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
-        """A stage that begins or ends there, or a note; of notes that all send, the first is told."""
+        """Take a start or end of a stage there, or a note; of equal notes, the first is printed."""
         stage, status = str(event.get("stage", "")), str(event.get("status", ""))
         if "note" in event:
             text = str(event["note"])[:MOST_TEXT]
@@ -76,15 +76,15 @@ class Progress:
                 self._wait()
             if status in _WORST_FIRST:
                 self._ended.setdefault(stage, {})[host] = status, str(event.get("reason", ""))[:MOST_TEXT]
-                self._tell(stage)
+                self._report_stage(stage)
             self._wait()
 
-    def _tell(self, stage: str) -> None:
-        """The end of a stage, once it has ended on every host that is still at work."""
+    def _report_stage(self, stage: str) -> None:
+        """Report the end of a stage, once it has ended on every host that is still at work."""
         ended = self._ended.get(stage, {})
-        if stage in self._told or not ended or self._running - {*ended}:
+        if stage in self._reported or not ended or self._running - {*ended}:
             return
-        self._told.add(stage)
+        self._reported.add(stage)
         worst = min((status for status, _ in ended.values()), key=_WORST_FIRST.index)
         worst = "ok" if worst == "skipped" and any(status == "ok" for status, _ in ended.values()) else worst
         first = next(host for host in self._hosts if ended.get(host, ("",))[0] == worst)
@@ -94,8 +94,8 @@ class Progress:
         self._observer.stage_ended(stage, worst, time.monotonic() - self._began[stage], reason)
 
     def _wait(self) -> None:
-        """What is waited for now: the highest stage that is under way, and on which hosts."""
-        under_way = [stage for stage in self._began if stage not in self._told]
+        """Report what is awaited: the last running stage, and its hosts."""
+        under_way = [stage for stage in self._began if stage not in self._reported]
         stage = max(under_way, key=position) if under_way else ""
         at_work, now = self._running - {*self._ended.get(stage, {})}, time.monotonic()
         if stage == self._stage and len(at_work) > FEW and now - self._worded < EVERY_SECONDS:
@@ -112,8 +112,7 @@ class Progress:
 
 
 def observer_of(quiet: bool, plan: Plan | None = None) -> Observer:
-    """Return what tells on stderr how a run goes on: that of this process where ``plan`` is its part in one, else of
-    all."""
+    """Return the observer on stderr: this process's own with its ``plan`` in a run, else that of all."""
     from distdoctor.render.progress import observer_for
 
     return observer_for(
