@@ -1,7 +1,6 @@
-"""Signals that end a run, from the first moment on: remembered, or delivered at once.
+"""Signals that end a run, from its first moment on: remembered, or delivered at once.
 
-Imports next to nothing, so that ``__main__`` can call it before anything else is imported.
-"""
+Imports next to nothing, so that ``__main__`` can call it before anything else is imported."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ import time
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Of these, one that is ignored from the start (``nohup``, a script's ``&``) stays ignored."""
+"""Signals that end a run. One that is ignored from the start (``nohup``, a script's ``&``) stays ignored."""
 
 TOGETHER_SECONDS = 2.0
-"""What comes so soon after the first signal is the same event told again, and nobody's impatience: when a job's time is
-up, SLURM sends SIGTERM to its processes and once more to those of each step; below torchrun a rank gets what is sent to
-all, and then what its agent hands on."""
+"""Seconds in which a further signal is the same event, not impatience: when a job's time is up, SLURM sends SIGTERM to
+its processes and once more to those of each step; below torchrun a rank gets what is sent to all, and then what its
+agent passes on."""
 
 
 class Interrupted(BaseException):
@@ -28,23 +27,23 @@ class Interrupted(BaseException):
 
 
 def within(err: BaseException) -> BaseException | None:
-    """The signal that ``err`` is, None where it is none: Python up to 3.11 makes a RuntimeError of what is raised while
-    the attributes of a new class get their names (``__set_name__``), as in an import."""
+    """Return the signal that ``err`` is, None if it is none: Python up to 3.11 makes a RuntimeError of an exception
+    while the attributes of a new class get their names (``__set_name__``), as in an import."""
     return next((one for one in (err, err.__cause__) if isinstance(one, (Interrupted, KeyboardInterrupt))), None)
 
 
 class _State:
     numbers: tuple[int, ...] = ()
-    """Those of ENDING that are answered; none where this process only uses this package (a test)."""
+    """Signals of ENDING that are handled; none if this process only uses this package (a test)."""
     pending: int | None = None
     since = 0.0
-    """When that came, on the clock of ``time.monotonic``."""
+    """Time of its arrival, by ``time.monotonic``."""
 
 
 def begin() -> None:
-    """From now on no signal ends this process without a word: it is remembered until :func:`deliver`."""
+    """Remember signals until :func:`deliver`: from now on none ends this process silently."""
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-        # Who ignores it hands that on (a shell's trap '' CHLD): then how a child ended could not be asked.
+        # An ignored SIGCHLD is inherited (a shell's trap '' CHLD): then a child's status could not be read.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _State.numbers = tuple(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)
     hold()
@@ -57,7 +56,7 @@ def hold() -> None:
 
 
 def deliver() -> None:
-    """Raise Interrupted for a signal that came before, and for each that comes from now on."""
+    """Raise Interrupted for a remembered signal, and for each further one."""
     for number in _State.numbers:
         signal.signal(number, _raise)
     if _State.pending is not None:
@@ -65,21 +64,21 @@ def deliver() -> None:
 
 
 def over() -> None:
-    """All was told: a signal that comes now is too late to change the status. Python, while it ends, would let it; and
-    a launcher that ends all processes with the first that fails (srun -K, mpirun) sends one to those that still leave.
-    """
+    """Ignore further signals: the report is printed, and it is too late to change the status. Python, while it ends,
+    would let them; and a launcher that ends all processes with the first that fails (srun -K, mpirun) sends one to
+    those that still leave."""
     for number in _State.numbers:
         signal.signal(number, signal.SIG_IGN)
     _State.numbers = ()
 
 
 def pending() -> int | None:
-    """The signal that came while they were held, None without one."""
+    """Return the signal that arrived while they were held, None without one."""
     return _State.pending
 
 
 def status_after(status: int) -> int:
-    """``status``, or 128+n where a signal came that nobody has answered yet."""
+    """Return ``status``, or 128+n for an unhandled signal."""
     return status if _State.pending is None or status > 128 else 128 + _State.pending
 
 

@@ -1,11 +1,11 @@
-"""Where distdoctor's own imports come from, whatever lies in the folder it is started in.
+"""Import path of distdoctor itself, whatever is in the folder it is started in.
 
 Python looks in the script's folder first (for ``python -m``: the working folder), then in PYTHONPATH, then in the
 standard library, then in site-packages (https://docs.python.org/3/library/sys_path_init.html). A ``random.py`` of the
-user's thus breaks whatever needs the real one. In the job that is a finding; it must not break what finds it.
+user's thus breaks every import of the real one. In the job that is a finding; it must not break the program that finds
+it.
 
-Imports nothing but modules that are loaded when Python starts.
-"""
+Imports nothing but modules that are loaded when Python starts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import os
 import sys
 
 archive = ""
-"""The single file that all of this was unpacked from, where it was (``scripts/pyz.py``)."""
+"""Single-file archive that all of this was unpacked from, if any (``scripts/pyz.py``)."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 _OF_SOCKET = ("socket", "getaddrinfo", "gethostbyname", "gethostname", "getnameinfo", "getfqdn", "create_connection")
-"""What is replaced to send all connections through a proxy, to forbid them, or to have IPv4 alone."""
+"""Functions that are replaced to send all connections through a proxy, to forbid them, or to have IPv4 alone."""
 
 
 def settle() -> None:
-    """Take the script's or working folder off sys.path, and look in PYTHONPATH last; have Python's own socket module.
+    """Take the script's or working folder off sys.path, and look in PYTHONPATH last; restore Python's own socket
+    module.
 
-    PYTHONPATH stays, as some sites have all their packages there; a folder that distdoctor itself lies in stays, too.
-    """
+    PYTHONPATH stays, as some sites have all their packages there; a folder that contains distdoctor itself stays,
+    too."""
     entries, last = list(sys.path), _absolute(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if entries and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         first = entries.pop(0)
@@ -39,8 +40,8 @@ def settle() -> None:
 
 
 def _restore_socket() -> None:
-    """Undo what a sitecustomize.py or a .pth file has put into the socket module: torch's stores and gloo connect
-    without Python, and are not bound by it."""
+    """Undo changes of a sitecustomize.py or a .pth file to the socket module: torch's stores and gloo connect without
+    Python, and are not bound by them."""
     module = sys.modules.get("socket")
     if module is not None and any(_replaced(getattr(module, name, None)) for name in _OF_SOCKET):
         import importlib
@@ -57,12 +58,12 @@ def _replaced(value: object) -> bool:
 
 
 def package_parent() -> str:
-    """The folder that the package distdoctor lies in."""
+    """Return the folder that contains the package distdoctor."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def hiding() -> dict[str, Any]:
-    """The modules that were loaded in place of those of the standard library, by their names."""
+    """Return the modules that were loaded in place of those of the standard library, by their names."""
     home = os.path.dirname(os.__file__)
     return {
         name: module

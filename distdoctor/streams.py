@@ -1,5 +1,5 @@
-"""The one way to stdout and stderr: nothing from outside acts on a terminal, and nothing fails because nobody reads any
-more or because the terminal is ASCII."""
+"""Output on stdout and stderr: nothing from outside acts on a terminal, and a missing reader or an ASCII terminal is no
+error."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from distdoctor.model.launch_variables import HYDRA, OPENMPI, SLURM_STEP, SLURM_
 from distdoctor.model.text import clean
 
 _OURS = re.compile(r"\r\x1b\[K|\x1b\[[0-9;]*m")
-"""What a coloured page and the spinner are drawn with: begin the line anew, and colours."""
+"""Sequences of a coloured page and the spinner: restart of the line, and colours."""
 _LEFT = (errno.EPIPE, errno.EBADF)
 _reserved: list[TextIO] = []
 _unread: set[str] = set()
 """Names of the streams whose reader has gone."""
 _lost: list[str] = []
-"""Why stdout could not be written, where that was not a reader who left."""
+"""Errors of writing to stdout, except a reader that left."""
 
 
 def write(text: str, stream: TextIO | None = None, *, drawn: bool = False) -> None:
@@ -42,13 +42,13 @@ def write(text: str, stream: TextIO | None = None, *, drawn: bool = False) -> No
         else:
             _write_all(buffer, text.encode(stream.encoding or "ascii", "backslashreplace"))
     except (OSError, ValueError) as err:
-        # A closed or full stream: there is nobody left to tell here.
+        # A closed or full stream: there is no way to report it here.
         lose(err, stream)
 
 
 def _write_all(buffer: BinaryIO, data: bytes) -> None:
-    """Write all of it. Without a buffer (PYTHONUNBUFFERED), a text stream drops what a full disk did not take
-    at once, and so does one that does not block."""
+    """Write all of it. Without a buffer (PYTHONUNBUFFERED), a text stream drops what a full disk did not take at once,
+    and so does a non-blocking one."""
     left = memoryview(data)
     while left:
         try:
@@ -72,7 +72,7 @@ def _wait(buffer: BinaryIO) -> None:
 
 
 def safe(text: str, *, drawn: bool = False) -> str:
-    r"""``text`` with its line breaks and, where it is ``drawn``, its colours; all else is spelled (``\x1b``)."""
+    r"""Return ``text`` with its line breaks and, with ``drawn``, its colours; all else is spelled (``\x1b``)."""
     if not drawn:
         return "\n".join(map(clean, text.split("\n")))
     parts, place = [], 0
@@ -92,11 +92,9 @@ def lose(err: Exception, stream: TextIO | None = None) -> None:
 
 
 def nobody_reads() -> bool:
-    """Return whether the readers of both streams have gone: who started this by ssh, or through a pipe, is not there
-    any more.
+    """Return whether the readers of both streams have gone: the ssh or the pipe that started this has ended.
 
-    A file, a terminal and /dev/null have no reader to lose.
-    """
+    A file, a terminal and /dev/null have no reader to lose."""
     seen = select.poll()
     for number in (1, 2):
         seen.register(number, 0)
@@ -105,7 +103,7 @@ def nobody_reads() -> bool:
 
 
 def finish() -> bool:
-    """Call last: whether all that was written to stdout has arrived; if not, say so."""
+    """Return whether all output on stdout has arrived; if not, print that. Call it last."""
     flush()
     if _lost:
         write(f"distdoctor: cannot write to stdout: {_lost[0]}; what is there is not whole\n", sys.stderr)
@@ -113,13 +111,13 @@ def finish() -> bool:
 
 
 def stdout() -> TextIO:
-    """The stdout that is the report's, also while :func:`reserved` gives others another one."""
+    """Return the stdout of the report, also while :func:`reserved` gives others another one."""
     return _reserved[0] if _reserved else sys.stdout
 
 
 @contextlib.contextmanager
 def reserved() -> Iterator[None]:
-    """While the body runs, what it prints goes to stderr: stdout belongs to the report."""
+    """Send the body's output to stderr: stdout belongs to the report."""
     _reserved.append(stdout())
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -129,7 +127,7 @@ def reserved() -> Iterator[None]:
 
 
 def ensure_streams() -> None:
-    """Open what the caller closed (``>&-``) on /dev/null: a socket must not become descriptor 1 or 2."""
+    """Open streams that the caller closed (``>&-``) on /dev/null: a socket must not become descriptor 1 or 2."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -156,8 +154,8 @@ def ascii_only(stream: TextIO | None) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal that a person looks at, and no launcher's (mpirun, srun -u), which
-    copies it."""
+    """Return whether ``stream`` is a terminal that a person looks at, and no launcher's (mpirun, srun -u), which copies
+    it."""
     try:
         person = os.environ.get("TERM") != "dumb" and not _copied(os.environ)
         return stream is not None and stream.isatty() and person
@@ -166,15 +164,14 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def _copied(env: Mapping[str, str]) -> bool:
-    """Return whether a launcher started this process as one of several: its terminal is the launcher's, but for srun
+    """Return whether a launcher started this process as one of several: its terminal is the launcher's, except for srun
     --pty."""
     step = SLURM_STEP in env and SLURM_TERMINAL not in env
     return step or any(name in env for name in (OPENMPI.rank, HYDRA.local_rank))
 
 
 def wants_colour(stream: TextIO | None) -> bool:
-    """Return whether to colour what is written to ``stream``: a terminal, and NO_COLOR not set
-    (https://no-color.org)."""
+    """Return whether to colour output on ``stream``: a terminal, and NO_COLOR not set (https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 

@@ -1,9 +1,9 @@
-"""The doctor inside the job: what a script calls. Loads next to nothing; the work is done in a process of its own.
+"""API for a job's script: ``preflight()`` and ``explain()``. It loads next to nothing; a process of its own does the
+work.
 
 The caller's event loop, threads, signal handlers and devices stay as they are, in a worker of torchrun, a child of
-``torch.multiprocessing.spawn`` and a notebook alike. Both functions block; in an event loop, hand them to a thread
-(``await asyncio.to_thread(distdoctor.preflight)``).
-"""
+``torch.multiprocessing.spawn`` and a notebook alike. Both functions block; in an event loop, run them in a thread
+(``await asyncio.to_thread(distdoctor.preflight)``)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.launch_variables import AGENT_STORE
 
 MARGIN_SECONDS = 20.0
-"""What a check may take beside --wait and --timeout: to start, and to end."""
+"""Seconds of a check beside --wait and --timeout: to start, and to end."""
 EXPLAIN_SECONDS = 60.0
 LONGEST = 1 << 20
-"""Characters of a message that are looked at: its end."""
+"""Limit of a message's characters: its end is read."""
 _turns = itertools.count(1)
 _VARIABLES = {
     "rank": RANK.variables[0],
@@ -47,18 +47,18 @@ _VARIABLES = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What distdoctor says. ``str()`` gives the text of it."""
+    """Result of distdoctor. ``str()`` returns its text."""
 
     verdict: str
     """``pass``, ``warn``, ``fail`` or ``incomplete``."""
     report: dict[str, Any] = field(repr=False)
-    """The whole report: the document that ``distdoctor check --json`` prints, with the same field names."""
+    """Whole report: the document that ``distdoctor check --json`` prints, with the same field names."""
     text: str = field(repr=False)
-    """The report to be read. Of many ranks the one that speaks for all has it whole, the others a line per finding."""
+    """Report as text. Of many ranks the one that speaks for all has it whole, the others a line per finding."""
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """The root causes: ``id``, ``title``, ``summary``, ``nodes``, ``ranks``, ``fixes`` ... of each."""
+        """Root causes: ``id``, ``title``, ``summary``, ``nodes``, ``ranks``, ``fixes`` ... of each."""
         return [one for one in self.report.get("findings", ()) if one.get("because_of") is None]
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Diagnosis:
 
 
 class PreflightError(RuntimeError):
-    """The job as planned would fail or hang, or not all of it could be looked at; :attr:`diagnosis` says why."""
+    """The job as planned would fail or hang, or not all of it could be checked; :attr:`diagnosis` has the reason."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         super().__init__(diagnosis)
@@ -74,7 +74,7 @@ class PreflightError(RuntimeError):
 
     @property
     def report(self) -> dict[str, Any]:
-        """The whole report: the document that ``distdoctor check --json`` prints."""
+        """Whole report: the document that ``distdoctor check --json`` prints."""
         return self.diagnosis.report
 
     def __str__(self) -> str:
@@ -104,19 +104,18 @@ def preflight(
 ) -> Diagnosis:
     """Check this job, right before ``torch.distributed.init_process_group()``, as ``distdoctor check`` would.
 
-    Every rank of the job calls it, with what it gives ``init_process_group()``, and is one rank of the check; there is
-    one report. What is not given is read from the environment, as PyTorch does. Without any rank it checks this
+    Every rank of the job calls it, with its arguments of ``init_process_group()``, and is one rank of the check; there
+    is one report. Missing arguments are read from the environment, as PyTorch does. Without any rank it checks this
     machine, with ranks of its own.
 
-    ``wait`` bounds the meeting of the ranks, ``timeout`` everything after it (seconds); ``until``, ``try_fixes``,
-    ``ignore``, ``checks``, ``save`` and ``token`` as the flags of ``distdoctor check``. ``progress``: tell on stderr
-    how it goes on.
+    ``wait`` bounds the rendezvous of the ranks, ``timeout`` everything after it (seconds); ``until``, ``try_fixes``,
+    ``ignore``, ``checks``, ``save`` and ``token`` as the flags of ``distdoctor check``. ``progress``: print the
+    progress on stderr.
 
-    Returns the diagnosis. Raises PreflightError where its verdict is at or above ``fail_on`` (``fail``, ``warn``;
-    ``never``: not at all), and where a rank never came; ValueError for an argument that makes no sense. Where
-    distdoctor itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``; so it is where the process
-    group is up already, as in Ray Train's workers: its store has the port.
-    """
+    Returns the diagnosis. Raises PreflightError if its verdict is at or above ``fail_on`` (``fail``, ``warn``;
+    ``never``: not at all), and if a rank did not join; ValueError for an argument that makes no sense. If distdoctor
+    itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``; so it is if the process group is up
+    already, as in Ray Train's workers: its store has the port."""
     if fail_on not in ("fail", "warn", "never"):
         raise ValueError(f"fail_on={fail_on!r} is none of fail, warn, never")
     given = {
@@ -168,27 +167,26 @@ def preflight(
 
 
 def explain(error: BaseException | str) -> Diagnosis:
-    """Return what is known of an error: of an exception, with what it came from, or of a message.
+    """Return the diagnosis of an error: of an exception, with its causes, or of a message.
 
-    The verdict is ``fail`` where it shows a cause, with the finding and its fix, and ``incomplete`` where it only shows
-    that something failed, with what it may be (``report["candidates"]``), or is not known at all. It never raises.
-    """
+    The verdict is ``fail`` if it shows a cause, with the finding and its fix, and ``incomplete`` if it only shows that
+    something failed, with possible causes (``report["candidates"]``), or is unknown. It never raises."""
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     answer = ask({"task": "explain", "text": text[-LONGEST:]}, os.environ, EXPLAIN_SECONDS)
     return _failed(answer.error) if answer.told is None else _diagnosis(answer.told)
 
 
 def _store_is_taken(env: Mapping[str, str]) -> bool:
-    """Return whether the ranks of the job have met where the check would: at a store of their own, not at that of an
+    """Return whether the ranks of the job have already joined a store of their own on the check's port, not that of an
     agent."""
     group = sys.modules.get("torch.distributed")
     up = group is not None and group.is_available() and group.is_initialized()
     return up and RANK.variables[0] in env and env.get(AGENT_STORE) != "True"
 
 
-def _diagnosis(told: Mapping[str, Any]) -> Diagnosis:
-    report = told.get("report") or {}
-    return Diagnosis(str(report.get("verdict", "incomplete")), report, str(told.get("text", "")).strip())
+def _diagnosis(answer: Mapping[str, Any]) -> Diagnosis:
+    report = answer.get("report") or {}
+    return Diagnosis(str(report.get("verdict", "incomplete")), report, str(answer.get("text", "")).strip())
 
 
 def _failed(error: str) -> Diagnosis:

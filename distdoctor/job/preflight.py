@@ -1,4 +1,4 @@
-"""The check before a job: the same plan, on the same nodes, within a bound, and never in the job's way."""
+"""Check before a job: the same plan, on the same nodes, within a time limit, and without disturbing the job."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from distdoctor.plan.job_command import JobLine
 from distdoctor.render.exit_status import FINDINGS, INCOMPLETE, OK
 
 QUICK_STAGE = "network"
-"""Up to it each node is looked at alone, without torch."""
+"""Last stage of the quick check: each node is checked alone, without torch."""
 QUICK_SECONDS = 20.0
 MARGIN_SECONDS = 15.0
-TOLD = (OK, FINDINGS, INCOMPLETE)
-"""How a check ends that came to its end."""
+ENDED = (OK, FINDINGS, INCOMPLETE)
+"""Exit statuses of a check that reached its end."""
 
 
 class NotChecked(Exception):
-    """The check did not come to its end; the text says why."""
+    """The check did not reach its end; the text has the reason."""
 
 
 def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float | None, timeout: float) -> Report | int:
-    """The report of the check, whose progress goes to stderr; its exit status where another process of the launcher's
-    tells for all. Raises NotChecked."""
+    """Return the report of the check, whose progress goes to stderr; its exit status if another process of the
+    launcher's prints for all. Raises NotChecked."""
     if line.before and SLURM_JOB not in env:
         raise NotChecked("outside an allocation srun would wait in the queue for it; salloc or sbatch first")
     words = ["check", "--json", *line.flags]
@@ -53,7 +53,7 @@ def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float 
         raise NotChecked(str(err)) from None
     try:
         out, _ = process.communicate(timeout=seconds)
-        return report_of(out) if out.strip() or process.returncode not in TOLD else process.returncode
+        return report_of(out) if out.strip() or process.returncode not in ENDED else process.returncode
     except subprocess.TimeoutExpired:
         end(process)
         raise NotChecked(f"it did not end within {seconds:.0f} s") from None
@@ -65,14 +65,14 @@ def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float 
 
 
 def report_of(document: bytes) -> Report:
-    """The report that ``--json`` told. Raises ValueError."""
+    """Return the report of a ``--json`` document. Raises ValueError."""
     try:
         return msgspec.convert(json.loads(document), Report)
     except msgspec.ValidationError as err:
         raise ValueError(str(err)) from None
 
 
-# Whether a job moves, by what it writes: steps whose numbers change, and lines of a kind that it has not written yet.
+# Movement of a job by its output: steps whose numbers change, and lines of a new kind.
 #
 # A job that hangs may go on writing: an agent that still waits for others, a watchdog that counts the seconds.
 
@@ -85,17 +85,17 @@ _VALUE = re.compile(rb"0x[0-9a-f]+|\d+")
 
 
 class Movement:
-    """Hears what the job writes."""
+    """Movement in the output of a job."""
 
     def __init__(self) -> None:
         self._kinds: set[bytes] = set()
         self._last: set[bytes] = set()
         self._heard = 0.0
         self.since = time.monotonic()
-        """Since when it has not moved."""
+        """Time of the last movement."""
 
     def hear(self, data: bytes) -> None:
-        """A piece of its output."""
+        """Take a piece of its output."""
         now = time.monotonic()
         if now - self._heard < EVERY:
             return

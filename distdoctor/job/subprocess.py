@@ -1,4 +1,4 @@
-"""A distdoctor of its own, beside this process: whatever it does or fails at leaves this process as it is."""
+"""distdoctor in a process of its own, whose failures leave this process as it is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 from distdoctor.own_path import package_parent
 
 INSIDE = "inside"
-"""The command that takes its order from stdin; nothing that people type."""
+"""Command that takes its order from stdin; nothing that people type."""
 PREFLIGHTS = ("quick", "full", "off")
-"""What is checked before a job that ``run`` starts."""
+"""Checks before a job that ``run`` starts."""
 ENDING_SECONDS = 5.0
-"""How long it may take to end once it is asked to."""
+"""Seconds for it to end once it is asked to."""
 _START = """
 import sys
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
@@ -30,31 +30,30 @@ sys.path.insert(0, sys.argv.pop(1).rpartition("/")[0])
 from distdoctor.__main__ import main
 main()
 """
-"""The same distdoctor, wherever the caller has it from. The folder it is in makes it known in a list of processes; what
-it needs is found where the caller would find it, too, after all else."""
+"""Program that starts the same distdoctor, wherever the caller imported it from. Its folder identifies it in a list of
+processes; its dependencies are found as the caller would find them, too, after all else."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an order."""
+    """Answer to an order."""
 
     told: dict[str, Any] | None
-    """None where the other process failed at it."""
+    """Result of the order; None if the other process failed."""
     error: str = ""
-    """What it said on stderr then."""
+    """Its stderr then."""
 
 
 def command(*words: str) -> list[str]:
-    """The command line of a distdoctor with these words, under this Python and with its flags."""
+    """Return the command line of a distdoctor with these words, under this Python and with its flags."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [sys.executable, *flags, "-c", f"added = {_added()!r}{_START}", f"{package_parent()}/distdoctor", *words]
 
 
 def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
-    """Give an order, and wait for its answer, at most so many seconds. ``aloud``: its progress goes to stderr.
+    """Give an order, and return its answer within ``seconds``. ``aloud``: its progress goes to stderr.
 
-    It never raises for what goes wrong there; where this process is interrupted, the other one ends first.
-    """
+    It never raises for a failure there; if this process is interrupted, the other one ends first."""
     try:
         process = subprocess.Popen(
             command(INSIDE),
@@ -85,15 +84,15 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
 
 
 def _added() -> list[str]:
-    """Return where the caller looks for modules, but for the folder of its script, which may hide anything."""
+    """Return the caller's sys.path, without the folder of its script, which may hide anything."""
     first = sys.path[:1] if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)) else []
-    paths = [entry for entry in sys.path if isinstance(entry, str)]  # Python passes over anything else there
+    paths = [entry for entry in sys.path if isinstance(entry, str)]  # Python skips anything else there
     return [entry for entry in paths if os.path.isabs(entry) and entry not in first]
 
 
 def _with_torch(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables, with the folder of the caller's torch in PYTHONPATH where the caller has added it to sys.path
-    itself: a Python that is started anew would find another torch, or none."""
+    """Return the variables with the folder of the caller's torch in PYTHONPATH, if the caller has added it to sys.path
+    itself: a new Python would find another torch, or none."""
     try:
         spec = getattr(sys.modules.get("torch"), "__spec__", None) or importlib.util.find_spec("torch")
     except (ImportError, ValueError):
@@ -109,7 +108,7 @@ def _with_torch(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end, and see that it does."""
+    """Ask it to end, and make sure that it does."""
     process.terminate()
     try:
         process.wait(ENDING_SECONDS)
@@ -120,5 +119,5 @@ def end(process: subprocess.Popen[bytes]) -> None:
         if stream is not None:
             try:
                 stream.close()
-            except OSError:  # what was still to be written to it
+            except OSError:  # the unwritten rest
                 pass

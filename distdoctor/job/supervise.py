@@ -1,4 +1,4 @@
-"""The job, started as it is: its output handed on byte for byte, its signals and its exit status too."""
+"""Supervision of a job: its output, signals and exit status are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PAUSE, SHORT_PAUSE = 0.016, 0.004
-"""Seconds between two looks at what a job writes: so it is taken in few pieces, and nobody sees that it comes later."""
+"""Seconds between two looks at a job's output: it is read in few pieces, without a visible delay."""
 MUCH = 256 << 10
-"""Bytes in one look after which the next one comes sooner: a job is not to wait because its pipe is full."""
+"""Bytes in one look after which the next one follows sooner: a job must not wait because its pipe is full."""
 MAX_QUEUED = 64
 """Reads of one output before the next one has its turn."""
 LEAVING_SECONDS = 0.2
-"""How long what a job has left behind may still close its output."""
+"""Seconds for which processes that a job has left behind may still close its output."""
 ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""With one of them somebody ends the job."""
+"""Signals by which somebody ends the job."""
 _libc = ctypes.CDLL(None)
 
 
 class Job:
-    """One job. Raises OSError where it cannot be started."""
+    """One job. Raises OSError if it cannot be started."""
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
@@ -52,7 +52,7 @@ class Job:
                 [*command],
                 stdout=given.get(1),
                 stderr=given.get(2),
-                close_fds=False,  # a launcher may have given it some
+                close_fds=False,  # a launcher may have passed it some
                 preexec_fn=self._prepare,  # noqa: PLW1509 - two system calls, and this process has one thread
             )
         except BaseException:
@@ -62,7 +62,7 @@ class Job:
             os.close(one.given)
 
     def follow(self, tap: Tap, watcher: int | None) -> int:
-        """Hand on what it writes until it has ended, with a copy to ``tap``; its return code, -n of signal n."""
+        """Pass its output on until it has ended, with a copy to ``tap``. Return its return code, -n of signal n."""
         told, tell = os.pipe()
         os.set_blocking(tell, False)
         self._signals.start(self.process, lambda number: _noted(tell, number), watcher)
@@ -85,17 +85,17 @@ class Job:
         return self.process.returncode
 
     def copy(self) -> int:
-        """The same where following it has failed: hand on what it writes, and nothing else; its return code."""
+        """Pass its output on without a tap, after following it has failed. Return its return code."""
         self._copy(self.outputs)
         return self.process.wait()
 
     def _prepare(self) -> None:
-        """In the new process: the signals as they were, and it ends with this one, as with ``kill -9`` of itself."""
+        """Restore the signals in the new process, and end it with this one, as with ``kill -9`` of itself."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def _hand_on(self, one: Output, tap: Tap | None) -> int:
-        """Hand on what is there, up to a limit; how many bytes that was."""
+        """Pass on the available output, up to a limit. Return its bytes."""
         moved = 0
         for _ in range(MAX_QUEUED):
             data = one.read()
@@ -118,8 +118,8 @@ class Job:
                 tap.tell(asked=number)
 
     def _rest(self, tap: Tap) -> None:
-        """What is still in its outputs. Where others that it has left behind hold them open, a process stays for what
-        they will write, as their output would stay open without this."""
+        """Pass on the rest of its outputs. If processes that it left behind hold them open, a process stays for their
+        output, as it would stay open without this."""
         end = time.monotonic() + LEAVING_SECONDS
         left = [one for one in self.outputs if not one.ended]
         while left:
@@ -131,7 +131,7 @@ class Job:
                 time.sleep(0.01)
         if left:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of threads that the new process does not have
+                warnings.simplefilter("ignore")  # about threads that the new process does not have
                 if os.fork() == 0:
                     self._stay(left, tap)
 
@@ -159,36 +159,36 @@ class Job:
 def _noted(pipe: int, number: int) -> None:
     try:
         os.write(pipe, bytes([number]))
-    except BlockingIOError:  # it is full of others: this process looks anyway
+    except BlockingIOError:  # full: this process looks anyway
         pass
 
 
-# The job's stdout and stderr: through a terminal of their own where they go to one, else through a pipe.
+# Stdout and stderr of the job: through a terminal of their own if they go to one, else through a pipe.
 
 
 CHUNK_BYTES = 1 << 16
 PIPE_BYTES = 1 << 20
-"""A job is not held up by whoever reads it slowly."""
+"""Size that keeps a slow reader from blocking the job."""
 
 
 @dataclass
 class Output:
-    """One way out of the job."""
+    """One output of the job."""
 
     name: str
     reads: int
-    """Where what the job writes comes out."""
+    """Descriptor at which the job's output is read."""
     given: int
-    """What the job is given for it; closed once it has it."""
+    """Descriptor for the job; closed once it has it."""
     writes: int
-    """Where it goes: 1 or 2."""
+    """Descriptor to which it is passed on: 1 or 2."""
     numbers: tuple[int, ...]
-    """Which descriptors of the job's it is."""
+    """Descriptors of the job that it is."""
     terminal: bool
     ended: bool = False
 
     def read(self) -> bytes:
-        """Return what is there, empty where nothing is; the end is noted."""
+        """Return the available output, empty without any; the end is noted."""
         try:
             data = os.read(self.reads, CHUNK_BYTES)
         except BlockingIOError:
@@ -199,7 +199,7 @@ class Output:
         return data
 
     def write(self, data: bytes) -> bool:
-        """Hand it on, all of it; False where nobody reads it any more."""
+        """Pass it on, all of it; False if nobody reads it any more."""
         left = memoryview(data)
         while left:
             try:
@@ -213,13 +213,13 @@ class Output:
         return True
 
     def close(self) -> None:
-        """Read no more of it: the job's next word finds nobody, as it would without this."""
+        """Stop reading: the job's next write fails, as it would without this."""
         self.ended = True
         with contextlib.suppress(OSError):
             os.close(self.reads)
 
     def resized(self) -> bool:
-        """Give its terminal the size of the one it stands for; whether that is another one now."""
+        """Give its terminal the size of the one it stands for. Return whether the size changed."""
         if not self.terminal:
             return False
         try:
@@ -233,10 +233,9 @@ class Output:
 
 
 def outputs() -> list[Output]:
-    """Return what the job is to be given for its stdout and stderr: one for both where they are the same.
+    """Return the outputs for the job's stdout and stderr: one for both if they are the same.
 
-    What is closed stays closed. Raises OSError where there is no terminal or pipe left.
-    """
+    A closed one stays closed. Raises OSError without a terminal or pipe left."""
     found = [number for number in (1, 2) if _is_open(number)]
     if len(found) == 2 and _same(1, 2):
         return [_output("output", (1, 2))]
@@ -254,7 +253,7 @@ def _output(name: str, numbers: tuple[int, ...]) -> Output:
         return Output(name, reads, given, writes, numbers, terminal=False)
     reads, given = pty.openpty()
     settings = termios.tcgetattr(writes)
-    settings[1] &= ~termios.OPOST  # the terminal itself makes lines of what comes
+    settings[1] &= ~termios.OPOST  # the terminal itself converts line ends
     termios.tcsetattr(given, termios.TCSANOW, settings)
     os.set_blocking(reads, False)
     made = Output(name, reads, given, writes, numbers, terminal=True)
@@ -281,18 +280,18 @@ def _same(one: int, other: int) -> bool:
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
 
 
-# What the job writes, told to the watcher: never at the cost of the job.
+# Copy of the job's output for the watcher, never at the cost of the job.
 
 
 HELD = 64 << 20
-"""Bytes that wait for a watcher that is slower than the job; then the oldest are given up."""
+"""Bytes that wait for a watcher that is slower than the job; beyond them the oldest are dropped."""
 _HEAD = struct.Struct("!BI")
 MESSAGE = 255
-"""The kind of what is no output: a message about the job."""
+"""Kind of a message about the job, which is no output."""
 
 
 class Tap:
-    """The end that the job's side writes to."""
+    """End that the job's side writes to."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -300,18 +299,18 @@ class Tap:
         self._held = 0
         self._rest = memoryview(b"")
         self.lost = 0
-        """Bytes that were given up."""
+        """Bytes that were dropped."""
         self.open = True
         os.set_blocking(pipe, False)
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def tell(self, **message: Any) -> None:
-        """A message about the job."""
+        """Queue a message about the job."""
         self.put(MESSAGE, json.dumps(message).encode())
 
     def put(self, kind: int, data: bytes) -> None:
-        """What the job wrote to its output number ``kind``."""
+        """Queue output number ``kind`` of the job."""
         if not self.open:
             return
         self._waiting.append(_HEAD.pack(kind, len(data)) + data)
@@ -325,7 +324,7 @@ class Tap:
         self.flush()
 
     def flush(self) -> bool:
-        """Write what the pipe takes now; whether nothing waits any more."""
+        """Write what the pipe takes now. Return whether nothing waits any more."""
         try:
             while self._rest or self._waiting:
                 if not self._rest:
@@ -340,14 +339,14 @@ class Tap:
         return True
 
     def drain(self, seconds: float) -> None:
-        """Write all that waits, at most so long, and close."""
+        """Write all that waits, within ``seconds``, and close."""
         end = time.monotonic() + seconds
         while not self.flush() and time.monotonic() < end:
             time.sleep(0.01)
         self.close()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close: nothing more follows."""
         if self.open:
             self.open = False
             self._waiting.clear()
@@ -357,20 +356,20 @@ class Tap:
 
 
 class Frames:
-    """The watcher's side: takes apart what came, in memory that is used again and again."""
+    """Watcher's side: splits the stream into frames, in memory that is reused."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(PIPE_BYTES))
         self._filled = 0
 
     def read(self, pipe: int) -> int:
-        """Read what is there; how many bytes, 0 at the end. Raises OSError."""
+        """Read the available bytes. Return their number, 0 at the end. Raises OSError."""
         read = os.readv(pipe, [self._buffer[self._filled :]])
         self._filled += read
         return read
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """Return what is whole by now: its kind, and the bytes."""
+        """Yield the complete frames: kind, and bytes."""
         at, filled = 0, self._filled
         while filled - at >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._buffer, at)
@@ -383,40 +382,40 @@ class Frames:
         self._buffer[: self._filled] = self._buffer[at:filled]
 
 
-# The signals of the process that stands in front of the job: each goes to the job, once.
+# Signals of the process in front of the job: each is passed to the job, once.
 
 
 SI_KERNEL = 0x80
-"""Who sent it is the kernel: of SIGINT, SIGQUIT and SIGHUP the terminal, which sends them to the whole process group,
-the job with it (sigaction(2), asm-generic/siginfo.h)."""
+"""si_code of the kernel: for SIGINT, SIGQUIT and SIGHUP it is the terminal, which sends them to the whole process
+group, the job with it (sigaction(2), asm-generic/siginfo.h)."""
 SAME_SECONDS = 0.02
 _NOT_OURS = (
     "SIGKILL", "SIGSTOP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGPIPE", "SIGSEGV", "SIGBUS",
     "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGSTKFLT", "SIGXFSZ", "SIGURG",
 )  # fmt: skip
-"""Those that cannot be caught, that stop and go on with the job (they are for the group), or that are this process'."""
+"""Signals that cannot be caught, that stop and continue the job (they are for the group), or that are this process's
+own."""
 
 
 def handed_on() -> set[signal.Signals | int]:
-    """The signals that go to the job."""
+    """Return the signals that are passed to the job."""
     own = {getattr(signal, name) for name in _NOT_OURS if hasattr(signal, name)}
     return {number for number in signal.valid_signals() if number not in own}
 
 
 class Signals:
-    """From its making on, signals wait; from :meth:`start` on a thread hands them on."""
+    """Signals that wait from construction on; from :meth:`start` on a thread passes them on."""
 
     def __init__(self) -> None:
         self._numbers = handed_on()
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers | {signal.SIGCHLD})
-        """What waited before: the job's own mask."""
+        """Signal mask before: the job's own."""
 
     def start(self, job: subprocess.Popen[bytes], tell: Callable[[int], None], witness: int | None) -> None:
-        """Hand them on to the job. ``tell`` is told each, also that a child has ended.
+        """Pass them to the job. ``tell`` gets each, also that of an ended child.
 
-        What was sent to the whole process group has reached the job already. ``witness``: another process of the group,
-        in which these signals are blocked: one that waits there, too, was not for this process alone.
-        """
+        A signal to the whole process group has reached the job already. ``witness``: another process of the group, in
+        which these signals are blocked: one that waits there, too, was not for this process alone."""
 
         def hand_on() -> None:
             while True:
@@ -431,13 +430,13 @@ class Signals:
 
 
 def forget() -> None:
-    """In the witness, now and then: what waits there is of the past."""
+    """Drop the pending signals of the witness, now and then: they are of the past."""
     while signal.sigtimedwait(handed_on(), 0) is not None:
         pass
 
 
 def end_by(number: int) -> None:
-    """End this process by a signal, as the job did; it returns where that does not end it."""
+    """End this process by a signal, as the job ended; it returns if the signal does not end it."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

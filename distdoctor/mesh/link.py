@@ -1,4 +1,4 @@
-"""One link: whether it works, for what sizes, how long a small message takes, and what TCP had to repeat for it."""
+"""One link: its result, working sizes, round trip of a small message, and TCP's retransmissions."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ from distdoctor.probes.network.tcp import (
 )
 
 HANGS_UP_SECONDS = 1.0
-"""Within it a proxy closes what it accepted; a doctor's listener that is too busy to read takes longer."""
+"""Seconds within which a proxy closes an accepted connection; a listener of distdoctor that is too busy to read takes
+longer."""
 PAYLOADS = (1000, 4000, 16000)
 """Bytes: below every path's MTU, above Ethernet's 1500, above a jumbo frame's 9000."""
 PAYLOAD_SECONDS = 2.2
-"""An ordinary loss is repaired in it (TCP repeats after 0.2, 0.6 and 1.4 s); a path that swallows the size never is."""
+"""Limit in which an ordinary loss is repaired (TCP retransmits after 0.2, 0.6 and 1.4 s); a path that swallows the size
+never passes it."""
 GRACE_SECONDS = 0.5
 PINGS = 100
 PING_SECONDS = 1.0
 PING_PATIENCE = 0.02
-"""Seconds beyond two round trips after which another message goes out beside one without an answer."""
+"""Seconds beyond two round trips after which another message follows one without an answer."""
 
 
 LIMITED_SECONDS = 20.0
-"""For a connection to an address that lets in only so many in a time. Linux repeats the SYN after 1, 3, 7 and 15 s,
+"""Limit of a connection to an address that limits new ones per time. Linux retransmits the SYN after 1, 3, 7 and 15 s,
 since 6.5 after 1 to 5, 7, 11 and 19 s (tcp_syn_linear_timeouts); gloo leaves it to the kernel in the same way."""
 LOSES = 3
-"""Segments of small messages that got lost, which show that a first packet may have."""
+"""Lost segments of small messages from which a first packet may have been lost, too."""
 
 
 @dataclass
 class Tried:
-    """One target and what came of it."""
+    """One target and its result."""
 
     target: Target
     outcome: ConnectOutcome
@@ -60,16 +62,15 @@ class Tried:
     passing: tuple[int, ...] = ()
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
-    """(the other's clock minus ours, how far off that may be), in seconds."""
+    """(the other's clock minus ours, error bound), in seconds."""
     translated: tuple[str, str] | None = None
-    """(the own address of the connection, the other one at which the target sees it)."""
+    """(own address of the connection, the other one at which the target sees it)."""
     first: asyncio.Future[Opened] | None = None
-    """The first attempt to connect, where another one was quicker."""
+    """First attempt to connect, if another one was faster."""
 
     async def settled(self) -> Tried:
-        """Return what came of it once the first attempt to connect is over, too: where that has no answer to the
-        end, packets of some connections get lost, and not some packets of all. Where this one lost some, too, it is
-        that."""
+        """Return the result once the first attempt to connect is over, too. If that has no answer, packets of some
+        connections get lost, and not some packets of all; if this one lost some, too, it is the latter."""
         lost = self.rate.retransmitted if self.rate is not None else 0
         if self.first is None or self.outcome != "open" or lost >= LOSES:
             return self
@@ -81,26 +82,24 @@ class Tried:
         return Tried(self.target, contact.outcome, contact.errno, contact.seconds, contact.icmp)
 
     def give_up(self) -> None:
-        """Let go of the first attempt."""
+        """Give up the first attempt."""
         if self.first is not None:
             give_up(self.first)
 
     @property
     def cut_off(self) -> bool:
-        """Return whether it ended after the connection was made, by the other's hand: its process may just have been
-        late."""
+        """Return whether the other side ended it after the connection was open: its process may just have been late."""
         return self.outcome in ("reset", "wrong-node")
 
 
 async def try_link(
     target: Target, token: str, silent: Callable[[], None] = lambda: None, *, limited: bool = False
 ) -> Tried:
-    """Connect, greet, send small messages to and fro, and payloads around the path's MTU.
+    """Connect, greet, exchange small messages, and send payloads around the path's MTU.
 
-    ``silent`` is called where nothing has answered after SILENT_SECONDS, while that is still waited for.
-    ``limited``: the address lets in only so many new connections in a time. The kernel alone repeats the SYN there,
-    as for gloo: a second connection would take the place of another node's.
-    """
+    ``silent`` is called if nothing has answered after SILENT_SECONDS, while the wait goes on. ``limited``: the address
+    limits new connections per time. The kernel alone retransmits the SYN there, as for gloo: a second connection would
+    take the place of another node's."""
     timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
     try:
         first = None
@@ -140,8 +139,8 @@ async def try_link(
 
 
 async def _dead_in_small_pieces(target: Target, token: str, swallowed: int) -> int | None:
-    """The bytes after which a new connection is dead, too, though only the smallest payload is sent over and over, as
-    many bytes in all as the other had carried; None where it carries them, so that it is their size which matters."""
+    """Return the bytes after which a new connection is dead, too, though only the smallest payload is sent repeatedly,
+    as many bytes in all as the other had carried; None if it carries them, so that the size of a payload matters."""
     _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
     if opened is None:
         return None
@@ -165,7 +164,7 @@ async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
     await asyncio.get_running_loop().sock_sendall(opened, MAGIC + bytes.fromhex(token))
     reply = await owed(opened, HELLO.size, CONNECT_SECONDS)
     if len(reply) < HELLO.size:
-        # Closed at once, without a word: whether that comes as a reset is a race with what was sent.
+        # Closed at once, without a byte: whether that shows as a reset is a race with the sent data.
         hung_up = not reply and time.monotonic() - started < HANGS_UP_SECONDS
         tried.outcome = "reset" if hung_up else "wrong-node"
         return
@@ -180,7 +179,7 @@ async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
 
 
 async def _ping(opened: socket.socket, tried: Tried) -> None:
-    """Small messages to and fro: their median time, and how many segments TCP had to repeat for them, either end's."""
+    """Exchange small messages: note their median time, and the segments that TCP retransmitted at either end."""
     end = time.monotonic() + PING_SECONDS
     trips: list[float] = []
     before, asked, heard, held = tcp_info(opened), 0, 0, 0
@@ -197,7 +196,7 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
         ask()
 
     async def hear(most: int) -> bool:
-        """Return whether the answers to so many have come."""
+        """Return whether the answers to ``most`` messages have arrived."""
         nonlocal heard
         while heard < most:
             await hasten(opened, ask_again, PING_PATIENCE)
@@ -230,8 +229,8 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
 
 
 def _sizes(opened: socket.socket) -> list[int]:
-    """The payloads, and one that makes a single segment as large as this connection has them: where several go to a
-    virtual card at once it carries them whole, and says nothing of what one of them would meet (skbuff's GSO)."""
+    """Return the payloads, and one that makes a single segment of this connection's maximum: several go to a virtual
+    card at once, which carries them whole and does not show the fate of one (skbuff's GSO)."""
     whole = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) - ASK.size
     return sorted({*PAYLOADS, max(whole, PAYLOADS[0])})
 
@@ -253,11 +252,10 @@ async def _payloads(opened: socket.socket, tried: Tried, token: str) -> None:
 
 
 async def _taken(opened: socket.socket, target: Target, token: str, seconds: float) -> bytes:
-    """The answer to a payload. Where the other's kernel has it all, its process may be what is late: if that
-    greets on a new connection, and the answer is not there then, the payload never got to it.
+    """Return the answer to a payload. If the other's kernel has it all, its process may be late: if that greets on a
+    new connection, and the answer is not there then, the payload never reached it.
 
-    Raises asyncio.TimeoutError, and Silent.
-    """
+    Raises asyncio.TimeoutError, and Silent."""
     try:
         return await read(opened, 1, seconds)
     except asyncio.TimeoutError:
@@ -272,21 +270,22 @@ async def _taken(opened: socket.socket, target: Target, token: str, seconds: flo
     return await read(opened, 1, GRACE_SECONDS)
 
 
-# Replies on a link that do not come: lost on the way, or owed by a process that is stopped or starved.
+# Missing replies on a link: lost on the way, or owed by a process that is stopped or starved.
 
 
 PATIENCE_SECONDS = 7.0
-"""How long a process may owe a reply although its kernel has the question: stopped for 5 s it still answers in it."""
+"""Seconds for which a process may owe a reply although its kernel has the request: stopped for 5 s it still answers in
+it."""
 LOOK_SECONDS = 0.2
 PAUSED_SECONDS = 1.0
 
 
 class Silent(Exception):
-    """The other's kernel made the connection and took all that was sent, and its process said nothing."""
+    """The other's kernel accepted the connection and all data, and its process sent nothing."""
 
 
 class Pauses:
-    """Notes when this process itself did not run, so that its own clock told it that others were late."""
+    """Pauses of this process itself, in which its own clock made others look late."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -305,12 +304,12 @@ class Pauses:
         return self._last > started
 
     def close(self) -> None:
-        """End the looking."""
+        """Stop the task."""
         self._task.cancel()
 
 
 async def read(opened: socket.socket, length: int, seconds: float) -> bytes:
-    """``length`` bytes, fewer where the other side ends. Raises asyncio.TimeoutError."""
+    """Return ``length`` bytes, fewer if the other side ends. Raises asyncio.TimeoutError."""
     reply = b""
     while len(reply) < length:
         part = await received(opened, length - len(reply), seconds)
@@ -321,10 +320,9 @@ async def read(opened: socket.socket, length: int, seconds: float) -> bytes:
 
 
 async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:
-    """The same, but where the other's kernel has taken all that was sent its process gets PATIENCE_SECONDS.
+    """Return ``length`` bytes; if the other's kernel has taken all sent data, its process gets PATIENCE_SECONDS.
 
-    A packet filter that drops lets no acknowledgement through either. Raises asyncio.TimeoutError, and Silent.
-    """
+    A packet filter that drops passes no acknowledgement either. Raises asyncio.TimeoutError, and Silent."""
     try:
         return await read(opened, length, seconds)
     except asyncio.TimeoutError:
@@ -336,25 +334,25 @@ async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:
         raise Silent from None
 
 
-# Other ports of hosts that give no answer on one: whether a filter lets some of them through.
+# Other ports of hosts that give no answer on one: a filter may pass some of them.
 
 
 MOST = 4
-"""Links without an answer on which other ports are tried, too."""
+"""Limit of the links without an answer on which other ports are tried, too."""
 SILENT_SECONDS = 1.5
-"""After it a link that has not answered is one of those: two SYNs were sent, and the last is waited for meanwhile."""
+"""Seconds after which a link counts as one of those: two SYNs were sent, and the last is awaited meanwhile."""
 SAMPLE_SECONDS = 1.2
-"""Long enough for the SYN and one repetition of it."""
+"""Enough for the SYN and one retransmission."""
 
 
 async def let_through(address: str) -> tuple[int, ...]:
-    """On which of SAMPLED_PORTS of a host something answers, if only to refuse."""
+    """Return the ports of SAMPLED_PORTS of a host on which something answers, if only to refuse."""
     tried = await asyncio.gather(*(connect(address, port, SAMPLE_SECONDS) for port in SAMPLED_PORTS))
     return tuple(one.port for one in tried if one.answered and not one.icmp)
 
 
 class Samples:
-    """At most MOST addresses' samples, begun while the link itself is still tried."""
+    """Samples of at most MOST addresses, begun while the link itself is still tried."""
 
     def __init__(self) -> None:
         self._begun: dict[str, asyncio.Task[tuple[int, ...]]] = {}
@@ -365,7 +363,7 @@ class Samples:
             self._begun[address] = asyncio.ensure_future(let_through(address))
 
     async def of(self, address: str) -> tuple[int, ...]:
-        """Return what came of this address."""
+        """Return the result for this address."""
         begun = self._begun.get(address)
         return await (begun if begun is not None else let_through(address))
 

@@ -1,14 +1,12 @@
-"""The listener: every node has one on an ephemeral port, and every other node connects to it.
+"""Listener of the mesh: every node has one on an ephemeral port, and every other node connects to it.
 
-A connection begins with the run's token; the answer says who answers, that host's clock, and at which address it sees
-the caller. Whoever shows no token is
-told nothing. After that each request is one byte and a length:
+A connection begins with the run's token; the answer has the number of the listener, that host's clock, and the address
+at which it sees the client. A client without the token gets nothing. After that each request is one byte and a length:
 
     P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
-    U  n   ``n`` bytes follow and are answered when all have come: payloads around the path's MTU
+    U  n   ``n`` bytes follow and are answered when all have arrived: payloads around the path's MTU
     S  0   bytes until the sender ends; answered with their number: throughput
-    R  0   of node 0: answered with what stands for all it told so far (``distdoctor.session.protocol.confirm``)
-"""
+    R  0   of node 0: answered with the hash of all its commands so far (``distdoctor.session.protocol.confirm``)"""
 
 from __future__ import annotations
 
@@ -23,21 +21,21 @@ from dataclasses import dataclass
 
 from distdoctor.model.facts import NodeFacts
 
-# To whom links are measured: the addresses of a node that its peers would use.
+# Targets of links: the addresses of a node that its peers would use.
 
 
 TOKEN_BYTES = 32
-"""Of the token that the doctor's own listeners ask for."""
+"""Length of the token that distdoctor's own listeners require."""
 _LINK_LOCAL = "fe80:"
-"""How the addresses begin that are none without an interface beside them (ipv6(7))."""
+"""Prefix of addresses that are incomplete without an interface (ipv6(7))."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """An address of a node that the others try to reach, and who would use it."""
+    """Address of a node that the others try to reach, and its users."""
 
     member: int
-    """The number of the process that listens there."""
+    """Number of the process that listens there."""
     key: str
     address: str
     port: int
@@ -45,14 +43,14 @@ class Target:
 
 
 def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
-    """(who would use it, address) for every address of a node that its peers connect to."""
+    """Yield (user, address) for every address of a node that its peers connect to."""
     host, network = facts.host, facts.network
     choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
     choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
     if nccl:
         taken = host.nccl if host else None
         if taken is not None and not (taken.address or "").startswith(_LINK_LOCAL):
-            # NCCL finds such an address by the interface beside it, which it tells its peers, too.
+            # NCCL finds such an address by its interface, which it sends to its peers, too.
             choices.append(("nccl", taken))
     for use, choice in choices:
         if choice is not None and choice.address is not None:
@@ -62,25 +60,25 @@ def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
 MAGIC = b"distdoctor mesh 3\n"
 REQUEST = len(MAGIC) + TOKEN_BYTES
 HELLO = struct.Struct("=Id16s")
-"""The listener's answer: its number, its clock in seconds since the epoch, and the address that it sees the caller at
+"""Answer of the listener: its number, its clock in seconds since the epoch, and the address at which it sees the client
 (as IPv6; IPv4 mapped into it)."""
 ASK = struct.Struct("=cI")
 TOTAL = struct.Struct("=Q")
 MAX_PAYLOAD = 64 * 1024
 MAX_OPEN = 512
-"""Connections held at once; beyond it the oldest that has not shown the token goes first."""
+"""Connections held at once; beyond it the oldest that has not shown the token is closed first."""
 ACCEPTED_AT_ONCE = 128
-"""Connections taken in before what they sent is read: a friend in a flood shows its token before its turn to go."""
+"""Connections accepted before their data is read: a node in a flood shows its token before its turn to be closed."""
 BACKLOG = 1024
 HANDSHAKE_SECONDS = 3.0
 IDLE_SECONDS = 10.0
 
 
 class Listener:
-    """Answers on an ephemeral port of all addresses, for as long as the run lasts."""
+    """Server on an ephemeral port of all addresses, for as long as the run lasts."""
 
     def __init__(self, token: str, number: int, transcript: Callable[[], bytes] | None = None) -> None:
-        """``transcript``: on node 0, what stands for all commands so far."""
+        """Prepare the server. ``transcript``: on node 0, the hash of all commands so far."""
         self._expected = MAGIC + bytes.fromhex(token)
         self._number = number
         self._transcript = transcript
@@ -89,12 +87,12 @@ class Listener:
         self._friends: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        """Listen; the port is returned."""
+        """Listen, and return the port."""
         listener = _bound()
         self._server = await asyncio.start_server(
             self._serve, sock=listener, limit=MAX_PAYLOAD, backlog=ACCEPTED_AT_ONCE
         )
-        listener.listen(BACKLOG)  # again: asyncio takes its number for both
+        listener.listen(BACKLOG)  # again: asyncio uses its limit for both
         return int(listener.getsockname()[1])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +101,7 @@ class Listener:
         self._strangers[task] = None
         if len(self._strangers) > MAX_OPEN:
             oldest = next(iter(self._strangers))
-            del self._strangers[oldest]  # now: it ends later, and meanwhile others come
+            del self._strangers[oldest]  # now: it ends later, and meanwhile others arrive
             oldest.cancel()
         try:
             shown = await asyncio.wait_for(reader.readexactly(REQUEST), HANDSHAKE_SECONDS)
@@ -121,7 +119,7 @@ class Listener:
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests of one that showed the token, until it ends. Nothing is kept of what it sends."""
+        """Answer requests of a client with the token, until it ends. Nothing is kept of its data."""
         while True:
             kind, length = ASK.unpack(await asyncio.wait_for(reader.readexactly(ASK.size), IDLE_SECONDS))
             if kind == b"P":
@@ -144,7 +142,7 @@ class Listener:
                 return
 
     def close(self) -> None:
-        """Stop listening and drop what is open."""
+        """Stop listening and drop open connections."""
         if self._server is not None:
             self._server.close()
         for task in [*self._strangers, *self._friends]:
@@ -158,13 +156,13 @@ def packed(address: str) -> bytes:
 
 
 def unpacked(data: bytes) -> str:
-    """Return the address that ``packed`` made these bytes of."""
+    """Return the address of 16 bytes from ``packed``."""
     found = ipaddress.IPv6Address(data)
     return str(found.ipv4_mapped or found)
 
 
 def _bound() -> socket.socket:
-    """A listening socket on an ephemeral port of every address, IPv6 and IPv4 where the host has both."""
+    """Return a listening socket on an ephemeral port of every address, IPv6 and IPv4 if the host has both."""
     try:
         listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -172,7 +170,7 @@ def _bound() -> socket.socket:
     except OSError:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("0.0.0.0", 0))
-    # For those that it accepts: asyncio does that for none whose protocol number is the default's 0.
+    # For accepted ones: asyncio does that for none whose protocol number is the default's 0.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.listen(BACKLOG)
     listener.setblocking(False)

@@ -1,4 +1,4 @@
-"""All links of one node: to every other in parallel whether they work, then by turns how fast they are."""
+"""Measurement of all links of one node: connections to every other in parallel, then throughput by turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distdoctor.probes.network.tcp import CONNECT_SECONDS, TcpInfo, open_socket,
 PARALLEL = 64
 RATE_SECONDS = 0.3
 RATES_SECONDS = 4.0
-"""Bounds all rounds of throughput together."""
+"""Limit of all rounds of throughput together."""
 
 
 @dataclass
@@ -33,24 +33,23 @@ class Measurement:
     me: int
     targets: Sequence[Target]
     lead: int
-    """The number of node 0's own process, whose clock the others are compared with."""
+    """Number of node 0's own process, whose clock the others are compared with."""
     limited: frozenset[str] = frozenset()
-    """The addresses that let in only so many new connections in a time: no more than one is tried there at once."""
+    """Addresses that limit new connections per time: no more than one is tried there at once."""
     tried: dict[Target, Tried] = field(default_factory=dict)
 
     async def run(self, measure: bool = True) -> MeshFacts:
         """Connect to every target that is not this node's own; with ``measure``, throughput too.
 
-        A link that is silent is waited for to its end while the throughput of the others is measured.
-        """
+        A silent link is awaited to its end while the throughput of the others is measured."""
         others = [target for target in self.targets if target.member != self.me]
         heard = {target: asyncio.Event() for target in others}
         limit = asyncio.Semaphore(PARALLEL)
-        # nft's "tcp flags syn" is for the answers (SYN, ACK) to this node's own connections, too.
+        # nft's "tcp flags syn" also matches the answers (SYN, ACK) to this node's own connections.
         here = any(target.address in self.limited for target in self.targets if target.member == self.me)
         pauses, samples = Pauses(), Samples()
 
-        async def one(target: Target) -> None:
+        async def measure_target(target: Target) -> None:
             limited = here or target.address in self.limited
 
             def silent() -> None:
@@ -75,7 +74,7 @@ class Measurement:
             finally:
                 heard[target].set()
 
-        links = asyncio.gather(*(one(target) for target in others))
+        links = asyncio.gather(*(measure_target(target) for target in others))
         try:
             for event in heard.values():
                 await event.wait()
@@ -99,8 +98,7 @@ class Measurement:
     async def _rates(self, partners: Sequence[int | None], seconds: float) -> list[int | None]:
         """Upload to one partner a round, the partners of a round being disjoint pairs (a round-robin tournament).
 
-        Gives those with whom no link worked yet.
-        """
+        Return those with whom no link worked yet."""
         started, late = time.monotonic(), list[int | None]()
         for number, partner in enumerate(partners):
             if not await self._rate_of(partner, seconds):
@@ -110,7 +108,7 @@ class Measurement:
         return late
 
     async def _rate_of(self, partner: int | None, seconds: float) -> bool:
-        """The throughput of the first link to this partner that works. Whether one does."""
+        """Measure the throughput of the first working link to this partner. Return whether there is one."""
         here = next(target.key for target in self.targets if target.member == self.me)
         tried = next((t for t in self._in_order() if t.target.member == partner and t.outcome == "open"), None)
         if tried is not None and tried.rate is not None and not _same_host(tried.target.key, here):
@@ -132,7 +130,8 @@ class Measurement:
         return [self.tried[target] for target in self.targets if target in self.tried]
 
     async def _rate(self, tried: Tried, so_far: LinkRate, seconds: float) -> None:
-        """The throughput of one link. One that is dead meanwhile, and again when it is tried anew, is a bad one."""
+        """Measure the throughput of one link. A link that dies meanwhile, and again on a second attempt, is a bad
+        one."""
         try:
             tried.rate = await measure_rate(tried.target, self.token, so_far, seconds)
         except CutOff:
@@ -190,7 +189,7 @@ class Measurement:
 
 
 def processor_busy() -> float:
-    """The share of the time since the last call in which the processors were busy; 0 where none is seen (no /proc)."""
+    """Return the share of the time since the last call in which the processors were busy; 0 if unknown (no /proc)."""
     try:
         return psutil.cpu_percent() / 100
     except OSError:
@@ -198,23 +197,22 @@ def processor_busy() -> float:
 
 
 def _same_host(one: str, other: str) -> bool:
-    """Return whether two process keys (host name, pid, namespace) are of one host."""
+    """Return whether two process keys (hostname, pid, namespace) are of one host."""
     first, second = one.split(" "), other.split(" ")
     return (first[0], first[-1]) == (second[0], second[-1])
 
 
-# Who measures throughput with whom, round by round, so that a pair is alone with its links.
+# Schedule of throughput, round by round, so that a pair is alone with its links.
 
 
 ALL_PAIRS_UP_TO = 32
-"""Nodes: beyond it throughput is measured between neighbours only."""
+"""Limit in nodes: beyond it throughput is measured between neighbours only."""
 
 
 def rounds(order: Sequence[int], place: int) -> list[int | None]:
-    """This node's partner in each round (None: no partner), so that the pairs of a round are disjoint.
+    """Return this node's partner in each round (None: no partner), so that the pairs of a round are disjoint.
 
-    Up to ALL_PAIRS_UP_TO nodes everyone meets everyone (the circle method); above, each meets its two neighbours.
-    """
+    Up to ALL_PAIRS_UP_TO nodes every pair has a round (the circle method); above, each node and its two neighbours."""
     count = len(order)
     if count > ALL_PAIRS_UP_TO:
         return [None if n is None else order[n] for n in _around_the_ring(place, count)]
@@ -228,7 +226,8 @@ def rounds(order: Sequence[int], place: int) -> list[int | None]:
 
 
 def _around_the_ring(place: int, count: int) -> list[int | None]:
-    """The neighbours in a ring: pairs that begin at even places, those that begin at odd ones, and the odd one out."""
+    """Return the neighbours in a ring: pairs that begin at even places, those that begin at odd ones, and the odd one
+    out."""
     after, before = (place + 1) % count, (place - 1) % count
     if count % 2 == 0:
         return [after, before] if place % 2 == 0 else [before, after]
@@ -239,17 +238,16 @@ def _around_the_ring(place: int, count: int) -> list[int | None]:
     return [after, before, None] if place % 2 == 0 else [before, after, None]
 
 
-# What one node measured of its links to all others, small enough to be told to node 0.
+# Row of figures: one node's measurements of its links to all others, small enough to send to node 0.
 
 
 Figures = tuple[float | None, ...]
 
 
 def row(me: int, targets: Sequence[Target], tried: Iterable[Tried]) -> LinkRow | None:
-    """This node's row; ``me`` is its participant's number. None where it is no target itself, or the only one.
+    """Return this node's row; ``me`` is its participant's number. None if it is no target itself, or the only one.
 
-    The order is that of the host names, so that neighbours by name, a rack as a rule, stand together.
-    """
+    The order is that of the hostnames, so that neighbours by name, usually a rack, are adjacent."""
     names = {target.member: _by_number(target.key) for target in targets}
     order = sorted(names, key=lambda member: (names[member], member))
     if me not in names or len(order) < 2:
@@ -282,32 +280,32 @@ def _lost(tried: Tried) -> float | None:
 
 
 def _by_number(key: str) -> tuple[tuple[int, str], ...]:
-    """A process key by its host's name, gpu2 before gpu10."""
+    """Return the sort key of a process key by hostname, gpu2 before gpu10."""
     parts = re.split(r"([0-9]{1,18})", key.split(" ")[0])
     return tuple((int(part), "") if place % 2 else (-1, part) for place, part in enumerate(parts))
 
 
-# Throughput of one link: what the other takes in a moment, and what the kernel knows of it.
+# Throughput of one link: the bytes that the other takes in a moment, and the kernel's estimate.
 
 
 CHUNK = 256 * 1024
 TAKING_SECONDS = 2.2
-"""How long the other may be about one chunk, and about the answer."""
+"""Limit for the other to take one chunk, and to answer."""
 
 
 DEAD_TIMES = 4
-"""How often TCP sends a segment again, and nothing of it is acknowledged, until the connection is dead: 3 s and more
-(RFC 6298, 5.5). A slow link, and a receiver that is slow or stopped, acknowledge what they get."""
+"""Retransmissions of a segment without any acknowledgement after which the connection is dead: 3 s and more (RFC 6298,
+5.5). A slow link, and a receiver that is slow or stopped, acknowledge what they get."""
 DEAD_SECONDS = 3.0
 
 
 class CutOff(Exception):
-    """The connection was reset in the middle, or carried nothing more. ``args``: how many bytes had come through; how
-    it ended."""
+    """The connection was reset in the middle, or passed nothing more. ``args``: number of bytes that had arrived; the
+    outcome."""
 
 
 async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
-    """Send for so many seconds. ``so_far``, what is known of the link, with what came of it. Raises CutOff."""
+    """Send for ``seconds``. Return ``so_far``, the known figures of the link, with the result. Raises CutOff."""
     loop = asyncio.get_running_loop()
     _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
     if opened is None:
@@ -328,13 +326,13 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
     except (ConnectionResetError, BrokenPipeError):
         raise CutOff(tcp_info(opened).acknowledged, "reset") from None
     except (asyncio.TimeoutError, OSError, struct.error):
-        # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
+        # Too slow even to take a chunk: the kernel's count of delivered bytes is the measure.
         info, spent = tcp_info(opened), time.monotonic() - started
         total = info.acknowledged
         if await _dead(opened, info):
             raise CutOff(total, "stalled") from None
         if info.retransmitted >= DEAD_TIMES:
-            info = replace(info, delivery_rate=0)  # that of the few that got through
+            info = replace(info, delivery_rate=0)  # that of the few bytes that arrived
     finally:
         opened.close()
     limited = info.receiver_limited / info.busy if info.busy else 0.0
@@ -347,8 +345,8 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
 
 
 async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
-    """Return whether nothing is acknowledged any more, though TCP sends it over and over, or would: what a packet
-    filter of the own host drops is none that was sent."""
+    """Return whether nothing is acknowledged any more, though TCP retransmits it, or would: a segment that the own
+    packet filter drops does not count as sent."""
     end = time.monotonic() + DEAD_SECONDS
     while True:
         info = tcp_info(opened)
@@ -357,6 +355,6 @@ async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
         if info.again >= DEAD_TIMES:
             return True
         if time.monotonic() > end:
-            waited = info.receiver_limited - before.receiver_limited  # for a window that is shut
+            waited = info.receiver_limited - before.receiver_limited  # for a window that is closed
             return not info.in_flight and waited < DEAD_SECONDS * 1e6 / 2
         await asyncio.sleep(0.1)

@@ -63,7 +63,8 @@ _PLACEHOLDERS = (
 
 
 def address_problem(text: str) -> tuple[str | None, str | None]:
-    """Return why ``text`` cannot be a host name or address, and the intended one; (None, None) if it can be one."""
+    """Return the reason that ``text`` is no hostname or address, and the intended one; (None, None) if it can be
+    one."""
     stripped = text.strip()
     if not stripped:
         return "is empty", None

@@ -1,4 +1,4 @@
-"""One call in every rank's process of this node; what has not returned when the stage ends is killed."""
+"""One call in every rank's process of this node; a call that has not returned when the stage ends is killed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from distdoctor.probes.host.proc import STOPPED, listening, process_state, unans
 from distdoctor.ranks.supervisor import Child
 
 GRACE_SECONDS = 1.0
-"""How long ranks may still end by themselves once one rank's error has ended the stage."""
+"""Seconds for ranks to end by themselves once one rank's error has ended the stage."""
 LATE_SECONDS = 2.0
-"""Beyond a stage's own seconds, until a call that did not return is killed."""
+"""Seconds beyond a stage's own, until a call that did not return is killed."""
 STOPPED_SECONDS = 1.5
-"""How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
+"""Seconds for which a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
 OVERSLEPT_SECONDS = 15.0
-"""Beyond a stage's own seconds, until when a process that did not run itself still reads what its ranks answered."""
+"""Seconds beyond a stage's own, until when a process that did not run itself still reads its ranks' answers."""
 STARVED = 0.5
-"""The part of a stage's whole time for which a rank that had no processor is one that failed for want of it."""
+"""Share of a stage's whole time without a processor that makes a failed rank a starved one."""
 SILENT = ((5.0, 5), (8.0, 3))
-"""Seconds after which, and how often it was asked for again by then, a connection of gloo's to another rank has no
-answer: the stage is over. Linux asks again after 1, 3 and 7 s, since 6.5 first every second (tcp_syn_linear_timeouts),
-and whoever is there answers the first, by its kernel alone. The links between the nodes were found good before."""
+"""(seconds, retransmissions) after which a connection of gloo's to another rank counts as unanswered, and the stage is
+over. Linux retransmits after 1, 3 and 7 s, since 6.5 first every second (tcp_syn_linear_timeouts), and a peer that is
+up answers the first, by its kernel alone. The links between the nodes were found good before."""
 SILENT_HERE = (1.0, 1)
-"""The same to an address of this host from which a connection had no answer before: nothing is lost on that way."""
+"""Limits for an address of this host from which a connection had no answer before: no packet gets lost on loopback."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -38,12 +38,11 @@ Call = asyncio.Task[dict[str, Any]]
 
 
 class RankCalls:
-    """The calls of one stage, one per child.
+    """Calls of one stage, one per child.
 
-    ``abort``: set where the stage has ended elsewhere. ``trouble``: told once, as soon as one rank here has failed.
-    ``deaf``: the address of this host at which its ports get no answer, where that was found.
-    ``limited``: the addresses that let in only so many new connections in a time, so that silence there may end.
-    """
+    ``abort``: set if the stage has ended elsewhere. ``trouble``: called once, as soon as one rank here has failed.
+    ``deaf``: address of this host at which its ports get no answer, if there is one. ``limited``: addresses that limit
+    new connections per time, so that silence there may end."""
 
     def __init__(
         self,
@@ -61,14 +60,14 @@ class RankCalls:
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
         self.silent: dict[int, str] = {}
-        """By the place of a rank the peer that gives it no answer."""
+        """Index of a rank -> peer that gives it no answer."""
         self.overslept = 0.0
         """Seconds for which this process itself did not run: it was stopped, or had no processor."""
         self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
         self.throttled = throttled_seconds()
 
     async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
-        """Return how the stage ended for each rank, by its place among the children."""
+        """Return the end of the stage for each rank, by its index among the children."""
         self.started = time.monotonic()
         self.end = self.started + self.seconds + LATE_SECONDS
         calls = {
@@ -90,35 +89,35 @@ class RankCalls:
         return self.entries
 
     async def _wait(self, calls: dict[Call, int], pending: set[Call], ending: asyncio.Task[Any]) -> None:
-        """Until something has happened, at most LOOK_SECONDS; what has ended is no longer pending."""
+        """Wait until something has happened, at most LOOK_SECONDS; ended calls are no longer pending."""
         watched = pending if self.abort.is_set() else pending | {ending}
         began = time.monotonic()
         timeout = min(LOOK_SECONDS, self.end - began)
         done, _ = await asyncio.wait(watched, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         woken = time.monotonic()
         if woken - began - timeout > LOOK_SECONDS and not self.troubled:
-            # What the ranks answered meanwhile has not been read yet.
+            # The ranks' answers of that time have not been read yet.
             self.overslept += woken - began - timeout
             self.end = max(self.end, min(woken, self.started + self.seconds + OVERSLEPT_SECONDS) + GRACE_SECONDS)
         if self.abort.is_set():  # perhaps while something else was awaited
             self._give_grace()
         if self._stopped_for([calls[task] for task in pending]) > STOPPED_SECONDS:
-            await self._tell()
+            await self._report_trouble()
             self._give_grace()
             self.stopped_since.clear()
         if self._silent([calls[task] for task in pending]):
-            await self._tell()
+            await self._report_trouble()
             self._give_grace()
         for task in done & pending:
             pending.discard(task)
             entry = self.entries[calls[task]] = self._ended(task, calls[task])
             if entry.status != "ok":
-                await self._tell()
+                await self._report_trouble()
 
     def _give_grace(self) -> None:
         self.end = min(self.end, time.monotonic() + GRACE_SECONDS)
 
-    async def _tell(self) -> None:
+    async def _report_trouble(self) -> None:
         if not self.troubled:
             self.troubled = True
             await self.trouble()
@@ -160,37 +159,40 @@ class RankCalls:
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
 
     def _silent(self, places: Sequence[int]) -> bool:
-        """Return whether a rank at one of these places has waited too long for a connection of gloo's.
-
-        Noted for each."""
-        if self.op == "gloo" and not self.silent and (self._enough(None) or self._enough(self.deaf)):
+        """Return whether a rank at one of these places has waited too long for a connection of gloo's. Each is
+        noted."""
+        if (
+            self.op == "gloo"
+            and not self.silent
+            and (self._limit_of_retransmissions(None) or self._limit_of_retransmissions(self.deaf))
+        ):
             for place in places:
                 pid = self.children[place].pid
                 asked = unanswered(pid) if pid is not None else []
                 for at, port, times in asked:
-                    if at not in self.limited and times >= (self._enough(at) or math.inf):
+                    if at not in self.limited and times >= (self._limit_of_retransmissions(at) or math.inf):
                         self.silent[place] = f"[{at}]:{port}"
         return bool(self.silent)
 
-    def _enough(self, at: str | None) -> int | None:
-        """Return how often an answer from this address must have been asked for by now, None while any may still
-        come."""
+    def _limit_of_retransmissions(self, at: str | None) -> int | None:
+        """Return the number of retransmissions after which this address counts as silent, None while an answer may
+        still arrive."""
         seconds, here = time.monotonic() - self.started, at is not None and at == self.deaf
         bounds = (*SILENT, SILENT_HERE) if here else SILENT
         return min((times for after, times in bounds if seconds >= after), default=None)
 
     def _starved(self, place: int) -> dict[str, float]:
-        """``starved``: for how many seconds the rank had no processor, where it had all the time and that was most of
-        it; nothing where it was not for that."""
+        """Return ``starved``: the seconds for which the rank had no processor, if it had all the time and that was most
+        of it; else nothing."""
         pid, seconds = self.children[place].pid, time.monotonic() - self.started
         if pid is None or seconds < self.seconds:
             return {}
-        # What the cgroup was kept waiting is that of all its processes: of these, the ranks are what would run.
+        # The cgroup's throttled time is that of all its processes: of these, the ranks are what would run.
         kept = max(waited(pid) - self.waited[place], (throttled_seconds() - self.throttled) / len(self.children))
         return {"starved": round(min(kept, seconds), 1)} if kept >= STARVED * seconds else {}
 
     def _stopped_for(self, places: Sequence[int]) -> float:
-        """For how long the longest-stopped of the ranks at these places has been stopped, in seconds."""
+        """Return the seconds for which the longest-stopped of these ranks has been stopped."""
         now = time.monotonic()
         for place in places:
             pid = self.children[place].pid

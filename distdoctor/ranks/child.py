@@ -1,8 +1,7 @@
-"""What runs in a process forked from the zygote: it answers calls, one at a time, until its channel closes.
+"""Process forked from the zygote: it answers calls, one at a time, until its channel closes.
 
-Every answer is a JSON object with ``ok``; where that is false, ``error`` holds the exception's text. A call that does
-not return is ended from outside: the supervisor kills the process.
-"""
+Every answer is a JSON object with ``ok``; if that is false, ``error`` holds the exception's text. A call that does not
+return is ended from outside: the supervisor kills the process."""
 
 from __future__ import annotations
 
@@ -27,15 +26,14 @@ if TYPE_CHECKING:
 
 
 def host_store(state: State, port: int, timeout: float) -> dict[str, Any]:
-    """Host a TCPStore on ``port`` of all addresses until this process ends. Raises what torch raises.
+    """Host a TCPStore on ``port`` of all addresses until this process ends. Raises torch's exceptions.
 
-    ``world_size=None``: a store that waits for a world size would hang here as PyTorch does.
-    """
+    ``world_size=None``: a store that waits for a world size would hang here as PyTorch does."""
     import torch.distributed as dist
 
-    # The server looks up the name of whoever connects, before it serves the next: with a name server that does not
-    # answer, the store would be silent for 10 s per client. The names are for its log only, so no server is asked at
-    # all (glibc's resolver sends a question as often as ``attempts`` says); "localhost" is in /etc/hosts.
+    # The server looks up the name of each client, before it serves the next: with a name server that does not answer,
+    # the store would be silent for 10 s per client. The names are for its log only, so no server is asked at all
+    # (glibc's resolver sends a query as often as ``attempts`` says); "localhost" is in /etc/hosts.
     os.environ["RES_OPTIONS"] = "attempts:0"
     # As the job's: env:// reads this variable (torch/distributed/rendezvous.py), the constructor itself does not.
     legacy = {} if os.environ.get("USE_LIBUV", "1") == "1" else {"use_libuv": False}
@@ -47,7 +45,7 @@ def host_store(state: State, port: int, timeout: float) -> dict[str, Any]:
 
 
 def _bind_errno(text: str) -> int:
-    """The errno in torch's message (``code: -98`` since libuv, ``errno: 98`` before); 0 where there is none."""
+    """Return the errno in torch's message (``code: -98`` since libuv, ``errno: 98`` before); 0 without one."""
     match = re.search(r"(?:code: -|errno: )(\d+)", text)
     return int(match[1]) if match else 0
 
@@ -106,7 +104,7 @@ def main(channel: socket.socket) -> None:
 
 
 def answer(state: State, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one call; an exception becomes ``ok: false`` with its text."""
+    """Return the answer to one call; an exception becomes ``ok: false`` with its text."""
     op = request.pop("op")
     started = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""The devices that a rank's process can see, and whether they compute."""
+"""Devices of a rank's process: visibility, correct computation, and copies between peers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SIDE = 512
 """Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
 MAX_ERROR = 300
 COMPUTING = "distdoctor computes on"
-"""Begins the line that says, on stdout, which device is tried and what is known of all: of a product that never ends it
-is the last one."""
+"""Start of the line on stdout with the device under test and all results so far: of a product that never ends it is the
+last one."""
 MEMORY_POOLS = 115
 TIMED_SIDE, PRODUCTS = 1024, 8
-"""Rows of the matrices whose products are timed, and how many are in one try."""
+"""Rows of the matrices whose products are timed, and the number of products in one try."""
 TIMED_SECONDS, LEAST_TRIES = 0.1, 3
-"""For all tries on one device: it takes some time until its clock is up."""
+"""Limits of all tries on one device: it takes some time until its clock is up."""
 
 
 def visible(state: State, mine: int | None = None, compute: bool = False) -> dict[str, Any]:
-    """Every visible CUDA device, or in ``reason`` why there is none.
+    """Return every visible CUDA device, or in ``reason`` why there is none.
 
-    ``mine``: the local rank whose device alone is to compute, None for all of them; ``compute``: whether they are to.
-    """
+    ``mine``: the local rank whose device alone is to compute, None for all of them; ``compute``: whether they are
+    to."""
     import torch
 
     if torch.version.cuda is None and torch.version.hip is None:
@@ -50,12 +50,12 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
     if not available:
         return {"visible": [], "reason": reason(why), **found}
     devices: list[dict[str, Any]] = []
-    # What CUDA itself has: before it is begun torch counts what NVML lists, also a device that CUDA cannot use.
+    # CUDA's own count: before it is initialized torch counts what NVML lists, also a device that CUDA cannot use.
     count = torch.cuda.device_count()
     for index in range(count):
         try:
             properties = torch.cuda.get_device_properties(index)
-        except Exception as err:  # it answers no more
+        except Exception as err:  # it does not answer any more
             devices.append({"index": index, "name": "", "error": str(err).partition("\n")[0][:MAX_ERROR]})
             continue
         devices.append(
@@ -77,8 +77,8 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
 
 
 def memory_pools(index: int) -> bool | None:
-    """Return what the driver's library says of a device that CUDA has begun with
-    (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED of cuda.h)."""
+    """Return the driver's answer for a device that CUDA has initialized (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED of
+    cuda.h)."""
     device, found = ctypes.c_int(), ctypes.c_int()
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -90,16 +90,16 @@ def memory_pools(index: int) -> bool | None:
 
 
 def reason(text: str) -> str:
-    """Why there is no device, of what torch raised: CUDA's own error, which comes last where torch asks a question
-    before it ("Unexpected error from cudaGetDeviceCount(). Did you run ...? Error 802: system not yet initialized"),
-    else the first sentence. The words are those of c10/cuda/CUDAFunctions.cpp."""
+    """Return the reason for no device, from torch's exception: CUDA's own error, which follows torch's question
+    ("Unexpected error from cudaGetDeviceCount(). Did you run ...? Error 802: system not yet initialized"), else the
+    first sentence. The texts are those of c10/cuda/CUDAFunctions.cpp."""
     line = text.partition("\n")[0]
     number = re.search(r"\bError \d{1,4}: \S.*", line)
     return (number[0] if number else line.partition(". ")[0])[:MAX_ERROR]
 
 
 def _computed(index: int) -> dict[str, Any]:
-    """Return whether a product of matrices comes out as on the processor."""
+    """Compare a product of matrices with the processor's."""
     import torch
 
     numbers = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE) % 7
@@ -113,7 +113,8 @@ def _computed(index: int) -> dict[str, Any]:
 
 
 def _speed(index: int) -> float | None:
-    """Products per second, of the best of several tries, by the device's own clock; None where they cannot be timed."""
+    """Return products per second, of the best of several tries, by the device's own clock; None if they cannot be
+    timed."""
     import torch
 
     try:
@@ -136,7 +137,7 @@ def _speed(index: int) -> float | None:
 
 
 def _libraries() -> Iterator[str]:
-    """The files of the driver's CUDA library that are mapped into this process."""
+    """Yield the files of the driver's CUDA library that are mapped into this process."""
     with open("/proc/self/maps", errors="replace") as maps:
         for line in maps:
             path = "/" + line.rstrip("\n").partition("/")[2]
@@ -144,23 +145,23 @@ def _libraries() -> Iterator[str]:
                 yield path
 
 
-# Whether what one device copies to another arrives, between each two of which the driver says that they can.
+# Copies between devices of which the driver says that they can reach each other.
 #
 # An IOMMU that translates, or ACS on a PCIe switch, redirects such writes: the driver says that it can, and the copy
-# comes out as zeros or as what was there before, without an error (pytorch#84803, #87363, #132397), or never ends
-# (pytorch#1637). Torch copies that way where cudaDeviceCanAccessPeer allows it (ATen/cuda/PeerToPeerAccess.cpp).
+# arrives as zeros or as the old content, without an error (pytorch#84803, #87363, #132397), or never ends
+# (pytorch#1637). Torch copies that way if cudaDeviceCanAccessPeer allows it (ATen/cuda/PeerToPeerAccess.cpp).
 
 
 ELEMENTS = 1 << 16
-"""Of 8 bytes: more than what travels inside a command."""
+"""Number of 8-byte elements: more than what travels inside a command."""
 SECONDS = 1.5
-"""No further pair is begun after this time."""
+"""Seconds after which no further pair is begun."""
 COPYING = "distdoctor copies"
-"""Begins the line that says, on stdout, which pair is tried: of a copy that never ends it is the last one."""
+"""Start of the line on stdout with the pair under test: of a copy that never ends it is the last one."""
 
 
 def copy_between_peers(state: State) -> dict[str, Any]:
-    """The fields of :class:`distdoctor.model.facts.PeerCopies`, but for one that does not end."""
+    """Return the fields of :class:`distdoctor.model.facts.PeerCopies`, but for a copy that does not end."""
     import torch
 
     count = torch.cuda.device_count()
@@ -172,7 +173,7 @@ def copy_between_peers(state: State) -> dict[str, Any]:
             break
         sys.stdout.write(f"{COPYING} {source} {target}\n")
         sys.stdout.flush()
-        # Other numbers in each copy: what an earlier one left in that memory must not pass for this one.
+        # Other numbers in each copy: an earlier one's in that memory must not pass for this one.
         numbers = torch.arange(ELEMENTS) + number * ELEMENTS
         try:
             arrived = numbers.to(f"cuda:{source}").to(f"cuda:{target}").cpu()

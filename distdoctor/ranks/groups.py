@@ -1,4 +1,4 @@
-"""Process groups in a rank's process: gloo, nccl and the monitored barrier."""
+"""Process groups in a rank's process: gloo, NCCL, monitored barrier, collectives and measured work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE_BUFFERED = 1
 
 
 def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:
-    """init_process_group("gloo") on the store of this rank. Returns the address and port it listens on."""
+    """Run init_process_group("gloo") on the store of this rank. Return the address and port it listens on."""
     import torch.distributed as dist
 
     before = listening("self")
@@ -32,14 +32,14 @@ def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:
     address = _gloo_address([pair for pair in listening("self") if pair not in before])
     if dist.get_debug_level() == dist.DebugLevel.DETAIL:
         # There each collective compares the group's sequence numbers, and monitored_barrier() puts rank 0's ahead of
-        # the others' from three ranks on (it counts each send and receive): what comes after it in the same group
-        # would fail on a healthy cluster, as it does in plain PyTorch (2.13).
+        # the others' from three ranks on (it counts each send and receive): the next call in the same group would fail
+        # on a healthy cluster, as it does in plain PyTorch (2.13).
         state.barrier_group = dist.new_group(timeout=timedelta(seconds=timeout))
     return address
 
 
 def listening_now() -> dict[str, Any]:
-    """The address this process listens on, for an init that failed: gloo binds before it connects."""
+    """Return the address this process listens on, for an init that failed: gloo binds before it connects."""
     return _gloo_address(listening("self"))
 
 
@@ -48,7 +48,7 @@ def _gloo_address(pairs: list[tuple[str, int]]) -> dict[str, Any]:
 
 
 def barrier(state: State, timeout: float) -> dict[str, Any]:
-    """monitored_barrier(wait_all_ranks=True). Where it fails on rank 0, ``missing`` holds the ranks it names."""
+    """Run monitored_barrier(wait_all_ranks=True). If it fails on rank 0, ``missing`` holds the ranks it names."""
     import torch.distributed as dist
 
     try:
@@ -63,7 +63,7 @@ def barrier(state: State, timeout: float) -> dict[str, Any]:
 def nccl(
     state: State, host: str, port: int, prefix: str, rank: int, world: int, device: int, timeout: float
 ) -> dict[str, Any]:
-    """init_process_group("nccl") on ``device``, and the collectives with their exact results compared."""
+    """Run init_process_group("nccl") on ``device``, and the collectives with their exact results compared."""
     import torch
     import torch.distributed as dist
 
@@ -77,44 +77,43 @@ def nccl(
 
 
 def line_by_line() -> None:
-    """What NCCL prints is there at once, also of a process that is killed while it waits: it prints into libc's stdout,
-    which keeps some 4 KiB back where that is no terminal."""
+    """Make NCCL's output line-buffered, so that a process killed while it waits has printed it: libc's stdout keeps
+    some 4 KiB back if it is no terminal."""
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
 
 
-# What a rank's process holds between calls.
+# State of a rank's process between calls.
 
 
 class State:
-    """What this process holds between calls: its store and its process group."""
+    """Store and process group of this process between calls."""
 
     def __init__(self) -> None:
         self.store: Any = None
         self.barrier_group: Any = None
-        """The group for the barrier, where it must not be the default one (None)."""
+        """Group for the barrier, if it must not be the default one (None)."""
         self.rank = -1
         self.world = 0
 
 
-# How much work a rank gets done beside everything else on its host: what makes a straggler of it.
+# Work that a rank gets done beside everything else on its host: too little makes a straggler.
 
 
 SECONDS = 0.15
 """More than a period of the kernel's CPU quota (cpu.max, 100 ms by default), so that a throttled rank shows."""
 WINDOWS = 6
 FAIR = 0.4
-"""A rank that had this part of its fair share of the processors is measured once."""
+"""Part of its fair share of the processors with which a rank is measured once."""
 CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
-"""The quota of this container, as cgroup v2 tells it inside one."""
+"""Quota of this container, in cgroup v2's file inside one."""
 
 
 def measure_work(ranks: int) -> dict[str, Any]:
-    """The fields of :class:`distdoctor.model.facts.Work` for this rank, one of ``ranks`` on its node.
+    """Return the fields of :class:`distdoctor.model.facts.Work` for this rank, one of ``ranks`` on its node.
 
-    The same small piece of work is done over and over for SECONDS. A rank that was kept waiting for a processor tries
-    again, and the best of its tries counts: what keeps it waiting may be the measuring of the others.
-    """
+    The same small piece of work is repeated for SECONDS. A rank that was kept waiting for a processor tries again, and
+    the best of its tries counts: the measuring of the others may keep it waiting."""
     quota, processors = _quota(), len(os.sched_getaffinity(0))
     fair = min(1.0, min(processors, quota or processors) / max(ranks, 1))
     best = (0.0, 0.0)
@@ -133,7 +132,7 @@ def measure_work(ranks: int) -> dict[str, Any]:
 
 
 def _window() -> tuple[float, float]:
-    """(pieces of work done per second, share of one processor that this thread had)."""
+    """Return (pieces of work done per second, share of one processor that this thread had)."""
     pieces, cpu, began = 0, time.thread_time(), time.monotonic()
     while (spent := time.monotonic() - began) < SECONDS:
         sum(range(5000))  # a tenth of a millisecond: short beside the scheduler's slices
@@ -142,7 +141,7 @@ def _window() -> tuple[float, float]:
 
 
 def _quota() -> float | None:
-    """``max 100000`` or ``QUOTA PERIOD``, both in microseconds (the kernel's cgroup-v2.rst)."""
+    """Parse ``max 100000`` or ``QUOTA PERIOD``, both in microseconds (the kernel's cgroup-v2.rst)."""
     try:
         quota, period = CPU_MAX.read_text().split()
         return round(int(quota) / int(period), 2)
@@ -150,7 +149,7 @@ def _quota() -> float | None:
         return None
 
 
-# The collectives that every job uses, compared with the exact values they must give; then how fast the rank works.
+# Collectives that every job uses, compared with their exact results; then the rank's speed.
 
 
 ELEMENTS = 4096
@@ -158,9 +157,8 @@ ELEMENTS = 4096
 
 
 def run_collectives(state: State, ranks: int) -> dict[str, Any]:
-    """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results,
-    ``work`` holds what :func:`distdoctor.ranks.groups.measure_work` gives; ``ranks`` is how
-    many there are on this node."""
+    """Run all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results,
+    ``work`` is the result of :func:`measure_work`; ``ranks`` is the number of ranks on this node."""
     import torch
     import torch.distributed as dist
 
@@ -203,34 +201,33 @@ def run_collectives(state: State, ranks: int) -> dict[str, Any]:
         compare("send_recv", started, (received, base + (rank - 1) % world))
 
     if wrong:
-        told = "; ".join(f"{name}: {how}" for name, how in wrong.items())
-        return {"ok": False, "error": f"wrong results: {told}", "wrong": list(wrong), "times": seconds}
+        details = "; ".join(f"{name}: {how}" for name, how in wrong.items())
+        return {"ok": False, "error": f"wrong results: {details}", "wrong": list(wrong), "times": seconds}
     return {"times": seconds, "work": measure_work(ranks)} if world > 1 else {"times": seconds}
 
 
-# The collectives of NCCL on a rank's GPU, each with the exact result that it must give.
+# Collectives of NCCL on a rank's GPU, each with its exact result.
 #
-# Rings and trees take some of the links between GPUs and adapters, all_to_all takes each: a pair that does not work
-# may
-# be in none of the others' ways. That is also why it costs more than they do with each further rank, and is left out
-# where there are many.
+# Rings and trees use some of the links between GPUs and adapters, all_to_all uses each: a broken pair may be on no path
+# of the others. That is also why its cost grows with each further rank, and it is skipped with many.
 
 
 NCCL_ELEMENTS = 1024
-"""Of what a rank sends to one other."""
+"""Elements that a rank sends to one other."""
 MOST_TO_ALL = 64
-"""Ranks between which all_to_all is tried."""
+"""Limit of the ranks between which all_to_all is tried."""
 BEGUN = "NCCL operation in progress"
-"""What torch raises where it takes NCCL's word that an operation is under way for an error: with
-TORCH_NCCL_USE_COMM_NONBLOCKING in all_to_all_single() (torch 2.11, NCCL 2.28.9). The data come all the same, there as
-on the other ranks, and what is called next passes; where nothing is, and the rank ends, the others wait in vain."""
+"""Text of torch's exception if it takes NCCL's report of a running operation for an error: with
+TORCH_NCCL_USE_COMM_NONBLOCKING in all_to_all_single() (torch 2.11, NCCL 2.28.9). The data arrive all the same, there as
+on the other ranks, and the next call passes; without one, if the rank ends, the others wait in vain."""
 
 
 def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
-    """All of them on the current CUDA device: the fields of an answer. Where one gave something else than it must,
-    ``wrong`` has its name, and ``senders`` the ranks whose data came wrong, where it is that of one rank; where one
-    raised an exception after others had passed, ``error`` has its name, too. ``begun`` names those that torch
-    refused although NCCL was at it, and what torch said; ``passed`` the others."""
+    """Run all of them on the current CUDA device. Return the fields of an answer.
+
+    ``wrong`` names one with a wrong result, and ``senders`` the ranks whose data arrived wrong, if it is that of one
+    rank; ``error`` names one that raised an exception after others had passed. ``begun`` names those that torch refused
+    although NCCL was running them, with torch's text; ``passed`` the others."""
     found, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
     passed = list[str]()
     for name, collective in COLLECTIVES.items():
@@ -253,17 +250,17 @@ def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
         else:
             passed.append(name)
     if world > 1:
-        # Where torch refused one, NCCL was only at it: who ended here would leave the others waiting in it.
+        # If torch refused one, NCCL was still running it: a rank that ended here would leave the others waiting in it.
         COLLECTIVES["all_reduce"](rank, world)
     also = {"begun": begun, "passed": passed} if begun else {}
     if not found:
         return also
-    told = "; ".join(f"{name}: {how}" for name, how in found.items())
-    return {"ok": False, "error": f"wrong results: {told}", "wrong": list(found), "senders": list(senders), **also}
+    details = "; ".join(f"{name}: {how}" for name, how in found.items())
+    return {"ok": False, "error": f"wrong results: {details}", "wrong": list(found), "senders": list(senders), **also}
 
 
 def _each(values: list[int]) -> Any:
-    """A vector of these numbers, each ELEMENTS times, on the GPU. Whole numbers: sums are exact."""
+    """Return a vector of these numbers, each ELEMENTS times, on the GPU. Whole numbers: sums are exact."""
     import torch
 
     return torch.tensor(values, dtype=torch.int64).repeat_interleave(NCCL_ELEMENTS).to("cuda")

@@ -1,4 +1,4 @@
-"""The supervisor's side of the zygote: processes that can be called, watched and killed."""
+"""Supervisor's side of the zygote: processes that can be called, watched and killed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from distdoctor.ranks.zygote_start import nameless_file, take
 MAX_MESSAGE = 1 << 17
 PR_SET_CHILD_SUBREAPER = 36
 BUSY_SECONDS = 2.0
-"""How long a message to the zygote may have to wait until the zygote takes those before it."""
+"""Seconds for which a message to the zygote may have to wait until the zygote takes those before it."""
 OUTPUT_KEPT = 16_384
-"""Bytes kept of what a child printed, from its end."""
+"""Bytes kept of a child's output, from its end."""
 SAID_KEPT = 300
-"""The same of a process in which the import of torch ended."""
+"""Bytes kept of the output of a process in which the import of torch ended."""
 
 
 class Died(Exception):
@@ -41,7 +41,8 @@ class Child:
         self.spawned, self.exited = asyncio.Event(), asyncio.Event()
 
     async def call(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """The child's answer to one call. Raises Died if it ends first. Cancel it, then kill the child, to give up."""
+        """Return the child's answer to one call. Raises Died if it ends first. Cancel it, then kill the child, to give
+        up."""
         loop = asyncio.get_running_loop()
         try:
             await loop.sock_sendall(self.channel, json.dumps({"op": op, **arguments}).encode())
@@ -58,7 +59,7 @@ class Child:
             answer: dict[str, Any] = json.loads(data)
         except ValueError:
             raise Died("the process answered what is no answer") from None
-        if self.pid is None:  # the zygote's word of it may come after the child's own
+        if self.pid is None:  # the zygote's message on it may arrive after the child's own
             try:
                 await asyncio.wait_for(self.spawned.wait(), 0.5)
             except asyncio.TimeoutError:
@@ -66,7 +67,7 @@ class Child:
         return answer
 
     def how_it_ended(self) -> str:
-        """In words, how the process ended."""
+        """Return in words how the process ended."""
         if self.exit_status is None:
             return "the process closed its channel"
         if self.exit_status < 0:
@@ -74,11 +75,11 @@ class Child:
         return f"the process ended with status {self.exit_status}"
 
     def output(self) -> str:
-        """The end of what it printed on stdout and stderr."""
+        """Return the end of its stdout and stderr."""
         return read_end(self.output_fd, OUTPUT_KEPT)
 
     def output_from_start(self, size: int) -> str:
-        """Return what it printed there first, ``size`` bytes at most; nothing where it was let go."""
+        """Return the start of its output, ``size`` bytes at most; nothing if it was closed."""
         try:
             return os.pread(self.output_fd, size, 0).decode(errors="replace")
         except OSError:
@@ -89,7 +90,7 @@ class Child:
         self.zygote.send({"kill": self.number})
 
     def close(self) -> None:
-        """Let it go: its channel closes, which ends it where it is waiting for a call."""
+        """Close its channel, which ends it if it is waiting for a call."""
         if self.output_fd >= 0:
             self.channel.close()
             os.close(self.output_fd)
@@ -106,7 +107,7 @@ class Zygote:
         self.children: dict[int, Child] = {}
         self.next_number = 0
         self.imported: float | None = None
-        """When the import of torch ended, of the monotonic clock; None where it goes on, or failed."""
+        """Time of the end of torch's import, of the monotonic clock; None if it goes on, or failed."""
         self._torch: asyncio.Future[TorchInfo] | None = None
         self._reader: asyncio.Task[None] | None = None
 
@@ -116,12 +117,12 @@ class Zygote:
         self._reader = asyncio.create_task(self._read())
 
     async def torch(self) -> TorchInfo:
-        """Return what torch is here, once the import is done."""
+        """Return the installed torch, once the import is done."""
         assert self._torch is not None
         return await asyncio.shield(self._torch)
 
     def torch_seconds(self) -> float:
-        """Seconds since the import of torch began."""
+        """Return the seconds since the import of torch began."""
         return round(time.monotonic() - self.started, 3)
 
     @property
@@ -142,7 +143,7 @@ class Zygote:
             try:
                 self._take(json.loads(data), self._torch)
             except (ValueError, LookupError, TypeError, AttributeError, BadFacts):
-                break  # whatever writes there, it is not the zygote any more
+                break  # another process writes there, not the zygote
         if not self._torch.done():
             self._torch.set_result(
                 ended(await self._status(), read_end(self.output_fd, SAID_KEPT), self.torch_seconds())
@@ -151,7 +152,7 @@ class Zygote:
             child.exited.set()
 
     def _take(self, message: dict[str, Any], torch: asyncio.Future[TorchInfo]) -> None:
-        """One message of the zygote's."""
+        """Take one message of the zygote."""
         if "ready" in message and not torch.done():
             self.imported = time.monotonic()
             torch.set_result(info(message, self.process.pid))
@@ -165,14 +166,14 @@ class Zygote:
             child.exited.set()
 
     async def _status(self) -> int | None:
-        """The exit status of the zygote, whose end is known a moment before it; None where it does not come."""
+        """Return the exit status of the zygote, whose end is known a moment before it; None if it does not arrive."""
         end = time.monotonic() + 1.0
         while (status := self.process.poll()) is None and time.monotonic() < end:
             await asyncio.sleep(0.01)
         return status
 
     def spawn(self, name: str, env: Mapping[str, str | None] | None = None) -> Child:
-        """A new process called ``name``, with ``env`` laid over this process's environment. Raises Died."""
+        """Return a new process called ``name``, with ``env`` laid over this process's environment. Raises Died."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         output = nameless_file(name)
@@ -190,7 +191,7 @@ class Zygote:
         return child
 
     def send(self, message: dict[str, Any]) -> None:
-        """One message; nothing happens where the zygote is gone."""
+        """Send one message; nothing happens if the zygote is gone."""
         try:
             self._send(json.dumps(message).encode(), [])
         except OSError:
@@ -238,7 +239,7 @@ def reap_orphans(seconds: float = 1.0) -> None:
 
 
 def read_end(fd: int, size: int) -> str:
-    """The last ``size`` bytes of a file, as text; nothing where it cannot be read."""
+    """Return the last ``size`` bytes of a file, as text; empty if unreadable."""
     try:
         return os.pread(fd, size, max(0, os.fstat(fd).st_size - size)).decode(errors="replace")
     except OSError:

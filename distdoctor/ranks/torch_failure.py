@@ -1,4 +1,4 @@
-"""Why ``import torch`` failed, seen from the process in which it did. Runs in the zygote."""
+"""Failure of ``import torch``, described by the process in which it failed. Runs in the zygote."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 MAX_TEXT = 1000
 CHAIN = 10
-"""How many exceptions of a chain are looked at."""
+"""Limit of the exceptions of a chain."""
 
 
 def describe(error: BaseException, path: Sequence[str]) -> dict[str, Any]:
-    """The fields of :class:`distdoctor.model.facts.TorchFailure` that this process knows. ``path``: the
-    job's sys.path."""
+    """Return the fields of :class:`distdoctor.model.facts.TorchFailure` that this process knows. ``path``: the job's
+    sys.path."""
     folder = _torch_folder(path)
     number = getattr(error, "errno", None)
     name = getattr(error, "name", None) if isinstance(error, ImportError) else None
@@ -46,11 +46,11 @@ def _text(error: BaseException) -> str:
         return ""
 
 
-# -- which torch ------------------------------------------------------------------------------------------------------
+# The torch that is found
 
 
 def _torch_folder(path: Sequence[str]) -> str | None:
-    """Return where the torch lies that the job's Python finds; a folder without ``__init__.py`` is none."""
+    """Return the folder of the torch that the job's Python finds; a folder without ``__init__.py`` is none."""
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec("torch", path if finder is PathFinder else None)
@@ -62,7 +62,7 @@ def _torch_folder(path: Sequence[str]) -> str | None:
 
 
 def _shown(origin: str) -> str:
-    """The folder of a package, else the file."""
+    """Return the folder of a package, else the file."""
     folder, file = os.path.split(origin)
     return folder if file.startswith("__init__.") else origin
 
@@ -77,7 +77,8 @@ def _version(folder: str) -> str | None:
 
 
 def _built_for(folder: str) -> list[str]:
-    """``torch/_C.cpython-312-x86_64-linux-gnu.so`` was built for cpython-312-x86_64-linux-gnu."""
+    """Return the Pythons of the extension: ``torch/_C.cpython-312-x86_64-linux-gnu.so`` ->
+    cpython-312-x86_64-linux-gnu."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -85,15 +86,15 @@ def _built_for(folder: str) -> list[str]:
     return sorted(match[1] for name in names if (match := re.fullmatch(r"_C\.([\w-]+)\.so", name)))[:5]
 
 
-# -- what hides what --------------------------------------------------------------------------------------------------
+# Modules hidden by other files
 
 
 HOOKS = ("sitecustomize", "usercustomize")
-"""Made to be laid over Python's own (site.py); Debian's Python has the first in its standard library."""
+"""Modules made to replace Python's own (site.py); Debian's Python has the first in its standard library."""
 
 
 def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
-    """The files before the standard library on ``path`` that the failed import took for what torch means."""
+    """Return the files before the standard library on ``path`` that the failed import took for torch's modules."""
     standard = sysconfig.get_path("stdlib")
     early = list(path).index(standard) if standard in path else 0
     found: dict[str, dict[str, Any]] = {}
@@ -106,7 +107,7 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
                 continue
             hides = _find(name, [e for e in path[place + 1 :] if e != (entry or _working_folder())])
             by = "PYTHONPATH" if _named_by_pythonpath(entry) and (place > 0 or not _has_folder()) else "folder"
-            # What lies beside the script is the user's own, but for torch itself where there is no other.
+            # A file beside the script is the user's own, except torch itself if there is no other.
             if hides is not None or name in sys.stdlib_module_names or (by == "folder" and name != "torch"):
                 found[name] = {
                     "module": name,
@@ -121,7 +122,7 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _concerned(error: BaseException) -> Iterator[str]:
-    """The modules that an import failed in or about, the innermost first."""
+    """Yield the modules that an import failed in or about, the innermost first."""
     one: BaseException | None = error
     for _ in range(CHAIN):
         if one is None:
@@ -139,7 +140,7 @@ def _concerned(error: BaseException) -> Iterator[str]:
 
 
 def _find(name: str, entries: Sequence[str]) -> str | None:
-    """The file of the module in these folders; a folder without ``__init__.py`` counts as none."""
+    """Return the file of the module in these folders; a folder without ``__init__.py`` counts as none."""
     try:
         spec = PathFinder.find_spec(name, list(entries))
     except Exception:
@@ -171,8 +172,7 @@ def _working_folder() -> str:
         return ""
 
 
-# What an exception of the import of torch says beyond its text: whose code failed, and from which files. Runs in the
-# zygote.
+# Details of an exception beyond its text: whose code failed, and from which files. Runs in the zygote.
 
 
 MAX_CAUSE = 500
@@ -186,7 +186,7 @@ _NOT_IN = re.compile(r"cannot import name .{1,200} from '([\w.]+)' \((.{1,500})\
 def further(
     error: BaseException, text: str, env: Mapping[str, str], torch: str | None, path: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """More fields of :class:`distdoctor.model.facts.TorchFailure`. ``text``: the error's; ``torch``: its folder;
+    """Return more fields of :class:`distdoctor.model.facts.TorchFailure`. ``text``: the error's; ``torch``: its folder;
     ``path``: the job's sys.path."""
     package, file = _package(error, text)
     cause = error.__cause__
@@ -201,8 +201,8 @@ def further(
 
 
 def _package(error: BaseException, text: str) -> tuple[str, str]:
-    """The package other than torch in whose code, or for want of whose content, the import failed, and its file; empty
-    where there is none."""
+    """Return the package other than torch in whose code, or for lack of whose content, the import failed, and its file;
+    empty without one."""
     if match := _NOT_IN.search(text):
         name, file = match[1].partition(".")[0], match[2]
     else:
@@ -212,7 +212,7 @@ def _package(error: BaseException, text: str) -> tuple[str, str]:
 
 
 def _raised_in(trace: TracebackType | None) -> Iterator[tuple[str, str]]:
-    """The packages of the frames and their files, the innermost first, but for Python's own."""
+    """Yield the packages of the frames and their files, the innermost first, without Python's own."""
     frames = []
     while trace is not None:
         frames.append((str(trace.tb_frame.f_globals.get("__name__", "")), trace.tb_frame.f_code.co_filename))
@@ -224,8 +224,8 @@ def _raised_in(trace: TracebackType | None) -> Iterator[tuple[str, str]]:
 
 
 def _unmapped(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[str]:
-    """The files of the library that could not be mapped, where they lie on a file system from which nothing can be
-    loaded (noexec): the loader says neither which file it took nor why (ld.so(8) has its order)."""
+    """Yield the files of the library that could not be mapped, if they are on a file system mounted with noexec: the
+    loader says neither which file it took nor why (ld.so(8) has its order)."""
     match = _UNMAPPED.search(text)
     folders = [folder for folder in re.split("[:;]", env.get("LD_LIBRARY_PATH", "")) if folder]
     for folder in (
@@ -240,7 +240,7 @@ def _unmapped(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[
 
 
 def _closed(text: str, path: Sequence[str], torch: str | None) -> Iterator[str]:
-    """Return what of torch is there, and this user may not read: the loader says "No such file" of it, and Python
+    """Yield existing files of torch that this user may not read: the loader says "No such file" of them, and Python
     that there is no such module."""
     match = _UNOPENED.search(text)
     files = [os.path.join(torch, "lib", os.path.basename(match[1]))] if torch and match else []
@@ -249,7 +249,7 @@ def _closed(text: str, path: Sequence[str], torch: str | None) -> Iterator[str]:
     yield from (folder for folder in folders if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK))
 
 
-# Which NCCL is loaded, and which the loader may take in place of torch's own. Runs in the zygote.
+# The loaded NCCL, and those that the loader may take in place of torch's own. Runs in the zygote.
 
 
 PRELOAD, PATH = "LD_PRELOAD", "LD_LIBRARY_PATH"
@@ -259,9 +259,9 @@ LOADED = "libnccl.so.2"
 
 
 def loaded_version() -> tuple[int, ...]:
-    """The version of the NCCL that this process has loaded, by its own word; empty where there is none, as with a torch
-    that has NCCL built in. torch.cuda.nccl.version() tells which one torch was built with, whatever is installed since.
-    """
+    """Return the version of the NCCL that this process has loaded, by its own function; empty without one, as with a
+    torch that has NCCL built in. torch.cuda.nccl.version() is the one torch was built with, whatever is installed
+    since."""
     number = ctypes.c_int()
     try:
         library = ctypes.CDLL(LOADED, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
@@ -274,21 +274,21 @@ def loaded_version() -> tuple[int, ...]:
 
 
 def nccl_libraries(env: Mapping[str, str], path: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The fields of :class:`distdoctor.model.facts.NcclLibrary`, in the order in which the loader looks: what
-    LD_PRELOAD names, what lies in the folders of LD_LIBRARY_PATH; then NVIDIA's packages on ``path``."""
+    """Yield the fields of :class:`distdoctor.model.facts.NcclLibrary`, in the loader's order: LD_PRELOAD, the folders
+    of LD_LIBRARY_PATH; then NVIDIA's packages on ``path``."""
     preloaded = [word for word in re.split(r"[ :]+", env.get(PRELOAD, "")) if word]  # ld.so(8): spaces or colons
     for file in preloaded:
         if os.path.basename(file).startswith("libnccl.so"):
-            yield _told(file, PRELOAD, ":".join(one for one in preloaded if one != file))
+            yield _library_fields(file, PRELOAD, ":".join(one for one in preloaded if one != file))
     folders = [folder for folder in re.split("[:;]", env.get(PATH, "")) if folder]
     for folder in folders:
         if files := sorted(glob.glob(os.path.join(glob.escape(folder), LIBRARY)))[:1]:
-            yield _told(files[0], PATH, ":".join(one for one in folders if one != folder))
+            yield _library_fields(files[0], PATH, ":".join(one for one in folders if one != folder))
     packages = (one for entry in path for one in sorted(glob.glob(f"{glob.escape(entry)}/nvidia_nccl_*.dist-info")))
     for one in [*dict.fromkeys(packages)][:MOST]:
         name, _, version = os.path.basename(one).removesuffix(".dist-info").partition("-")
         yield {"name": f"{name.replace('_', '-')} {version}"}
 
 
-def _told(file: str, by: str, rest: str) -> dict[str, Any]:
+def _library_fields(file: str, by: str, rest: str) -> dict[str, Any]:
     return {"name": file, "by": by, "without": rest or None}

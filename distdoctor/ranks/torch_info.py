@@ -1,4 +1,4 @@
-"""What the supervisor is told of torch by the process that imports it."""
+"""Facts of torch from the process that imports it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distdoctor.probes.host import limits
 
 @dataclass(frozen=True)
 class TorchInfo:
-    """What the zygote said of torch: its version, or why it cannot be imported."""
+    """Result of the import: torch's version, or the error."""
 
     version: str | None
     cuda: str | None = None
@@ -22,19 +22,19 @@ class TorchInfo:
     nccl: str | None = None
     error: str | None = None
     path: str | None = None
-    """The folder it was imported from."""
+    """Folder it was imported from."""
     seconds: float | None = None
-    """How long the import took."""
+    """Seconds of the import."""
     failure: TorchFailure | None = None
-    """What else was seen where it failed."""
+    """Further observations of a failed import."""
     memory: int | None = None
-    """Bytes of memory of its own that the process has that imported it."""
+    """Bytes of memory of its own of the process that imported it."""
     cpus: int | None = None
-    """On how many CPUs that process may run then."""
+    """Number of CPUs on which that process may run then."""
 
 
 def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
-    """The first message of the zygote ``pid``; a path in it may hold bytes that are no UTF-8."""
+    """Return the facts in the first message of the zygote ``pid``; a path in it may hold bytes that are no UTF-8."""
     message = encodable(message)
     failure = message.get("failure")
     return TorchInfo(
@@ -52,7 +52,7 @@ def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
 
 
 def ended(status: int | None, printed: str, seconds: float) -> TorchInfo:
-    """Return what is known where that process ended with ``status`` instead, its last words being ``printed``."""
+    """Return the facts if that process ended with ``status`` instead; ``printed`` is its last output."""
     number = -status if status is not None and status < 0 else None
     how = f"was ended by signal {number}" if number else f"ended with status {status}"
     how = "is out of touch" if status is None else how

@@ -1,9 +1,9 @@
-"""The zygote: one process per node that imports torch once and forks every process that uses it.
+"""Zygote: one process per node that imports torch once and forks every process that uses it.
 
 It stays single-threaded and never calls c10d or torch.cuda itself, so that its children start as if they had imported
 torch themselves, in a hundredth of the time. torch is imported before anything of distdoctor's, from where the job
-would import it (``distdoctor.ranks.supervisor``). It is driven over a SOCK_SEQPACKET socket (one JSON object
-a message):
+would import it (``distdoctor.ranks.supervisor``). It is driven over a SOCK_SEQPACKET socket (one JSON object a
+message):
 
     in   {"spawn": ID, "name": "distdoctor:r0", "env": {...}} with two file descriptors: the child's channel, its output
     in   {"kill": ID}
@@ -12,8 +12,7 @@ a message):
     out  {"spawned": ID, "pid": PID}
     out  {"exited": ID, "status": exit status, negative: the signal}
 
-It ends, and takes its children with it, when that socket closes or its parent dies.
-"""
+It ends, and takes its children with it, when that socket closes or its parent dies."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ MAX_MESSAGE = 1 << 17
 def main(control_fd: int, seconds: float, error: BaseException | None, path: list[str]) -> None:
     """Run as the zygote; it ends the process.
 
-    ``error`` is what the import of torch raised after ``seconds``, ``path`` the job's sys.path.
-    """
+    ``error`` is the exception of torch's import after ``seconds``, ``path`` the job's sys.path."""
     name_process("distdoctor:zyg")
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
@@ -49,10 +47,10 @@ def main(control_fd: int, seconds: float, error: BaseException | None, path: lis
     if error is None:
         found, error = _torch()
     if error is not None:
-        found = {"ready": False, "error": _said(error), "failure": describe(error, path)}
-    gc.freeze()  # no child looks through what all share, which would copy it (https://docs.python.org/3/library/gc.html)
+        found = {"ready": False, "error": _error_text(error), "failure": describe(error, path)}
+    gc.freeze()  # no child scans the shared objects, which would copy them (https://docs.python.org/3/library/gc.html)
     gc.enable()
-    sys.path[:] = path  # what torch imports later, the job's would import from there
+    sys.path[:] = path  # torch's later imports are the job's
     _Zygote(control).run({**found, "seconds": round(seconds, 3)})
     os._exit(0)  # to take a whole torch apart costs as much as a third of its import, and a run's end waits for it
 
@@ -75,7 +73,7 @@ class _Zygote:
         self.children: dict[int, int] = {}  # pid -> id
 
     def run(self, found: dict[str, Any]) -> None:
-        """Tell what was found, then do what is asked. Ends when the control socket closes."""
+        """Send the result of the import, then serve requests. Ends when the control socket closes."""
         self.send(found)
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
@@ -183,7 +181,7 @@ class _Zygote:
 
 
 def _torch() -> tuple[dict[str, Any], Exception | None]:
-    """Return what the torch that was imported says of itself, or the error where it is no whole torch."""
+    """Return the facts of the imported torch, or the error if it is no whole torch."""
     try:
         import torch
         import torch.distributed as dist
@@ -211,7 +209,7 @@ def _torch() -> tuple[dict[str, Any], Exception | None]:
         return {}, err
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"[:500]
     except Exception:

@@ -1,8 +1,7 @@
-"""How the zygote is started: as the job's Python would be, but for what keeps it in the hands of its parent.
+"""Start of the zygote: as the job's Python would start, except for what ties it to its parent.
 
-It may be begun ahead: a run waits for nothing as long as for the import of torch, so a command line that will need it
-begins it before it loads anything of its own.
-"""
+It may start ahead: a run waits for nothing as long as for the import of torch, so a command line that will need it
+starts it before it loads anything of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from distdoctor.own_path import package_parent
 
 PR_SET_PDEATHSIG = 1
 KILLED_SECONDS = 1.0
-"""How long the end of a killed process is waited for: one that reads from a hung disk ends later."""
+"""Seconds to wait for the end of a killed process: one that reads from a hung disk ends later."""
 _START = """
 import gc, sys, time
 words = sys.argv[1:]
@@ -44,27 +43,26 @@ from distdoctor.ranks.zygote import main
 sys.modules.update(hidden)
 main(int(words[0]), seconds, error, job)
 """
-"""What the zygote runs. Arguments: its control socket's number, the folder that distdoctor lies in, sys.path.
+"""Program of the zygote. Arguments: its control socket's number, the folder that contains distdoctor, sys.path.
 
 torch comes first, so that it is the job's: from where a script in the working folder would import it, after nothing but
-what Python itself has loaded (``gc``, ``sys`` and ``time`` are built in, and no file can hide them). What is imported
-stays: to look through it for garbage meanwhile would be a sixth of the import's time. What the zygote needs for itself
-comes from its parent's sys.path, also where a file of the user's hides a module of the standard library.
-"""
+what Python itself has loaded (``gc``, ``sys`` and ``time`` are built in, and no file can hide them). Imported objects
+stay: garbage collection meanwhile would be a sixth of the import's time. The zygote's own imports come from its
+parent's sys.path, also if a file of the user's hides a module of the standard library."""
 _libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
 class Started:
-    """A zygote's process, and what its parent has of it."""
+    """Process of a zygote, with its parent's ends."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
     output_fd: int
-    """The file without a name that takes what it prints: no pipe that fills, nothing left behind."""
+    """Nameless file for its output: no pipe that fills, nothing left behind."""
     env: dict[str, str]
     folder: str | None
-    """Where it was started; None where that is gone."""
+    """Working folder of its start; None if that is gone."""
     at: float = field(default_factory=time.monotonic)
 
     def kill(self) -> None:
@@ -80,8 +78,8 @@ _ahead: list[Started] = []
 
 
 def begin() -> None:
-    """Start a zygote now, for the run that will :func:`take` it; where that fails, the run will say why. One that was
-    begun for the same job already is kept."""
+    """Start a zygote now, for the run that will :func:`take` it; if that fails, the run will report why. One that was
+    started for the same job already is kept."""
     with suppress(Exception):
         while _ahead and not _fits(_ahead[-1]):
             _ahead.pop().kill()
@@ -90,10 +88,9 @@ def begin() -> None:
 
 
 def take() -> Started:
-    """The zygote that was begun; a new one where there is none, or where the job is another than it was then.
+    """Return the zygote that was started; a new one if there is none, or if the job has changed since.
 
-    Raises OSError.
-    """
+    Raises OSError."""
     while _ahead:
         begun = _ahead.pop()
         if _fits(begun):
@@ -103,21 +100,21 @@ def take() -> Started:
 
 
 def _fits(begun: Started) -> bool:
-    """Return whether the job is still the one that it was begun for."""
+    """Return whether the job is still the one that it was started for."""
     return (begun.env, begun.folder) == (_environment(), _folder())
 
 
 def abandon() -> None:
-    """End the one that was begun and not taken."""
+    """End the one that was started and not taken."""
     while _ahead:
         _ahead.pop().kill()
 
 
 def start() -> Started:
-    """A new zygote. Raises OSError."""
+    """Return a new zygote. Raises OSError."""
     # With -c the working folder comes first on sys.path, as the script's folder does with python SCRIPT: most scripts
-    # are started from the folder they lie in. With python -m it is the working folder, too. The interpreter's own flags
-    # (-E, -s, -P, -O ...) are passed on.
+    # are started from their own folder. With python -m it is the working folder, too. The interpreter's own flags (-E,
+    # -s, -P, -O ...) are passed on.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     parent, env = os.getpid(), _environment()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -143,7 +140,7 @@ def start() -> Started:
 
 
 def nameless_file(name: str) -> int:
-    """A file without a name, for what a process prints: no pipe that fills, nothing left behind. Raises OSError."""
+    """Return a nameless file for a process's output: no pipe that fills, nothing left behind. Raises OSError."""
     try:
         return os.memfd_create(name)
     except OSError:  # a sandbox that forbids it
@@ -154,7 +151,7 @@ def nameless_file(name: str) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """That of the job: no process of ours needs to inherit the token."""
+    """Return the job's environment: no process of ours needs to inherit the token."""
     return {name: value for name, value in os.environ.items() if name != VARIABLE}
 
 
@@ -166,7 +163,7 @@ def _folder() -> str | None:
 
 
 def _prepare(parent: int) -> None:
-    """In the new process before it is Python: it dies with its parent, which alone decides what a signal means."""
+    """Set up the new process before it is Python: it dies with its parent, which alone decides what a signal means."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

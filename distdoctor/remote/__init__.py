@@ -1,1 +1,1 @@
-"""The same command run on many hosts."""
+"""Remote runs: one command on many hosts."""

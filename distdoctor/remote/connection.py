@@ -1,4 +1,4 @@
-"""The line to one host of a run that is started from one place: what came over it, and how it went."""
+"""Connection to one host of a remote run: its command, its messages, its result."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ from distdoctor.remote.transports import ABSENT, Target
 
 SSH_FAILED = 255
 NO_COMMAND = (126, 127)
-"""A shell's statuses for a command that it could not start: it is there, and our line did not get to its end."""
+"""Statuses of a shell for a command that it could not start: the host is up, and our line did not reach its end."""
 LINES_KEPT = 20
 MOST_CALLS = 3
-"""How often a host is called whose sshd, or that of the host on the way to it, took no further login just then."""
+"""Limit of the calls of a host whose sshd, or that of a jump host, refused the login for the moment."""
 BUSY = ("kex_exchange_identification", "ssh_exchange_identification")
-"""What ssh says then (sshd_config(5), MaxStartups: from 10 that are logging in, some are dropped at random)."""
+"""Texts of ssh then (sshd_config(5), MaxStartups: from 10 that are logging in, some are dropped at random)."""
 
 
 @dataclass
 class Line:
-    """The line to one host."""
+    """Connection to one host."""
 
     target: Target
     order: Mapping[str, Any]
     began: float = 0.0
     heard: float = 0.0
-    """When something came last."""
+    """Time of the last message."""
     ended: float | None = None
     hello: bool = False
     facts: bytes | None = None
     nothing: str = ""
-    """Why it has no facts to tell, in its own words."""
+    """Its own reason for having no facts."""
     sent: bool = False
-    """All files that were asked for came."""
+    """True if all requested files arrived."""
     status: int | None = None
     distdoctor: str = ""
     machine: str = ""
-    """What it has in common with another that leads to the same one."""
+    """Key that it shares with another name of the same machine."""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     printed: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
-    """What came on its stdout before its hello: what a login shell prints, or the reason why there is none."""
+    """Output on its stdout before its hello: a login shell's, or the reason for a missing one."""
     outcome: CallOutcome | None = None
-    """Where it was given up here."""
+    """Result, if it was given up here."""
     stopped: bool = False
-    """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
+    """True if the run was interrupted while it was open: what it did not send by then is nobody's fault."""
     worker: Any = None
     calls: int = 0
     due: float = 0.0
-    """When it may be called (again)."""
+    """Time from which it may be called (again)."""
 
     @property
     def answered(self) -> bool:
-        """Return whether it did what it was told."""
+        """Return whether it carried out its order."""
         return self.facts is not None or bool(self.nothing) or self.sent
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send one message."""
         if self.ended is None and self.worker is not None:
             self.worker.write(packed(message))
 
     def hang_up(self) -> None:
-        """As before it was called: it is to be called anew."""
+        """Reset it to be called again."""
         self.worker = self.status = self.outcome = None
         self.hello, self.machine, self.distdoctor = False, "", ""
         self.said.clear()
@@ -83,7 +83,7 @@ class Line:
         return said and not self.hello and self.status == SSH_FAILED and self.calls < MOST_CALLS
 
     def call(self, rank: int) -> HostCall:
-        """Return how it went."""
+        """Return the result."""
         seconds, outcome = (self.ended or time.monotonic()) - self.began, self._outcome()
         unbegun = outcome == "failed" and not self.hello
         return HostCall(
@@ -105,51 +105,48 @@ class Line:
         if self.outcome is not None:
             return self.outcome
         if self.hello:
-            # 255 is ssh's own, 137 kubectl's and srun's for what was killed; 2 and 3 are distdoctor's.
+            # 255 is ssh's own, 137 kubectl's and srun's for a killed process; 2 and 3 are distdoctor's.
             return "failed" if self.status in (1, 2, 3) else "lost"
         if self.status == ABSENT:
             return "absent"
         if self.status in NO_COMMAND:
             return "failed"
-        # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).
+        # ssh returns the status of the remote command, and 255 if it could start none (ssh(1), EXIT STATUS).
         return "failed" if self.target.way == "ssh" and self.status not in (None, SSH_FAILED) else "unreached"
 
 
-# The lines between the place that a run is started from and ``distdoctor remote`` on each of its hosts.
+# Wire format between the machine that starts a run and ``distdoctor remote`` on each host.
 #
 # A line is a mark and a JSON object. To the host: the order (its ``task``, ``check`` unless it is ``hang`` or
-# ``files``,
-# and what that needs; ``way``, ``env``, ``cwd``), ``go`` with who is ``missing``, ``beat``, ``stop``. From it:
-# ``hello``,
-# ``beat``, ``stage``, ``note``, ``facts``; ``nothing``: why there are none; ``file``, ``data``, ``unread``, and
-# ``sent``
-# once there are no more files.
+# ``files``, and its inputs; ``way``, ``env``, ``cwd``), ``go`` with who is ``missing``, ``beat``, ``stop``. From it:
+# ``hello``, ``beat``, ``stage``, ``note``, ``facts``; ``nothing``: why there are none; ``file``, ``data``, ``unread``,
+# and ``sent`` once there are no more files.
 
 
 WIRE_MARK = b"@distdoctor "
-"""Begins what is meant for the other end; what a login shell prints is left out, also before it on the same line, as
-the title of a terminal."""
+"""Start of a message; a login shell's output is left out, also before it on the same line, as the title of a
+terminal."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 10.0
-"""After so much silence the other end is taken for gone: ssh may hold a dead connection for minutes. A connection that
-ends, as where a process is killed, is noticed at once. Not less: what the network lost, TCP sends again 0.2, 0.6, 1.4,
-3.0 and 6.2 s later (from 0.2 s on, doubled), so that after an outage of 3.1 s nothing comes until 6.2 s; and a place
-that gets no processor says nothing either. Neither may end a run."""
+"""Silence after which the other end counts as gone: ssh may hold a dead connection for minutes. A connection that ends,
+as after a kill, is noticed at once. Not less: TCP retransmits lost packets after 0.2, 0.6, 1.4, 3.0 and 6.2 s (from 0.2
+s on, doubled), so that after an outage of 3.1 s nothing arrives until 6.2 s; and a machine without a free processor is
+silent, too. Neither may end a run."""
 MOST_LINE = 16 << 20
-"""The longest line that is kept until its end comes, in bytes: facts of 64 MB become less."""
+"""Limit of a line that is kept until its end arrives, in bytes: facts of 64 MB become less."""
 MOST_BYTES = 2 << 30
-"""Of all files that are taken from one host."""
+"""Limit of all files that are taken from one host."""
 MOST_FACTS = 64 << 20
-"""The most bytes of facts that are taken from one host."""
+"""Limit of the bytes of facts that are taken from one host."""
 
 
 def packed(message: Mapping[str, Any]) -> bytes:
-    """A message as the line that carries it."""
+    """Return a message as the line that carries it."""
     return WIRE_MARK + json.dumps(message).encode() + b"\n"
 
 
 def unpacked(line: bytes) -> dict[str, Any] | None:
-    """The message of a line; None where it is none."""
+    """Return the message of a line; None if it is none."""
     _, mark, text = line.partition(WIRE_MARK)
     if not mark:
         return None
@@ -161,12 +158,12 @@ def unpacked(line: bytes) -> dict[str, Any] | None:
 
 
 def deflated(data: bytes) -> str:
-    """Facts as they go into a message."""
+    """Return facts as the text of a message."""
     return base64.b64encode(zlib.compress(data, 1)).decode()
 
 
 def inflated(text: object) -> bytes | None:
-    """Facts out of a message; None where they are none, or too large."""
+    """Return facts from the text of a message; None if they are none, or too large."""
     try:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(str(text), validate=True), MOST_FACTS)
@@ -175,21 +172,21 @@ def inflated(text: object) -> bytes | None:
     return data if unpacker.eof else None
 
 
-# A command that leads to a host, as ClusterShell runs it: a list of words, whose lines are not kept without an end.
+# Command of a connection, as ClusterShell runs it: a list of words, with a limit for lines without an end.
 
 
-# It warns of each line that breaks, on stderr; what that means for the host is told here.
+# It warns on stderr of each connection that breaks, which the report covers.
 logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
 
 class _Client(ExecClient):  # type: ignore[misc]
-    """A command as a list of words, which no shell reads here."""
+    """Command as a list of words, which no shell reads here."""
 
     def _build_cmd(self) -> tuple[list[str], None]:
         return self.worker.argv, None
 
     def _readlines(self, sname: str) -> Iterator[bytes]:
-        """The lines that are whole; of one without an end no more is kept than any of ours has."""
+        """Yield the complete lines; of one without an end no more is kept than any of ours has."""
         yield from super()._readlines(sname)
         stream = self.streams.get(sname)
         if stream is not None and len(stream.rbuf) > MOST_LINE:

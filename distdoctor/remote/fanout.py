@@ -1,10 +1,8 @@
-"""The same run on many hosts at once, over ClusterShell: an order to each, and what each tells, as it comes.
+"""Fan-out of a run to many hosts at once, over ClusterShell: an order to each, and the messages of each.
 
-Every host has one command here that leads to it (``distdoctor.remote.transports``). Its stdin and stdout are the line
-to ``distdoctor remote`` there. All say hello first; then all are told to go, and who is not there by then. A host ends
-its
-run when its line ends, or when nothing has come over it for SILENT_SECONDS.
-"""
+A local command connects to each host (``distdoctor.remote.transports``). Its stdin and stdout are the connection to
+``distdoctor remote`` there. All say hello first; then all get the command to go, and the list of missing hosts. A host
+ends its run when its connection ends, or after SILENT_SECONDS without a message."""
 
 from __future__ import annotations
 
@@ -23,16 +21,17 @@ from distdoctor.remote.connection import BEAT_SECONDS, SILENT_SECONDS, Line, Wor
 from distdoctor.remote.transports import CONNECT_SECONDS, Target
 
 STOP_SECONDS = 2.0
-"""How long hosts may take to tell what they know when the run is broken off."""
+"""Seconds for the hosts to send what they know when the run is interrupted."""
 TICK_SECONDS = 0.1
 AT_ONCE = 100
-"""Hosts that are called at one time: an ssh that is to log in takes a processor for a while, and its time runs."""
+"""Limit of the hosts that are called at one time: an ssh that logs in takes a processor for a while, and its time
+runs."""
 FEW_AT_ONCE = 8
-"""The same once one was turned away for that: below the 10 from which sshd turns away (MaxStartups), as that of a host
-through which all the ways lead."""
+"""Limit after one was refused for that: below the 10 from which sshd refuses (MaxStartups), as that of a jump host for
+all."""
 AGAIN_SECONDS = 1.0
 ROLL_SECONDS = 0.5
-"""How often it is told who is there while they come."""
+"""Interval of reporting the connected hosts."""
 IN_WORDS: Mapping[CallOutcome, str] = {
     "absent": "there is no distdoctor",
     "failed": "it ended without telling anything",
@@ -40,30 +39,28 @@ IN_WORDS: Mapping[CallOutcome, str] = {
     "silent": "nothing came from it",
     "unreached": "it could not be reached",
 }
-"""What is told at once of a host that said nothing itself."""
+"""Texts for a host that sent no reason itself."""
 
 
 class Watcher(Protocol):
-    """Told what comes from the hosts, in the order in which it comes."""
+    """Receiver of the hosts' messages, in the order in which they arrive."""
 
     def hello(self, present: Sequence[str], left: float) -> None:
-        """More are there, in all these; ``left`` seconds until those who are there begin."""
+        """Take the list of all connected hosts; ``left`` seconds until they begin."""
 
     def gone(self, host: str, why: str) -> None:
-        """Nothing more will come from this host, and its facts did not come."""
+        """Take the end of a host that sent no facts and will send nothing more."""
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
-        """What a host tells of its run."""
+        """Take a message on a host's run."""
 
 
 class FanOut(EventHandler):  # type: ignore[misc]
-    """One run on all ``targets``. ``orders``: what each is to do. ``stopping``: whether to break off, asked often.
+    """One run on all ``targets``. ``orders``: one for each. ``stopping``: whether to interrupt, asked often.
 
-    Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
-    be done here as soon as all were called, in a thread: the hosts are listened to, and told that this place is there,
-    however long it takes. ``told``: gets the lines and how each went once nothing more is to come that matters, while
-    the hosts still end their part.
-    """
+    Times in seconds: ``hello``: limit for a host to connect, ``limit``: for all to end. ``meanwhile``: runs here as
+    soon as all were called, in a thread: the connections are served however long it takes. ``told``: gets the
+    connections and their results once nothing more is to arrive that matters, while the hosts still end their part."""
 
     def __init__(
         self,
@@ -82,17 +79,17 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
-        self._told, self._to_call = told, deque(self.lines)
+        self._report, self._to_call = told, deque(self.lines)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = self._ticked = time.monotonic()
         self._going = False
         self._stopped: float | None = None
         self.twice: tuple[str, str] | None = None
-        """Two names that lead to one machine: for them the run was broken off, and nothing is told."""
+        """Two names of one machine: for them the run was interrupted, and nothing is reported."""
 
     def run(self) -> list[HostCall]:
-        """To the end of all. What came of facts is in ``lines``."""
+        """Run to the end of all. The facts are in ``lines``."""
         task = task_self()
         task.set_info("fanout", len(self.lines))
         task.set_default("stdout_msgtree", False)
@@ -101,14 +98,14 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._call()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
-        self._tell_if_done()
+        self._report_if_done()
         return self._calls()
 
     def _calls(self) -> list[HostCall]:
         return [line.call(rank) for rank, line in enumerate(self.lines)]
 
     def _call(self) -> None:
-        """Call those whose turn it is: of many hosts only so many are logging in at a time."""
+        """Call the next hosts: of many only so many are logging in at a time."""
         if self._stopped is not None:
             self._end(self._to_call, "lost")
             self._to_call.clear()
@@ -120,12 +117,12 @@ class FanOut(EventHandler):  # type: ignore[misc]
             task_self().schedule(worker)
             line.began = line.heard = self._called = time.monotonic()
             line.worker, self._by_worker[worker] = worker, line
-            line.tell(line.order)
+            line.send(line.order)
 
-    # -- what ClusterShell tells -------------------------------------------------------------------------------------
+    # Events of ClusterShell
 
     def ev_read(self, worker: Any, _node: str, sname: str, msg: bytes) -> None:
-        """One line, on its stdout or its stderr."""
+        """Take one line of its stdout or its stderr."""
         line = self._by_worker[worker]
         line.heard = time.monotonic()
         if sname == worker.SNAME_STDERR:
@@ -137,11 +134,11 @@ class FanOut(EventHandler):  # type: ignore[misc]
             line.printed.append(text[:500])
 
     def ev_hup(self, worker: Any, _node: str, rc: int) -> None:
-        """Its command here ended."""
+        """Note the end of its local command."""
         self._by_worker[worker].status = rc
 
     def ev_close(self, worker: Any, _timedout: bool) -> None:
-        """And all that it had said was read."""
+        """Note the end of its output."""
         line = self._by_worker[worker]
         if line.refused_for_now() and self._stopped is None:
             line.hang_up()
@@ -155,15 +152,15 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), IN_WORDS.get(call.outcome, "")))
         self._call()
         self._go_if_ready()
-        self._tell_if_done()
+        self._report_if_done()
 
     def ev_timer(self, _timer: Any) -> None:
-        """What is due."""
+        """Do what is due."""
         if self._meanwhile is not None and self._meanwhile.ident is None:
             self._meanwhile.start()
         now = time.monotonic()
         late, self._ticked = max(0.0, now - self._ticked - TICK_SECONDS), now
-        for line in self._open():  # while this place got no processor, or was stopped, it heard nobody
+        for line in self._open():  # while this machine got no processor, or was stopped, it heard nobody
             line.heard += late
         if self._stopped is None and (self._stopping() or now - self._began > self._limit):
             self._stop(now)
@@ -173,7 +170,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if now - self._beat >= BEAT_SECONDS:
             self._beat = now
             for line in self._open():
-                line.tell({"beat": True})
+                line.send({"beat": True})
         self._call()
         self._call_the_roll()
         self._go_if_ready()
@@ -181,17 +178,17 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._end([one for one in called if not one.hello and now - one.began > self._hello], "silent")
         self._end([one for one in self._open() if one.hello and now - one.heard > SILENT_SECONDS], "lost")
 
-    # -- what follows ------------------------------------------------------------------------------------------------
+    # Reactions
 
     def _take(self, line: Line, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
             line.machine = str(message.get("machine", ""))[:500]
-            self._tell_apart(line)
+            self._refuse_duplicate(line)
             self._call_the_roll()
             self._call()
             if self._going:
-                line.tell(self._go())
+                line.send(self._go())
             self._go_if_ready()
         elif "facts" in message:
             line.facts = inflated(message["facts"])
@@ -201,40 +198,40 @@ class FanOut(EventHandler):  # type: ignore[misc]
             line.sent = True
         else:
             self._watcher.event(line.target.host.name, message)
-        self._tell_if_done()
+        self._report_if_done()
 
-    def _tell_apart(self, line: Line) -> None:
-        """Two nodes of one machine would share its ports, and be counted as two."""
+    def _refuse_duplicate(self, line: Line) -> None:
+        """Stop a run with two names of one machine: its nodes would share its ports, and count as two."""
         same = [one for one in self.lines if line.machine and one.machine == line.machine]
         if len(same) > 1 and self._stopped is None:
             self.twice = same[0].target.host.name, same[1].target.host.name
             self._stop(time.monotonic())
 
     def _stop(self, now: float) -> None:
-        """Break the run off: each host tells what it knows."""
+        """Interrupt the run: each host sends what it knows."""
         self._stopped = now
         for line in self._open():
             line.stopped = True
-            line.tell({"stop": True})
+            line.send({"stop": True})
         self._call()
 
     def _call_the_roll(self) -> None:
-        """Who is there: at once where they are all, and of hundreds not one by one."""
+        """Report the connected hosts: at once if all are, and of hundreds not each."""
         here, now = [line.target.host.name for line in self.lines if line.hello], time.monotonic()
         if len(here) > self._told_here and (len(here) == len(self.lines) or now - self._rolled >= ROLL_SECONDS):
             self._told_here, self._rolled = len(here), now
             self._watcher.hello(here, self._called + CONNECT_SECONDS - now)
 
-    def _tell_if_done(self) -> None:
+    def _report_if_done(self) -> None:
         done = all(line.answered or line.ended is not None for line in self.lines)
-        if self._told is not None and not self.twice and done:
-            told, self._told = self._told, None
+        if self._report is not None and not self.twice and done:
+            report, self._report = self._report, None
             if self._meanwhile is not None and self._meanwhile.ident is not None:
                 self._meanwhile.join()
-            told(self.lines, self._calls())
+            report(self.lines, self._calls())
 
     def _go_if_ready(self) -> None:
-        """All are told to begin once each has said hello or will not, or the time for that is over."""
+        """Let all begin once each has said hello or will not, or the time for that is over."""
         open_lines = self._open()
         late = not self._to_call and time.monotonic() - self._called > CONNECT_SECONDS
         ready = open_lines and (late or all(line.hello for line in open_lines))
@@ -242,7 +239,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._going = True
             for line in open_lines:
                 if line.hello:
-                    line.tell(self._go())
+                    line.send(self._go())
 
     def _go(self) -> dict[str, Any]:
         gone = [line.target.host.name for line in self.lines if line.ended is not None and not line.answered]

@@ -1,8 +1,7 @@
-"""The ways to a host: ssh, srun into a running job, kubectl exec into a pod. Each is a command line to run here.
+"""Transports to a host: ssh, srun into a running job, kubectl exec into a pod. Each is a local command line.
 
-What is run there is one line of shell, the same for all: it finds distdoctor and starts ``distdoctor remote``, which
-takes its order on stdin and tells what it sees on stdout.
-"""
+The remote command is one line of shell, the same for all: it finds distdoctor and starts ``distdoctor remote``, which
+reads its order on stdin and writes its facts to stdout."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.host_calls import Way
 
 CONNECT_SECONDS = 15
-"""How long ssh tries to connect. Then the hosts that are there begin; who comes later may still meet them."""
+"""Limit of ssh's connection. After it the connected hosts begin; a later one may still join them."""
 ASK_SECONDS = 20
-"""How long squeue or kubectl may take to say which hosts there are."""
+"""Limit for squeue or kubectl to list the hosts."""
 ABSENT = 117
-"""The status of the line that is run there where it found no distdoctor. No shell's own: 127 is also that of a login
-shell whose start-up file names a command that is not there, which never gets to the line."""
+"""Status of the remote line if it found no distdoctor. No shell's own: 127 is also that of a login shell whose start-up
+file names a missing command, which never reaches the line."""
 SSH = (
     "ssh",
-    # A question would wait for an answer that nobody gives: what needs a password is refused.
+    # Nobody could answer a question: a login that needs a password is refused.
     "-oBatchMode=yes",
     f"-oConnectTimeout={CONNECT_SECONDS}",
-    # The far end may go without a word, as a machine that loses its power.
+    # The far end may disappear silently, as a machine that loses its power.
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3",
     "-oForwardAgent=no",
@@ -44,19 +43,19 @@ SSH = (
 
 @dataclass(frozen=True)
 class Target:
-    """One host, and how a command gets there."""
+    """One host, and the command that connects to it."""
 
     host: NamedHost
     way: Way
     before: tuple[str, ...]
-    """The command line here, before what is run there."""
+    """Local command line, before the remote command."""
     address: str = ""
-    """Its address where its name means nothing to the others, as that of a pod."""
+    """Address, if its name means nothing to the other hosts, as that of a pod."""
     until: str = ""
-    """The stage up to which a check is to climb there: what that needs is loaded before the order has come."""
+    """Last stage of a check there: its imports begin before the order has arrived."""
 
     def command(self, setup: str | None) -> list[str]:
-        """The whole command line. ``setup``: a line of shell that is run there first."""
+        """Return the whole command line. ``setup``: a line of shell that runs there first."""
         line = remote_line(setup, self.until)
         if self.way == "ssh":  # its words are joined, and the user's own shell reads them
             return [*self.before, f"sh -c {shlex.quote(line)}"]
@@ -64,13 +63,12 @@ class Target:
 
 
 def remote_line(setup: str | None, until: str = "") -> str:
-    """Return what the shell of a host runs: the distdoctor of this place where the host sees the same files, as on
+    """Return the remote line of shell: it starts the distdoctor of this machine if the host sees the same files, as on
     most clusters, else the one on its PATH, else that of its python3.
 
-    ``until``: for a check up to that stage, which is then begun in the folder of this place, if it is there.
-    """
+    ``until``: for a check up to that stage, which then starts in the folder of this machine, if it exists there."""
     python, package = sys.executable, Path(__file__).resolve().parents[1]
-    # Only where it is what makes this one found: it comes before what is installed.
+    # Only if it is what makes this one found: it precedes installed packages.
     needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = f"PYTHONPATH={shlex.quote(str(package.parent))}${{PYTHONPATH:+:$PYTHONPATH}} " if needed else ""
     one_file, start = own_path.archive, "-m distdoctor"
@@ -93,24 +91,23 @@ def remote_line(setup: str | None, until: str = "") -> str:
 
 
 def by_ssh(hosts: Sequence[NamedHost]) -> tuple[Target, ...]:
-    """Every host by ssh, with the user's own configuration of it."""
+    """Return every host by ssh, with the user's own configuration of it."""
     return tuple(Target(host, "ssh", (*SSH, "--", host.name)) for host in hosts)
 
 
 def into_slurm_job(job: str) -> tuple[Target, ...]:
-    """Every node of a running SLURM job, beside its steps; of a heterogeneous one those of all its components.
+    """Return every node of a running SLURM job, beside its steps; of a heterogeneous one those of all its components.
 
-    Raises UsageError, with where it ran if it has ended: into such a job no step leads.
-    """
+    Raises UsageError, with its nodes if it has ended: no step can start in such a job."""
     asks = ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%A|%i|%T|%N"]
-    rows = [line.strip().split("|") for line in _asked("--slurm-job", asks).splitlines()]
+    rows = [line.strip().split("|") for line in _output_of("--slurm-job", asks).splitlines()]
     jobs = [(number, name, state, nodes) for number, name, state, nodes in (row for row in rows if len(row) == 4)]
     running = [(number, name, nodes) for number, name, state, nodes in jobs if state == "RUNNING" and nodes]
     if len({name.partition("+")[0] for _, name, _ in running}) > 1:  # an array: 7_1, 7_2; of components: 7+0, 7+1
         raise UsageError(f"--slurm-job {job}: several jobs run, name one: {', '.join(name for _, name, _ in running)}")
     if not running:
         raise UsageError(f"--slurm-job {job}: {_not_running(jobs)}")
-    # One task on each node, with what the job has: without --overlap it would wait for the job's own steps to end.
+    # One task on each node, with the job's resources: without --overlap it would wait for the job's own steps to end.
     step = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--quiet")
     found: dict[str, Target] = {}
     for number, _, nodes in running:
@@ -120,7 +117,7 @@ def into_slurm_job(job: str) -> tuple[Target, ...]:
 
 
 def _not_running(jobs: Sequence[tuple[str, str, str, str]]) -> str:
-    """Why no step can be started in this job, as far as SLURM still knows it, and what leads to its nodes."""
+    """Return why no step can start in this job, as far as SLURM still knows it, and how to reach its nodes."""
     ended = next((one for one in jobs if one[3]), None)
     if ended is not None:
         return f"it is {ended[2]}; it ran on {ended[3]}, where ssh may still lead: --hosts {ended[3]}"
@@ -128,9 +125,9 @@ def _not_running(jobs: Sequence[tuple[str, str, str, str]]) -> str:
 
 
 def into_pods(selector: str, namespace: str | None, container: str | None = None) -> tuple[Target, ...]:
-    """Every running pod with these labels. Raises UsageError."""
+    """Return every running pod with these labels. Raises UsageError."""
     where = [f"--namespace={namespace}"] if namespace else []
-    text = _asked("--pods", ["kubectl", "get", "pods", *where, f"--selector={selector}", "--output=json"])
+    text = _output_of("--pods", ["kubectl", "get", "pods", *where, f"--selector={selector}", "--output=json"])
     try:
         pods = json.loads(text)["items"]
         found = [(pod["metadata"]["name"], pod["status"].get("podIP", ""), pod["status"].get("phase")) for pod in pods]
@@ -148,20 +145,20 @@ def into_pods(selector: str, namespace: str | None, container: str | None = None
 
 
 def _of_pod(pod: tuple[str, str]) -> tuple[object, ...]:
-    """Pods in the order of their ranks: the master first, then by number (worker-2 before worker-10)."""
+    """Sort key of pods by their ranks: the master first, then by number (worker-2 before worker-10)."""
     words = pod[0].split("-")
     return "master" not in words, [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
 def address_of(target: Target) -> str:
-    """Return what the others are told as the address of this host: its name as ssh's configuration unfolds it."""
+    """Return the address of this host for the others: its name as ssh's configuration expands it."""
     if target.address or target.way != "ssh":
         return target.address or target.host.name
     return _configured(target.host.name).get("hostname") or target.host.name.rpartition("@")[2]
 
 
 def _configured(name: str) -> dict[str, str]:
-    """Return what ssh's configuration says of a name; nothing where it does not."""
+    """Return ssh's configuration of a name; empty if it gives none."""
     try:
         done = subprocess.run(["ssh", "-G", "--", name], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -169,8 +166,8 @@ def _configured(name: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
 
-def _asked(flag: str, command: Sequence[str]) -> str:
-    """Return what a command of the site says. Raises UsageError where it does not."""
+def _output_of(flag: str, command: Sequence[str]) -> str:
+    """Return the output of a command of the site. Raises UsageError if it fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=ASK_SECONDS, check=False, env=os.environ
@@ -185,13 +182,13 @@ def _asked(flag: str, command: Sequence[str]) -> str:
     return done.stdout
 
 
-# The hosts of a run from one place, as people name them: ``gpu[01-16],extra7``, or a hostfile.
+# Hosts of a remote run, as people name them: ``gpu[01-16],extra7``, or a hostfile.
 
 
 MOST = 10_000
-"""More hosts are a mistyped number."""
+"""Limit of the hosts: more are a mistyped number."""
 MOST_BYTES = 4 << 20
-"""The largest hostfile that is read."""
+"""Limit of a hostfile."""
 
 
 @dataclass(frozen=True)
@@ -199,23 +196,23 @@ class NamedHost:
     """One host as it was named."""
 
     name: str
-    """For ssh: it may have ``user@`` before it, and may be known to ~/.ssh/config alone."""
+    """Name for ssh: it may have ``user@`` before it, and may be known to ~/.ssh/config alone."""
     slots: int | None = None
-    """Ranks that its hostfile gives it."""
+    """Ranks in its hostfile."""
 
 
 def hosts_named(text: str) -> tuple[NamedHost, ...]:
-    """The hosts of ``--hosts``, in the order in which they are named: the first is node 0. Raises UsageError."""
+    """Return the hosts of ``--hosts``, in the order in which they are named: the first is node 0. Raises UsageError."""
     return _distinct(
         "--hosts", (NamedHost(name) for part in _parts(text) for name in _expanded("--hosts", part) if name)
     )
 
 
 def hosts_in_file(path: Path) -> tuple[NamedHost, ...]:
-    """The hosts of a hostfile: a line each, ``HOST``, ``HOST slots=8`` (Open MPI, DeepSpeed) or ``HOST:8`` (MPICH).
+    """Return the hosts of a hostfile: a line each, ``HOST``, ``HOST slots=8`` (Open MPI, DeepSpeed) or ``HOST:8``
+    (MPICH).
 
-    ``#`` begins a comment; what else Open MPI knows (``max_slots=``) is left out. Raises UsageError.
-    """
+    ``#`` begins a comment; Open MPI's other options (``max_slots=``) are left out. Raises UsageError."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             text = file.read(MOST_BYTES)
@@ -238,12 +235,12 @@ def hosts_in_file(path: Path) -> tuple[NamedHost, ...]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return what stands between the commas that are in no brackets."""
+    """Return the parts between the commas outside of brackets."""
     return [part.strip() for part in re.split(r",(?![^\[\]]*\])", text)]
 
 
 def _expanded(flag: str, part: str) -> list[str]:
-    """One part, its ranges unfolded; ``@group`` is ClusterShell's. Raises UsageError."""
+    """Return one part with its ranges expanded; ``@group`` is ClusterShell's. Raises UsageError."""
     if not part:
         return []
     if not re.search(r"[\[\]@]", part.partition("@")[2] if "@" in part[1:] else part):
@@ -261,7 +258,7 @@ def _expanded(flag: str, part: str) -> list[str]:
 
 
 def _checked(flag: str, name: str) -> str:
-    """``name``, where it can be one. ssh would take what begins with a dash for an option."""
+    """Return ``name``, if it can be one. ssh would take a leading dash for an option."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@:%\-]{0,254}", name):
         raise UsageError(f"{flag}: {name!r} is no name of a host")
     if port := re.fullmatch(r"([^:]+):(\d+)", name):
@@ -287,15 +284,17 @@ def _distinct(flag: str, hosts: Iterable[NamedHost]) -> tuple[NamedHost, ...]:
     return tuple(found.values())
 
 
-# How many files this process may have open: a line to a host takes three, and a shell often allows 1,024 at first.
+# Limit of open files: a connection to a host takes three, and a shell often allows 1,024 at first.
 
 
 EACH, BESIDE = 3, 64
-"""stdin, stdout and stderr of the command that leads to a host; what else is open, also for a moment at its start."""
+"""stdin, stdout and stderr of the command that connects to a host; further open files, also for a moment at its
+start."""
 
 
 def make_room(hosts: int) -> None:
-    """Allow this process, and what it starts, as many as ``hosts`` lines need. Raises UsageError where it may not."""
+    """Raise the limit of this process and its children for ``hosts`` connections. Raises UsageError if that is not
+    allowed."""
     needed = EACH * hosts + BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:

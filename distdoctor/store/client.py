@@ -1,10 +1,9 @@
-"""A TCPStore client in plain sockets, for the supervisors: it needs no torch, has deadlines and can be given up.
+"""TCPStore client in plain sockets, for the supervisors: it needs no torch, has deadlines and can be given up.
 
 The protocol is that of torch 2.2 and later (c10d/TCPStoreBackend.hpp, TCPStore.cpp): an operation's byte, then its
 arguments in host byte order, strings and byte vectors with a 64-bit length before them. Keys are sent with a slash in
-front, as torch's own client does for its users. Every request is one send: the server reads half a message only to
-wait for the rest.
-"""
+front, as torch's own client does for its users. Every request is one send: after half a message the server blocks until
+the rest arrives."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from distdoctor.store.identify import VALIDATE
 MAX_VALUE = 8 * 1024 * 1024 - 64
 """Bytes; the libuv server drops a connection that sends a larger value."""
 MAX_SEGMENT = 1000
-"""Bytes; the nodes must be able to talk also where the path swallows full-size packets, to be able to say so."""
+"""Bytes; the nodes must communicate also on a path that swallows full-size packets, to report it."""
 _SET, _GET, _ADD, _CHECK = 1, 3, 4, 5
 
 T = TypeVar("T")
 
 
 class StoreError(Exception):
-    """The store could not be used; the text says why."""
+    """The store could not be used; the text has the reason."""
 
 
 class StoreGone(StoreError):
@@ -35,31 +34,31 @@ class StoreGone(StoreError):
 
 
 class StoreSilent(StoreGone):
-    """The kernel of the store's host took what was asked, and no answer came."""
+    """The kernel of the store's host took the request, and no answer arrived."""
 
 
 class Oversize(StoreError):
-    """A value that is larger than any that the doctor writes."""
+    """A value that is larger than any that distdoctor writes."""
 
 
 class StoreClient:
     """One connection to a store. Requests from several tasks are served one after the other.
 
-    A request that was begun is carried out, also where the task that made it is cancelled meanwhile.
-    """
+    A request that was begun is carried out, also if the task that made it is cancelled meanwhile."""
 
     def __init__(self, opened: socket.socket, address: str, port: int, seconds: float) -> None:
         self._socket, self._address, self._port = opened, address, port
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self._first = True
-        self._beside = 0
-        """Answers that will come after what is waited for: one byte each, to what was asked so that it comes sooner."""
+        self._pending_extra = 0
+        """Pending answers after the awaited one: one byte each, to requests that only speed it up."""
         self._running: set[asyncio.Task[Any]] = set()
 
     @classmethod
     async def connect(cls, address: str, port: int, seconds: float = 5.0) -> StoreClient:
-        """Connected to the store at address:port; ``seconds`` bounds this and every request. Raises StoreError."""
+        """Return a client of the store at address:port; ``seconds`` bounds this and every request. Raises
+        StoreError."""
         contact, opened = await open_socket(address, port, seconds, MAX_SEGMENT)
         if opened is None:
             raise StoreError(f"connect to {address} port {port}: {contact.outcome}")
@@ -72,13 +71,13 @@ class StoreClient:
         await self._request(struct.pack("=B", _SET) + _text(key) + struct.pack("=Q", len(value)) + value, 0)
 
     async def add(self, key: str, amount: int) -> int:
-        """Add to the number under ``key`` (0 where there is none) and return the sum."""
+        """Add to the number under ``key`` (0 without one) and return the sum."""
         reply = await self._request(struct.pack("=B", _ADD) + _text(key) + struct.pack("=q", amount), 8)
         return int(struct.unpack("=q", reply)[0])
 
     @property
     def own_address(self) -> str:
-        """The address of this end of the connection."""
+        """Return the address of this end of the connection."""
         return str(self._socket.getsockname()[0])
 
     async def has(self, *keys: str) -> bool:
@@ -87,10 +86,9 @@ class StoreClient:
         return await self._request(struct.pack("=BQ", _CHECK, len(keys)) + names, 1) == b"\0"
 
     async def get(self, key: str) -> bytes | None:
-        """The value under ``key``, or None (a GET of a missing key makes the legacy server drop the connection).
+        """Return the value under ``key``, or None (a GET of a missing key makes the legacy server drop the connection).
 
-        Raises Oversize where it has more than MAX_VALUE bytes; it is not read then.
-        """
+        Raises Oversize for more than MAX_VALUE bytes; it is not read then."""
         return await self._get(key) if await self.has(key) else None
 
     async def closed(self, seconds: float) -> bool:
@@ -106,7 +104,7 @@ class StoreClient:
         return not data
 
     def close(self) -> None:
-        """Close the connection. Requests that are under way are dropped."""
+        """Close the connection. Running requests are dropped."""
         for task in self._running:
             task.cancel()
         if self._running and self._socket.fileno() >= 0:
@@ -122,19 +120,19 @@ class StoreClient:
                 await self._send(struct.pack("=B", _GET) + _text(key))
                 length = struct.unpack("=Q", await self._read(8))[0]
                 if length > MAX_VALUE + 64:
-                    await self._again()
+                    await self._reconnect()
                     raise Oversize(f"has {length} bytes")
                 return await self._read(length, last=True)
 
         return await self._carry_out(ask())
 
-    async def _again(self) -> None:
-        """A new connection in place of one on which more is under way than is to be read."""
+    async def _reconnect(self) -> None:
+        """Replace a connection on which more answers are pending than are to be read."""
         self._socket.close()
         contact, opened = await open_socket(self._address, self._port, self._seconds, MAX_SEGMENT)
         if opened is None:
             raise StoreGone(f"connect to {self._address} port {self._port}: {contact.outcome}")
-        self._socket, self._first, self._beside = opened, True, 0
+        self._socket, self._first, self._pending_extra = opened, True, 0
 
     async def _request(self, message: bytes, reply_length: int) -> bytes:
         async def ask() -> bytes:
@@ -145,7 +143,8 @@ class StoreClient:
         return await self._carry_out(ask())
 
     async def _carry_out(self, request: Coroutine[Any, Any, T]) -> T:
-        """To its end, whatever becomes of the caller: a reply left unread would be taken for the next request's."""
+        """Carry the request out to its end, whatever becomes of the caller: an unread reply would be taken for the next
+        request's."""
         task = asyncio.ensure_future(request)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -154,7 +153,7 @@ class StoreClient:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, also where nobody waits for it any more
+            task.exception()  # retrieved, also if nobody waits for it any more
 
     async def _send(self, message: bytes) -> None:
         if self._first:
@@ -167,15 +166,15 @@ class StoreClient:
         except (OSError, ValueError) as err:
             raise StoreGone(f"the connection to the store ended: {err}") from None
 
-    def _ask_beside(self) -> None:
+    def _ask_extra(self) -> None:
         self._socket.send(struct.pack("=BQ", _CHECK, 1) + _text("beside"))
-        self._beside += 1
+        self._pending_extra += 1
 
     async def _read(self, length: int, last: bool = False) -> bytes:
-        """So many bytes; of the ``last`` of an answer also what follows it, which is dropped."""
+        """Return ``length`` bytes; with ``last``, also read and drop what follows the answer."""
         data = await self._read_bytes(length)
-        while last and self._beside:
-            more, self._beside = self._beside, 0
+        while last and self._pending_extra:
+            more, self._pending_extra = self._pending_extra, 0
             await self._read_bytes(more)
         return data
 
@@ -184,12 +183,12 @@ class StoreClient:
         loop = asyncio.get_running_loop()
         while length:
             try:
-                await hasten(self._socket, self._ask_beside)
+                await hasten(self._socket, self._ask_extra)
                 part = await asyncio.wait_for(loop.sock_recv(self._socket, min(length, 1 << 20)), self._seconds)
             except asyncio.TimeoutError:
                 asked = tcp_info(self._socket)
                 self._socket.close()
-                taken = asked.in_flight == 0 and asked.acknowledged > 1  # making a connection counts as one
+                taken = asked.in_flight == 0 and asked.acknowledged > 1  # opening a connection counts as one
                 gone = StoreSilent if taken else StoreGone
                 raise gone(f"the store did not answer for {self._seconds:g} s") from None
             except (OSError, ValueError) as err:

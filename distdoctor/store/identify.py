@@ -1,9 +1,8 @@
-"""What answers on an open port: a TCPStore and of which generation, or something else.
+"""Identification of the service on an open port: a TCPStore and its generation, or something else.
 
 Only handshakes that were seen to leave every generation of a live TCPStore unharmed are sent (a store that reads half a
 message blocks for all its clients, and the numbers of its operations changed in torch 2.2): each is sent whole in one
-segment, and every connection is closed. See c10d/TCPStoreBackend.hpp for the operations.
-"""
+segment, and every connection is closed. See c10d/TCPStoreBackend.hpp for the operations."""
 
 from __future__ import annotations
 
@@ -18,17 +17,16 @@ VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
 PING = b"\x0d"
 HTTP = b"GET / HTTP/1.0\r\n\r\n"
 SILENCE = 1.0
-"""Seconds for an answer; none in these counts as silence."""
+"""Seconds without an answer that count as silence."""
 
 
 async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | None:
-    """Return what answers there; None where no connection can be made any more.
+    """Return the service; None if no connection is possible any more.
 
     1. PING (torch 2.5 and later) is echoed. The nonce's third byte is 0xFF: torch 2.1 would read the message as a
-    length so large that it drops the connection before it allocates anything; and no byte of it ends a line, to which
-    a web server would answer already, in four bytes that tell a reader nothing. 2. Four CANCEL_WAIT (2.2 to 2.4) are
-    answered with four bytes 1. 3. GETNUMKEYS as torch up to 2.1 numbers it gives a small count.
-    """
+    length so large that it drops the connection before it allocates anything; and no byte of it ends a line, to which a
+    web server would answer already, in four bytes that say nothing. 2. Four CANCEL_WAIT (2.2 to 2.4) are answered with
+    four bytes 1. 3. GETNUMKEYS as torch up to 2.1 numbers it gives a small count."""
     nonce = bytearray(os.urandom(4).replace(b"\n", b"N"))
     nonce[2] = 0xFF
     reply, closed = await _exchange(address, port, VALIDATE + PING + nonce, 4, seconds)
@@ -51,13 +49,15 @@ async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | No
 
 
 async def _ask_as_http(address: str, port: int, seconds: float) -> Answer:
-    """Line-based servers stay silent until a line ends. A libuv TCPStore ignores this, a legacy one closes."""
+    """Send an HTTP request: line-based servers stay silent until a line ends. A libuv TCPStore ignores it, a legacy one
+    closes."""
     reply, _ = await _exchange(address, port, HTTP, 80, seconds)
     return Answer("foreign", sample=printable(reply)) if reply else Answer("silent")
 
 
 async def _exchange(address: str, port: int, message: bytes, length: int, seconds: float) -> tuple[bytes | None, bool]:
-    """Up to ``length`` bytes of the answer to ``message`` (None: no connection), and whether the other side closed."""
+    """Return up to ``length`` bytes of the answer to ``message`` (None: no connection), and whether the other side
+    closed."""
     contact, opened = await open_socket(address, port, seconds)
     if opened is None:
         return (b"", True) if contact.outcome == "reset" else (None, True)
@@ -80,5 +80,5 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
 
 
 def printable(data: bytes) -> str:
-    """The start of what a service said, as far as it can be printed; its bytes where nothing of it can."""
+    """Return the printable start of a service's answer; its bytes if nothing of it is printable."""
     return "".join(chr(byte) if 32 <= byte < 127 else " " for byte in data[:80]).strip() or data[:8].hex(" ")

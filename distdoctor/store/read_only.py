@@ -1,11 +1,9 @@
-"""A client of a job's store that can only ask: it has no operation that writes, counts or waits.
+"""Read-only client of a job's store: it has no operation that writes, counts or waits.
 
-A store that reads half a message may block for everybody until the rest comes (torch's legacy server), so what is sent
-is whole messages in one segment, and never more than is answered at once. Either server looks up the name of whoever
-connects, and where name servers do not answer all ranks wait for that meanwhile (seen with torch 2.13: 5 s for each
-connection), so one connection has to do. Nothing that a server sends is kept beyond a bound, and nothing is waited for
-beyond the deadline.
-"""
+A store that reads half a message may block for everybody until the rest arrives (torch's legacy server), so only whole
+messages are sent in one segment, and never more than is answered at once. Either server looks up the name of each
+client, and if name servers do not answer all ranks wait for that meanwhile (seen with torch 2.13: 5 s for each
+connection), so one connection has to do. Data of a server is kept up to a limit, and waits end at the deadline."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ from distdoctor.store.identify import HTTP, PING, VALIDATE, printable
 
 _GET, _CHECK, _COUNT, _LIST = 3, 5, 7, 17
 OLD = "<=2.1"
-"""The generation of torch that knows no VALIDATE and numbers each operation one lower."""
+"""Generation of torch without VALIDATE, which numbers each operation one lower."""
 _BATCH = 900
 """Bytes sent at once: one segment, beside the headers' options."""
 _REPLY = 64 * 1024
-"""Bytes of answers asked for at once: they fit into the buffers between, so that the server never waits for us."""
+"""Bytes of answers requested at once: they fit into the buffers between, so that the server never waits for us."""
 MAX_KEYS = 300_000
 MAX_KEY = 8 * 1024 + 64
 """Bytes; the libuv server takes no longer key."""
@@ -37,17 +35,16 @@ MAX_LISTED = 16 * 1024 * 1024
 
 
 class TooLate(StoreError):
-    """The deadline came."""
+    """The deadline was reached."""
 
 
 class ReadOnlyStore:
-    """One connection to a store of which the generation is known (``distdoctor.store.identify``).
+    """One connection to a store of known generation (``distdoctor.store.identify``).
 
-    Keys are given and returned as they are on the wire. Every method raises StoreError.
-    """
+    Keys are given and returned as they are on the wire. Every method raises StoreError."""
 
     def __init__(self, address: str, port: int, generation: str, end: float) -> None:
-        """``end``: the event loop's time until which everything has to be done."""
+        """Prepare a connection. ``end``: deadline of all requests, by the event loop's time."""
         self._address, self._port, self._end = address, port, end
         self._old = generation == OLD
         self._socket: socket.socket | None = None
@@ -55,11 +52,10 @@ class ReadOnlyStore:
         self._held = bytearray()
 
     async def greet(self, patience: float) -> tuple[Contact, Answer | None]:
-        """Connect and ask for an echo, as ``identify`` does first, and keep the connection for what follows.
+        """Connect and ask for an echo, as ``identify`` does first, and keep the connection.
 
-        None where no connection was made. ``closed`` may be a store of an older torch: ``identify`` tells.
-        ``patience``: seconds until a silent server is asked as one of HTTP; a store that is only slow drops us then.
-        """
+        None without a connection. ``closed`` may be a store of an older torch, which ``identify`` distinguishes.
+        ``patience``: seconds until a silent server gets an HTTP request; a store that is only slow drops us then."""
         self.close()
         contact = await self._open()
         if self._socket is None:
@@ -91,7 +87,7 @@ class ReadOnlyStore:
         return contact, Answer("closed" if closed else "silent")
 
     async def keys(self) -> list[bytes] | None:
-        """All keys; None where this server does not list them (before torch 2.10). Raises Oversize."""
+        """Return all keys; None if this server does not list them (before torch 2.10). Raises Oversize."""
         if self._old:
             return None
         try:
@@ -113,12 +109,12 @@ class ReadOnlyStore:
         return found
 
     async def count(self) -> int:
-        """Return how many keys there are."""
+        """Return the number of keys."""
         await self._send(self._operation(_COUNT))
         return int(struct.unpack("=q", await self._take(8))[0])
 
     async def has(self, keys: Sequence[bytes]) -> list[bool]:
-        """For each of ``keys``, whether it is there."""
+        """Return for each of ``keys`` whether it is there."""
         found: list[bool] = []
         for batch in _batches(keys, len(keys) or 1):
             await self._send(b"".join(self._operation(_CHECK) + struct.pack("=Q", 1) + _text(key) for key in batch))
@@ -126,11 +122,11 @@ class ReadOnlyStore:
         return found
 
     async def values(self, keys: Sequence[bytes], most: int) -> dict[bytes, bytes]:
-        """Return what is under those of ``keys`` that are there and no larger than ``most`` bytes."""
-        # The legacy server drops whoever asks for a key that it has not.
+        """Return the values of those of ``keys`` that are there and no larger than ``most`` bytes."""
+        # The legacy server drops a client that asks for a missing key.
         here = [key for key, there in zip(keys, await self.has(keys), strict=True) if there]
         found: dict[bytes, bytes] = {}
-        largest = _REPLY  # the first tells what the others may be like
+        largest = _REPLY  # the first shows what the others may be like
         while here:
             batch = next(_batches(here, max(1, _REPLY // max(largest, 256))))
             del here[: len(batch)]
@@ -138,7 +134,7 @@ class ReadOnlyStore:
             for place, key in enumerate(batch):
                 (length,) = struct.unpack("=Q", await self._take(8))
                 if length > most:
-                    self.close()  # with all that is under way
+                    self.close()  # with all running requests
                     here[:0] = batch[place + 1 :]
                     break
                 found[key] = await self._take(length)
@@ -193,7 +189,7 @@ class ReadOnlyStore:
         return taken
 
     async def _fill(self, seconds: float = math.inf) -> None:
-        """Whatever comes next, within ``seconds``. Raises TooLate, StoreGone."""
+        """Read the next bytes, within ``seconds``. Raises TooLate, StoreGone."""
         assert self._socket is not None
         left = min(seconds, self._left())
         try:
@@ -209,8 +205,8 @@ class ReadOnlyStore:
 
 
 def _acknowledge_at_once(opened: socket.socket) -> None:
-    """What comes next is acknowledged at once. The libuv store of torch 2.2 to 2.4 answers in small segments, of which
-    its kernel holds each back until the one before is acknowledged; a receiver puts that off for 40 ms (tcp(7))."""
+    """Acknowledge the next segment at once. The libuv store of torch 2.2 to 2.4 answers in small segments, of which its
+    kernel holds each back until the one before is acknowledged; a receiver delays that by 40 ms (tcp(7))."""
     with suppress(OSError):
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
@@ -220,7 +216,7 @@ def _text(key: bytes) -> bytes:
 
 
 def _batches(keys: Sequence[bytes], most: int) -> Iterator[Sequence[bytes]]:
-    """``keys`` in order, no more than ``most`` of them nor than fit into one segment at a time."""
+    """Yield ``keys`` in order, in batches of at most ``most`` keys and one segment."""
     start, size = 0, len(VALIDATE)
     for place, key in enumerate(keys):
         size += 17 + len(key)

@@ -155,7 +155,8 @@ def detect_environment(env: Mapping[str, str]) -> Launched | None:
 
 
 def job_environment(env: Mapping[str, str], launcher: str) -> Launched:
-    """Return what the variables say. PyTorch reads the agent's whoever set them (torch/distributed/rendezvous.py)."""
+    """Return the launch by its variables. PyTorch reads the agent's whoever set them
+    (torch/distributed/rendezvous.py)."""
     restart = env.get(RESTART_COUNT, "")
     return Launched(
         launcher,

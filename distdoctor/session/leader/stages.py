@@ -143,8 +143,8 @@ async def listens(participant: Participant) -> bool:
 
 
 async def knock(participant: Participant) -> ConnectOutcome | None:
-    """Return how a connection to its listener ends: a kernel accepts for a stopped process, and refuses for an ended
-    one.
+    """Return the result of a connection to its listener: a kernel accepts for a stopped process, and refuses for an
+    ended one.
 
     None if it has no listener."""
     address = next((address for _, address in addresses_of(participant.facts, nccl=False)), None)

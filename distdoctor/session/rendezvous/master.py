@@ -404,7 +404,7 @@ def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
 
 
 def join_failure_text(facts: NodeFacts) -> str:
-    """Return why this process did not join, in a few words; the findings hold the details."""
+    """Return the reason of a failed join in a few words; the findings have the details."""
     seen, plan = facts.network, facts.plan
     if seen is not None and seen.bind is not None and not seen.bind.ok:
         number = seen.bind.errno
@@ -430,7 +430,7 @@ def lacks_torch(facts: NodeFacts) -> bool:
 
 
 def contact_words(contact: Contact) -> str:
-    """Return how the last attempt to connect ended, in words."""
+    """Return the result of the last attempt to connect, in words."""
     if contact.outcome == "open":
         return f"{contact.address}:{contact.port} answers, but not as the store of this job"
     return contact_text(contact)

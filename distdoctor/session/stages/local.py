@@ -96,7 +96,7 @@ async def _copied(child: Child) -> PeerCopies | None:
 
 
 def _partial_devices(output: str, error: str) -> dict[str, Any] | None:
-    """Return what the process had found when a device stopped or ended it; None if no device did."""
+    """Return the partial result of the process, if a device stopped or ended it; None if no device did."""
     trying = re.findall(rf"^{devices.COMPUTING} (\d+) (\{{.*\}})$", output, re.MULTILINE)
     if not trying:
         return None
