@@ -82,12 +82,12 @@ def _check(order: Mapping[str, Any]) -> int:
         whole = text.render(report, replace(started, width=_width(), given=command.given()))
         answer(report, whole)
 
-    def answer(report: Report, text: str) -> None:
+    def answer(report: Report, shown: str) -> None:
         if ending.claim():
             status = exit_status(report, fail_on)
             if status != OK and fail_on != "never":
                 leave_cause(os.environ, report)
-            _answer(report=as_json.document(report), text=text, status=status)
+            _answer(report=as_json.document(report), text=shown, status=status)
 
     try:
         outcome = run(options, observer, take_report)

@@ -65,7 +65,7 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
     except (OSError, ValueError) as err:
         return Answer(None, f"it could not be started: {err}")
     try:
-        out, said = process.communicate(json.dumps(order).encode(), seconds)
+        out, stderr = process.communicate(json.dumps(order).encode(), seconds)
     except subprocess.TimeoutExpired:
         end(process)
         return Answer(None, f"it did not end within {seconds:.0f} s")
@@ -76,11 +76,11 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
         end(process)
         raise
     try:
-        told = json.loads(out)
+        result = json.loads(out)
     except ValueError:
-        told = None
-    error = (said or b"").decode(errors="replace").strip() or f"it ended with exit status {process.returncode}"
-    return Answer(told, "") if isinstance(told, dict) else Answer(None, error)
+        result = None
+    error = (stderr or b"").decode(errors="replace").strip() or f"it ended with exit status {process.returncode}"
+    return Answer(result, "") if isinstance(result, dict) else Answer(None, error)
 
 
 def _added() -> list[str]:

@@ -63,17 +63,17 @@ class Job:
 
     def follow(self, tap: Tap, watcher: int | None) -> int:
         """Pass its output on until it has ended, with a copy to ``tap``. Return its return code, -n of signal n."""
-        told, tell = os.pipe()
-        os.set_blocking(tell, False)
-        self._signals.start(self.process, lambda number: _noted(tell, number), watcher)
+        signal_reader, signal_writer = os.pipe()
+        os.set_blocking(signal_writer, False)
+        self._signals.start(self.process, lambda number: _noted(signal_writer, number), watcher)
         poll = select.poll()
-        poll.register(told, select.POLLIN)
+        poll.register(signal_reader, select.POLLIN)
         for one in self.outputs:
             poll.register(one.reads, select.POLLIN)
         while self.process.poll() is None:
             ready = {number for number, _ in poll.poll(20 if not tap.flush() else 1000)}
-            if told in ready:
-                self._signalled(os.read(told, 256), tap)
+            if signal_reader in ready:
+                self._signalled(os.read(signal_reader, 256), tap)
             moved = [self._hand_on(one, tap) for one in self.outputs if one.reads in ready and not one.ended]
             for one in self.outputs:
                 if one.ended and one.reads in ready:

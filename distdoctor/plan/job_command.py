@@ -119,24 +119,24 @@ def accelerate_flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str,
 
     Raise ValueError for processes that the machines cannot share, and for an unknown rendezvous."""
     given = _own_words(words)
-    told = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
-    machines = _to_int(told.get("num_machines")) or 1
-    processes = _to_int(told.get("num_processes"))
+    options = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
+    machines = _to_int(options.get("num_machines")) or 1
+    processes = _to_int(options.get("num_processes"))
     found = [f"{NNODES.flag}={machines}"]
     if processes:
         if processes % machines:
             raise ValueError(f"{processes} processes cannot be shared by {machines} machines")
         found.append(f"{NPROC_PER_NODE.flag}={processes // machines}")
-    port, backend = _to_int(told.get("main_process_port")), told.get("rdzv_backend") or "static"
+    port, backend = _to_int(options.get("main_process_port")), options.get("rdzv_backend") or "static"
     if machines > 1 and backend not in ("static", "c10d"):
         raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
     if machines > 1 and backend == "c10d":  # it is an endpoint then, with the port of static (utils/launch.py)
-        at = endpoint(told.get("main_process_ip", ""), DEFAULT_PORT if port is None else port)
+        at = endpoint(options.get("main_process_ip", ""), DEFAULT_PORT if port is None else port)
         return (*found, f"{RDZV_BACKEND.flag}={backend}", f"{RDZV_ENDPOINT.flag}={at}")
     if machines > 1:
-        found.append(f"{NODE_RANK.flag}={_to_int(told.get('machine_rank')) or 0}")
-        if told.get("main_process_ip"):
-            found.append(f"{MASTER_ADDR.flag}={told['main_process_ip']}")
+        found.append(f"{NODE_RANK.flag}={_to_int(options.get('machine_rank')) or 0}")
+        if options.get("main_process_ip"):
+            found.append(f"{MASTER_ADDR.flag}={options['main_process_ip']}")
     if port or (port == 0 and machines > 1):  # 0: each machine takes a free one of its own
         found.append(f"{MASTER_PORT.flag}={port}")
     return tuple(found)

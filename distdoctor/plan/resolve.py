@@ -100,8 +100,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
 
     ``count_gpus`` and ``count_cpus`` return this node's visible devices and processors; they run only if the plan
     depends on them. Raise UsageError for flags that make no plan."""
-    told = _in_init_method(flags)
-    env = {**env, **told}
+    from_query = _in_init_method(flags)
+    env = {**env, **from_query}
     values = Values(flags, env)
     backend = _backend(values)
     launched = launched_as(flags, env)
@@ -120,7 +120,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
             plan = replace(plan, **_agents_around(env, agent))
         elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
-    sources = {name: INIT_METHOD.flag if source in told else source for name, source in values.sources.items()}
+    sources = {name: INIT_METHOD.flag if source in from_query else source for name, source in values.sources.items()}
     return replace(plan, sources=sources, problems=tuple(values.problems))
 
 
@@ -129,13 +129,13 @@ def _in_init_method(flags: Flags) -> dict[str, str]:
     before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
     method = flags.init_method or ""
     query = dict(pair.partition("=")[::2] for pair in method.partition("?")[2].split("&"))
-    told = {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
-    if len(told) == 1 and not method.startswith("env://"):
+    from_query = {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
+    if len(from_query) == 1 and not method.startswith("env://"):
         raise UsageError(
             f"{INIT_METHOD.flag} {method!r} has one of rank and world_size behind its ?: torch wants both there, or "
             "neither"
         )
-    return told
+    return from_query
 
 
 def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:

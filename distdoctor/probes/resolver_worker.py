@@ -231,10 +231,8 @@ def why_not(err: Exception) -> str:
 
 def main(control: socket.socket) -> None:
     """Fork a child per question until the socket closes."""
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_DFL
-    )  # an ignored SIGCHLD is inherited, and then no child can be waited for
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an ignored SIGCHLD is inherited
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored SIGCHLD is inherited, and no child could be waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket then closes
     "localhost".encode("idna")  # what getaddrinfo() imports, once and not in each child
     running, holding = set[int](), set[int]()
     while True:

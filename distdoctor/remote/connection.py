@@ -79,8 +79,8 @@ class Line:
 
     def refused_for_now(self) -> bool:
         """Return whether to call again: nothing was started there, as too many were logging in."""
-        said = any(sign in one for one in self.said for sign in BUSY)
-        return said and not self.hello and self.status == SSH_FAILED and self.calls < MOST_CALLS
+        busy = any(sign in one for one in self.said for sign in BUSY)
+        return busy and not self.hello and self.status == SSH_FAILED and self.calls < MOST_CALLS
 
     def call(self, rank: int) -> HostCall:
         """Return the result."""

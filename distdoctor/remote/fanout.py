@@ -59,7 +59,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
     """One run on all ``targets``. ``orders``: one for each. ``stopping``: whether to interrupt, asked often.
 
     Times in seconds: ``hello``: limit for a host to connect, ``limit``: for all to end. ``meanwhile``: runs here as
-    soon as all were called, in a thread: the connections are served however long it takes. ``told``: gets the
+    soon as all were called, in a thread: the connections are served however long it takes. ``on_results``: gets the
     connections and their results once nothing more is to arrive that matters, while the hosts still end their part."""
 
     def __init__(
@@ -73,14 +73,14 @@ class FanOut(EventHandler):  # type: ignore[misc]
         hello: float,
         limit: float,
         meanwhile: Callable[[], object] | None = None,
-        told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
+        on_results: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
     ) -> None:
         self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
-        self._report, self._to_call = told, deque(self.lines)
-        self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
+        self._report, self._to_call = on_results, deque(self.lines)
+        self._at_once, self._reported_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = self._ticked = time.monotonic()
         self._going = False
@@ -218,8 +218,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def _call_the_roll(self) -> None:
         """Report the connected hosts: at once if all are, and of hundreds not each."""
         here, now = [line.target.host.name for line in self.lines if line.hello], time.monotonic()
-        if len(here) > self._told_here and (len(here) == len(self.lines) or now - self._rolled >= ROLL_SECONDS):
-            self._told_here, self._rolled = len(here), now
+        if len(here) > self._reported_here and (len(here) == len(self.lines) or now - self._rolled >= ROLL_SECONDS):
+            self._reported_here, self._rolled = len(here), now
             self._watcher.hello(here, self._called + CONNECT_SECONDS - now)
 
     def _report_if_done(self) -> None:

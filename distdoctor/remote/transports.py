@@ -177,8 +177,8 @@ def _output_of(flag: str, command: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as err:
         raise UsageError(f"{flag}: {command[0]}: {err}") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
-        raise UsageError(f"{flag}: {command[0]}: {said[:300]}")
+        last_line = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
+        raise UsageError(f"{flag}: {command[0]}: {last_line[:300]}")
     return done.stdout
 
 

@@ -76,14 +76,14 @@ class ReadOnlyStore:
             closed = True
         except TooLate:
             pass
-        said = bytes(self._held)
+        answer = bytes(self._held)
         self._held.clear()
-        if said != nonce or asked:
+        if answer != nonce or asked:
             self.close()
-        if said == nonce:
+        if answer == nonce:
             return contact, Answer("tcpstore", "2.5+")
-        if said:
-            return contact, Answer("foreign", sample=printable(said))
+        if answer:
+            return contact, Answer("foreign", sample=printable(answer))
         return contact, Answer("closed" if closed else "silent")
 
     async def keys(self) -> list[bytes] | None:

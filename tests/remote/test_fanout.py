@@ -37,7 +37,7 @@ echo \'@distdoctor {"nothing": "here"}\'; sleep 1'''
 targets = [Target(NamedHost(f"gpu{n}"), "kubectl", ("sh", "-c", script)) for n in range(5)]
 told = []
 many = fanout.FanOut(targets, [{"way": "x"}] * 5, Watcher(), lambda: False, setup=None, hello=20, limit=30,
-    told=lambda lines, calls: told.append((time.monotonic(), [call.outcome for call in calls])))
+    on_results=lambda lines, calls: told.append((time.monotonic(), [call.outcome for call in calls])))
 many.run()
 ((at, outcomes),) = told
 print(json.dumps([outcomes, time.monotonic() - at, [line.began for line in many.lines]]))
@@ -142,7 +142,7 @@ def meanwhile():
     time.sleep(5)
     done.append(True)
 run = fanout.FanOut([Target(NamedHost("gpu0"), "kubectl", ("bash", "-c", script))], [{"way": "x"}], Watcher(),
-    lambda: False, setup=None, hello=20, limit=30, meanwhile=meanwhile, told=lambda *_: done.append("told"))
+    lambda: False, setup=None, hello=20, limit=30, meanwhile=meanwhile, on_results=lambda *_: done.append("told"))
 print(json.dumps([[call.outcome for call in run.run()], done]))
 """
 
@@ -187,7 +187,7 @@ names = [NamedHost(name) for name in ("gpu0", "gpu1", "alias")]
 targets = [Target(name, "kubectl", ("sh", "-c", script, one)) for name, one in zip(names, sys.argv[1:])]
 told = []
 run = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30,
-    told=lambda lines, calls: told.append(len(calls)))
+    on_results=lambda lines, calls: told.append(len(calls)))
 run.run()
 print(json.dumps([run.twice, told, any(line.answered for line in run.lines)]))
 """

@@ -234,8 +234,8 @@ subprocess.run("ip link set lo up", shell=True, check=True)
 store = TCPStore("127.0.0.1", 4000, is_master=True, wait_for_workers=False, use_libuv=LIBUV)
 subprocess.run(f"nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 beside = []
-ask = StoreClient._ask_beside
-StoreClient._ask_beside = lambda self: (beside.append(1), ask(self))
+ask = StoreClient._ask_extra
+StoreClient._ask_extra = lambda self: (beside.append(1), ask(self))
 async def main():
     client = await StoreClient.connect("127.0.0.1", 4000)
     told = []

@@ -79,7 +79,7 @@ def check_hosts(command: CheckCommand) -> int:
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
             meanwhile=lambda: _get_ready(judging),
-            told=print_report,
+            on_results=print_report,
         )
     finally:
         observer.close()

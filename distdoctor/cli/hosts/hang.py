@@ -28,10 +28,10 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
     """Look on all hosts, judge and print the report. Raises UsageError."""
     telling, began = Telling.from_flags(flags), time.monotonic()
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    flag, targets = orchestrate.targets_of(where)
+    hosts_flag, targets = orchestrate.targets_of(where)
     for flag, value in (("--pid", how.pid), ("--watch", how.watch)):
         if value is not None:
-            raise UsageError(f"{flag} does not go with {flag}: it is of one host")
+            raise UsageError(f"{flag} does not go with {hosts_flag}: it is of one host")
     if how.store is not None and split_endpoint(how.store)[1] is None:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
     wanted = {"run_id": how.run_id, "store": how.store, "stacks": require_one_of("--stacks", how.stacks, STACKS)}
@@ -42,7 +42,7 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
     try:
         lines, calls = orchestrate.carry_out(
             targets,
-            [orchestrate.order(flag, task="hang", wanted=wanted) for _ in targets],
+            [orchestrate.order(hosts_flag, task="hang", wanted=wanted) for _ in targets],
             Progress(observer, [target.host.name for target in targets]),
             setup=where.setup,
             wait=2.0 * transports.CONNECT_SECONDS,
@@ -52,8 +52,10 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
         observer.close()
     facts, nothing = orchestrate.facts_of(lines), {one.target.host.name: one.nothing for one in lines if one.nothing}
     if not facts and len(nothing) == len(lines):
-        said = "; ".join(f"{', '.join(h for h in nothing if nothing[h] == why)}: {why}" for why in {*nothing.values()})
-        raise UsageError(f"there is no job to look at: {said}")
+        reasons = "; ".join(
+            f"{', '.join(h for h in nothing if nothing[h] == why)}: {why}" for why in {*nothing.values()}
+        )
+        raise UsageError(f"there is no job to look at: {reasons}")
     if facts:
         seconds = time.monotonic() - began
         report = report_on_jobs(facts, checks, ignore, started_at=started_at, seconds=seconds, calls=calls)

@@ -69,12 +69,12 @@ def carry_out(
     wait: float,
     limit: float,
     meanwhile: Callable[[], object] | None = None,
-    told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
+    on_results: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
 ) -> tuple[list[Line], list[HostCall]]:
     """Send each host its order, and wait for the end of all. Return the connection to each, and its result.
 
     ``wait``, ``limit``: seconds until a host must be connected, and until all must have ended. ``meanwhile``: runs
-    here, in a thread, while they connect. ``told``: gets the same results once all have sent theirs, while they end.
+    here, in a thread, while they connect. ``on_results``: gets the results once all have sent theirs, while they end.
     From now on, signals are held. Raises UsageError for more hosts than this process may connect to, or two names of
     one host."""
     from distdoctor.remote.fanout import FanOut
@@ -89,7 +89,7 @@ def carry_out(
         hello=max(wait, 2.0 * transports.CONNECT_SECONDS),
         limit=limit,
         meanwhile=meanwhile,
-        told=told,
+        on_results=on_results,
     )
     interrupts.hold()
     calls = fan_out.run()

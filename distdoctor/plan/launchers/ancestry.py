@@ -132,14 +132,14 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
         return env.get(RANK.variables[0], "0").strip() == "0"  # the first task need not be one of the job's agents
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":
         return False
-    for name, beside in (
+    for name, other in (
         (mpi.OPENMPI_RANKS.rank,) * 2,
         (mpi.MVAPICH_RANKS.rank,) * 2,
         (mpi.HOROVOD_RANKS.rank,) * 2,
         *((ranks.rank, ranks.local_rank) for ranks in (mpi.HYDRA_RANKS, mpi.FLUX, mpi.CRAY, mpi.PALS)),
         (RANK.slurm, SLURM_STEP),
     ):
-        if name in env and beside in env:
+        if name in env and other in env:
             return env[name].strip() == "0"
     higher = above()
     return not higher or speaks(higher)

@@ -420,8 +420,8 @@ def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
 
 def index_note(env: Mapping[str, str]) -> str:
     """Return the note for a pod of an Indexed Job, or an allocation of Nomad's, which may be one of several."""
-    for what, number, beside in _NUMBERS:
-        if number_of(env.get(number)) is not None and beside in env:
+    for what, number, required in _NUMBERS:
+        if number_of(env.get(number)) is not None and required in env:
             return (
                 f"{what} has a number ({number}={env[number]}), and nothing says how many train together: this machine "
                 f"alone was checked; for a job of several: `distdoctor check {NNODES.flag} N {NPROC_PER_NODE.flag} M "

@@ -63,7 +63,7 @@ class Rendezvous:
         self.misled_since: float | None = None
         self.wait_reporter = WaitReporter(context, zygote)
         self.contact = MasterContact(context, self.wait_reporter)
-        self.elsewhere = PortScanner(context, self.seal)
+        self.port_scanner = PortScanner(context, self.seal)
         self.markers = MarkerFinder(context, self.seal, self.hosting)
 
     async def join(self) -> JoinedStore | None:
@@ -83,7 +83,7 @@ class Rendezvous:
             now = time.monotonic()
             self.context.update_meeting(waited=round(now - self.context.clock.started, 2), joined=store is not None)
             if store is not None:
-                await self.elsewhere.withdraw()
+                await self.port_scanner.withdraw()
                 if refused is not None and store.host is None:
                     self.context.subtract_wait(
                         NETWORK.name, now - refused
@@ -94,7 +94,7 @@ class Rendezvous:
                 refused = now
                 self.context.update_network(refused_before=True)
             if self._joins_only:
-                await self.elsewhere.look(contact)
+                await self.port_scanner.look(contact)
             if self._is_permanent() or now >= deadline:
                 break
             self.wait_reporter.report(deadline - now)

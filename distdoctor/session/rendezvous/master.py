@@ -174,7 +174,7 @@ class MasterContact:
             attempt = asyncio.ensure_future(connect(address, self._context.plan.master_port, seconds))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
-            ways = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
+            attempts = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
             contact = await attempt
             if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
                 contact = before
@@ -185,9 +185,9 @@ class MasterContact:
             elif control is not None:
                 control.cancel()
             if contact.outcome in ("no-answer", "unreachable"):
-                other_ways = await (ways or self._by_other_interfaces(address))
-            elif ways is not None:
-                ways.cancel()
+                other_ways = await (attempts or self._by_other_interfaces(address))
+            elif attempts is not None:
+                attempts.cancel()
             if contact.outcome == "open":
                 break
         self._context.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
@@ -241,8 +241,8 @@ class MasterContact:
         if route is None or not others:
             return ()
         port = facts.plan.master_port
-        ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_INTERFACES])
-        return tuple(map(OtherWay, others, await asyncio.gather(*ways)))
+        attempts = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_INTERFACES])
+        return tuple(map(OtherWay, others, await asyncio.gather(*attempts)))
 
     async def _control(self, address: str) -> Contact:
         """Connect to other ports of the same host: any answer of its own shows that it is up."""
