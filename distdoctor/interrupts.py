@@ -1,6 +1,7 @@
 """Signals that end a run, from its first moment on: remembered, or delivered at once.
 
-Imports next to nothing, so that ``__main__`` can call it before anything else is imported."""
+Imports next to nothing, so that ``__main__`` can call it before anything else is imported.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ standard library, then in site-packages (https://docs.python.org/3/library/sys_p
 user's thus breaks every import of the real one. In the job that is a finding; it must not break the program that finds
 it.
 
-Imports nothing but modules that are loaded when Python starts."""
+Imports nothing but modules that are loaded when Python starts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def settle() -> None:
     module.
 
     PYTHONPATH stays, as some sites have all their packages there; a folder that contains distdoctor itself stays,
-    too."""
+    too.
+    """
     entries, last = list(sys.path), _absolute(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if entries and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         first = entries.pop(0)

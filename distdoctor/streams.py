@@ -94,7 +94,8 @@ def lose(err: Exception, stream: TextIO | None = None) -> None:
 def nobody_reads() -> bool:
     """Return whether the readers of both streams have gone: the ssh or the pipe that started this has ended.
 
-    A file, a terminal and /dev/null have no reader to lose."""
+    A file, a terminal and /dev/null have no reader to lose.
+    """
     seen = select.poll()
     for number in (1, 2):
         seen.register(number, 0)

@@ -1,6 +1,7 @@
 """``distdoctor inside``: the worker behind ``distdoctor.preflight()`` and ``distdoctor.explain()`` in a running job.
 
-It reads its order on stdin and writes its answer to stdout, each as one JSON document."""
+It reads its order on stdin and writes its answer to stdout, each as one JSON document.
+"""
 
 from __future__ import annotations
 

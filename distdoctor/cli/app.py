@@ -1,7 +1,8 @@
 """Command line: commands and flags, wired to their implementations.
 
 Light by design: nothing here imports torch, and asyncio, rich and the checks are imported by the command that needs
-them."""
+them.
+"""
 
 from __future__ import annotations
 

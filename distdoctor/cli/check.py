@@ -1,6 +1,7 @@
 """``distdoctor check``: from the flags to the run, and from its report to the exit status.
 
-It can be called with values, without a command line."""
+It can be called with values, without a command line.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ VARIABLE = "_DISTDOCTOR_COMPLETE"
 
 
 def completes(words: Sequence[str]) -> bool:
-    """Return whether this start is a completion: it then ends in its parser."""
+    """Return whether this start is a shell completion, which ends in its parser."""
     return VARIABLE in os.environ or any(word.startswith(("--install-comp", "--show-comp")) for word in words)
 
 

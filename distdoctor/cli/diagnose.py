@@ -65,7 +65,8 @@ def judged(
 ) -> tuple[Report, int | None]:
     """Return the report on these paths, and the signal that ended the run, if one did. Raises UsageError.
 
-    ``sources``: the files in them, if they are reported under other names; ``observer`` sees which one is read."""
+    ``sources``: the files in them, if they are reported under other names; ``observer`` sees which one is read.
+    """
     from distdoctor.cli.check import read_baseline
     from distdoctor.model.facts.files import BadFile, read
     from distdoctor.session.baseline import with_changes
@@ -94,7 +95,7 @@ def only_facts(paths: Sequence[Path]) -> bool:
 
 
 def _is_something_else(path: Path) -> bool:
-    """Return whether it is a known kind of file other than a facts file; an unknown one is reported as bad facts."""
+    """Return whether the file is of a known kind other than facts; an unknown one is reported as bad facts."""
     from distdoctor.logs.reading import formats
     from distdoctor.logs.reading.reader import HEAD, Source, Unreadable, opened
 
@@ -121,7 +122,8 @@ class LogCommand:
     """One ``diagnose`` with logs among the files.
 
     ``whole``: the report has all known lines; ``sources``: the files in ``paths``, if they are reported under other
-    names; ``observer`` sees which one is read."""
+    names; ``observer`` sees which one is read.
+    """
 
     def __init__(
         self,

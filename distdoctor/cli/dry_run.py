@@ -1,7 +1,8 @@
 """``distdoctor check --dry-run``: everything that a run would read, write for a moment, run, ask and connect to.
 
 It is made from the probes' own tables of folders, files, programs and ports. A test traces the system calls of a real
-run, and fails if one is not covered here (``tests/cli/test_dry_run.py``)."""
+run, and fails if one is not covered here (``tests/cli/test_dry_run.py``).
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     """Print ``text`` (in JSON ``note``, if given), and return ``status``.
 
     ``here``: it may concern this process alone; else the first of those that a launcher started prints it for all. The
-    document is the first one's in any case."""
+    document is the first one's in any case.
+    """
     speaks = first_of_several(os.environ, launcher_environment)
     if speaks or here:
         streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)

@@ -181,7 +181,7 @@ NAME = "message"
 
 
 def is_message(text: str) -> bool:
-    """Return whether it cannot be meant as the id of a check, or as a part of one."""
+    """Return whether the text cannot be the id of a check, or a part of one."""
     return re.fullmatch(r"[\w./*#-]*", text.strip()) is None
 
 

@@ -1,7 +1,8 @@
 """The flags of the commands: the type, default and help of each.
 
 A flag is a field of a dataclass (its type and default) and a line in OPTIONS (its metavar, its help, its completion); a
-command takes the dataclass as one parameter. Those of the launch: ``plan.values.Flags``."""
+command takes the dataclass as one parameter. Those of the launch: ``plan.values.Flags``.
+"""
 
 from __future__ import annotations
 

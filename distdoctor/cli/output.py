@@ -99,7 +99,8 @@ class Telling:
         """Return the exit status for ``report``; ``signal`` is the number of the signal that ended the run, None
         without one.
 
-        A reader of Nagios' line reads its statuses, too. A file that could not be written is no success."""
+        A reader of Nagios' line reads its statuses, too. A file that could not be written is no success.
+        """
         if self.output == "nagios":
             return nagios.UNKNOWN if signal is not None else nagios.STATUS[report.verdict]
         status = exit_status(report, self.fail_on, signal)

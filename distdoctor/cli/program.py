@@ -37,7 +37,8 @@ def program() -> tuple[str, ...]:
 def torchrun() -> tuple[str, ...]:
     """Return the command of this Python's torchrun.
 
-    The command need not be on the PATH, and the one that is there may be another Python's; the module is the same."""
+    The command need not be on the PATH, and the one that is there may be another Python's; the module is the same.
+    """
     found = shutil.which("torchrun")
     this = str(Path(sys.executable).parent / "python").encode()
     return ("torchrun",) if found and this in _head(found) else (_python(), "-m", "torch.distributed.run")
@@ -55,7 +56,8 @@ def _head(path: str) -> bytes:
 def _python() -> str:
     """Return this Python: by its name if the PATH leads to it, else by its path.
 
-    The links of virtual environments to it stay as they are: their target has other packages."""
+    The links of virtual environments to it stay as they are: their target has other packages.
+    """
     path = Path(sys.executable)
     found = shutil.which(path.name) if path.name else None
     here = found is not None and Path(found).parent.resolve() == path.parent.resolve()
@@ -68,7 +70,8 @@ def _python() -> str:
 def versions(*, verbose: bool) -> str:
     """Return the installed versions; ``verbose``: also the Python and the torch that a job started here would get.
 
-    torch is located and not imported."""
+    torch is located and not imported.
+    """
     if not verbose:
         return f"distdoctor {__version__}\n"
     from distdoctor.judge.catalog import built_in_folder

@@ -137,7 +137,8 @@ def _text(value: Any) -> str | None:
 def _path(value: Any) -> Path | None:
     """Return the path; None also for an existing unreadable one, which typer complains of.
 
-    Raises BadParameter for an empty one, as of an unset variable: it would mean the working folder."""
+    Raises BadParameter for an empty one, as of an unset variable: it would mean the working folder.
+    """
     text = _text(value)
     if text == "":
         raise typer.BadParameter("the name is empty")

@@ -3,7 +3,8 @@ work.
 
 The caller's event loop, threads, signal handlers and devices stay as they are, in a worker of torchrun, a child of
 ``torch.multiprocessing.spawn`` and a notebook alike. Both functions block; in an event loop, run them in a thread
-(``await asyncio.to_thread(distdoctor.preflight)``)."""
+(``await asyncio.to_thread(distdoctor.preflight)``).
+"""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ def preflight(
     Returns the diagnosis. Raises PreflightError if its verdict is at or above ``fail_on`` (``fail``, ``warn``;
     ``never``: not at all), and if a rank did not join; ValueError for an argument that makes no sense. If distdoctor
     itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``; so it is if the process group is up
-    already, as in Ray Train's workers: its store has the port."""
+    already, as in Ray Train's workers: its store has the port.
+    """
     if fail_on not in ("fail", "warn", "never"):
         raise ValueError(f"fail_on={fail_on!r} is none of fail, warn, never")
     given = {
@@ -170,7 +172,8 @@ def explain(error: BaseException | str) -> Diagnosis:
     """Return the diagnosis of an error: of an exception, with its causes, or of a message.
 
     The verdict is ``fail`` if it shows a cause, with the finding and its fix, and ``incomplete`` if it only shows that
-    something failed, with possible causes (``report["candidates"]``), or is unknown. It never raises."""
+    something failed, with possible causes (``report["candidates"]``), or is unknown. It never raises.
+    """
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     answer = ask({"task": "explain", "text": text[-LONGEST:]}, os.environ, EXPLAIN_SECONDS)
     return _failed(answer.error) if answer.told is None else _diagnosis(answer.told)

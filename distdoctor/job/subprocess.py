@@ -53,7 +53,8 @@ def command(*words: str) -> list[str]:
 def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
     """Give an order, and return its answer within ``seconds``. ``aloud``: its progress goes to stderr.
 
-    It never raises for a failure there; if this process is interrupted, the other one ends first."""
+    It never raises for a failure there; if this process is interrupted, the other one ends first.
+    """
     try:
         process = subprocess.Popen(
             command(INSIDE),

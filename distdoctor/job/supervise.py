@@ -235,7 +235,8 @@ class Output:
 def outputs() -> list[Output]:
     """Return the outputs for the job's stdout and stderr: one for both if they are the same.
 
-    A closed one stays closed. Raises OSError without a terminal or pipe left."""
+    A closed one stays closed. Raises OSError without a terminal or pipe left.
+    """
     found = [number for number in (1, 2) if _is_open(number)]
     if len(found) == 2 and _same(1, 2):
         return [_output("output", (1, 2))]
@@ -415,7 +416,8 @@ class Signals:
         """Pass them to the job. ``tell`` gets each, also that of an ended child.
 
         A signal to the whole process group has reached the job already. ``witness``: another process of the group, in
-        which these signals are blocked: one that waits there, too, was not for this process alone."""
+        which these signals are blocked: one that waits there, too, was not for this process alone.
+        """
 
         def hand_on() -> None:
             while True:

@@ -99,7 +99,8 @@ async def try_link(
 
     ``silent`` is called if nothing has answered after SILENT_SECONDS, while the wait goes on. ``limited``: the address
     limits new connections per time. The kernel alone retransmits the SYN there, as for gloo: a second connection would
-    take the place of another node's."""
+    take the place of another node's.
+    """
     timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
     try:
         first = None
@@ -255,7 +256,8 @@ async def _taken(opened: socket.socket, target: Target, token: str, seconds: flo
     """Return the answer to a payload. If the other's kernel has it all, its process may be late: if that greets on a
     new connection, and the answer is not there then, the payload never reached it.
 
-    Raises asyncio.TimeoutError, and Silent."""
+    Raises asyncio.TimeoutError, and Silent.
+    """
     try:
         return await read(opened, 1, seconds)
     except asyncio.TimeoutError:
@@ -322,7 +324,8 @@ async def read(opened: socket.socket, length: int, seconds: float) -> bytes:
 async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:
     """Return ``length`` bytes; if the other's kernel has taken all sent data, its process gets PATIENCE_SECONDS.
 
-    A packet filter that drops passes no acknowledgement either. Raises asyncio.TimeoutError, and Silent."""
+    A packet filter that drops passes no acknowledgement either. Raises asyncio.TimeoutError, and Silent.
+    """
     try:
         return await read(opened, length, seconds)
     except asyncio.TimeoutError:

@@ -6,7 +6,8 @@ at which it sees the client. A client without the token gets nothing. After that
     P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
     U  n   ``n`` bytes follow and are answered when all have arrived: payloads around the path's MTU
     S  0   bytes until the sender ends; answered with their number: throughput
-    R  0   of node 0: answered with the hash of all its commands so far (``distdoctor.session.protocol.confirm``)"""
+    R  0   of node 0: answered with the hash of all its commands so far (``distdoctor.session.protocol.confirm``)
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ class Measurement:
     async def run(self, measure: bool = True) -> MeshFacts:
         """Connect to every target that is not this node's own; with ``measure``, throughput too.
 
-        A silent link is awaited to its end while the throughput of the others is measured."""
+        A silent link is awaited to its end while the throughput of the others is measured.
+        """
         others = [target for target in self.targets if target.member != self.me]
         heard = {target: asyncio.Event() for target in others}
         limit = asyncio.Semaphore(PARALLEL)
@@ -98,7 +99,8 @@ class Measurement:
     async def _rates(self, partners: Sequence[int | None], seconds: float) -> list[int | None]:
         """Upload to one partner a round, the partners of a round being disjoint pairs (a round-robin tournament).
 
-        Return those with whom no link worked yet."""
+        Return those with whom no link worked yet.
+        """
         started, late = time.monotonic(), list[int | None]()
         for number, partner in enumerate(partners):
             if not await self._rate_of(partner, seconds):
@@ -212,7 +214,8 @@ ALL_PAIRS_UP_TO = 32
 def rounds(order: Sequence[int], place: int) -> list[int | None]:
     """Return this node's partner in each round (None: no partner), so that the pairs of a round are disjoint.
 
-    Up to ALL_PAIRS_UP_TO nodes every pair has a round (the circle method); above, each node and its two neighbours."""
+    Up to ALL_PAIRS_UP_TO nodes every pair has a round (the circle method); above, each node and its two neighbours.
+    """
     count = len(order)
     if count > ALL_PAIRS_UP_TO:
         return [None if n is None else order[n] for n in _around_the_ring(place, count)]
@@ -247,7 +250,8 @@ Figures = tuple[float | None, ...]
 def row(me: int, targets: Sequence[Target], tried: Iterable[Tried]) -> LinkRow | None:
     """Return this node's row; ``me`` is its participant's number. None if it is no target itself, or the only one.
 
-    The order is that of the hostnames, so that neighbours by name, usually a rack, are adjacent."""
+    The order is that of the hostnames, so that neighbours by name, usually a rack, are adjacent.
+    """
     names = {target.member: _by_number(target.key) for target in targets}
     order = sorted(names, key=lambda member: (names[member], member))
     if me not in names or len(order) < 2:
@@ -345,7 +349,7 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
 
 
 async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
-    """Return whether nothing is acknowledged any more, though TCP retransmits it, or would: a segment that the own
+    """Return whether the peer acknowledges nothing more, though TCP retransmits it, or would: a segment that the own
     packet filter drops does not count as sent."""
     end = time.monotonic() + DEAD_SECONDS
     while True:

@@ -1,7 +1,8 @@
 """Bounds of the numbers and lists that another process sends, checked before their use.
 
 ``distdoctor.model.facts.decode`` checks the types as it reads a message; these limits are far above real jobs (1,024
-nodes of 8 ranks, one node of some hundred), and far below what would hurt."""
+nodes of 8 ranks, one node of some hundred), and far below what would hurt.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +168,7 @@ def _short(value: object) -> str:
 
 
 def _huge(value: object) -> bool:
-    """Return whether it has so many digits that printing them takes long."""
+    """Return whether the number has so many digits that printing them takes long."""
     return isinstance(value, int) and value.bit_length() > 256
 
 

@@ -2,7 +2,8 @@
 
 A part of the facts whose probe did not run is None. A check need not ask for that: a node's views (``host``,
 ``network``, ``meeting``, ``mesh``) are never None, and empty if nothing was seen. :meth:`Node.saw` tells "not seen"
-from "seen and empty"."""
+from "seen and empty".
+"""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ class Cluster:
 def build(facts: Iterable[NodeFacts], calls: Iterable[HostCall] = ()) -> Cluster:
     """Return the cluster of these facts. Processes started once per rank are merged into their nodes.
 
-    Raises ValueError if there are none."""
+    Raises ValueError if there are none.
+    """
     slices, calls = tuple(facts), tuple(calls)
     if not slices:
         raise ValueError("no facts")

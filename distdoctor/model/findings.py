@@ -64,7 +64,8 @@ class Finding:
     A check fills ``summary``, the affected nodes, ``evidence`` and ``fixes``; ``distdoctor.judge.engine`` fills
     ``check``, ``id`` and ``because_of``, and the check's own ``severity``, ``matters`` and ``incomplete`` if the
     finding has none. A check may set ``because_of`` to the cause of this one finding, before its declared ones: a
-    pattern of ids, or a milestone that was missed."""
+    pattern of ids, or a milestone that was missed.
+    """
 
     summary: str
     title: str = ""
@@ -110,7 +111,8 @@ class Finding:
         """Return the finding on these nodes: nodes, or names of nodes whose facts are not here.
 
         ``ranks``: None for all ranks that are known to be on them. ``unsure``: it is unknown which of the nodes is
-        affected."""
+        affected.
+        """
         blamed = tuple(nodes)
         if ranks is None:
             ranks = (rank for node in blamed if not isinstance(node, str) for rank in node.ranks)

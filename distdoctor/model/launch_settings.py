@@ -1,7 +1,8 @@
 """Settings of a launch, each with all names under which a job gets it.
 
 The plan is resolved from this table, and lines to paste (fixes, the line for the other nodes, the next command) are
-written with it. A new setting, or another name for one, is a change of this table alone."""
+written with it. A new setting, or another name for one, is a change of this table alone.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ Shows = Literal["cause", "end", "symptom", "hint", "exception", "noise"]
 ``cause``: this failure. ``end``: how a process ended, which shows the cause only if no other line does. ``symptom``:
 something failed, of which this check is a possible cause, or which follows from every other death. ``hint``: a possible
 cause that is only worth naming if something failed. ``exception``: the own line of a Python exception which no other
-wording knows; the literal only stands for that. ``noise``: nothing; it also occurs in the logs of jobs that run."""
+wording knows; the literal only stands for that. ``noise``: nothing; it also occurs in the logs of jobs that run.
+"""
 
 
 Reason = Literal[
@@ -51,7 +52,8 @@ Reason = Literal[
 class Ended:
     """Class of ends of processes, whatever launcher reports them: by reason, and then by signal or exit code.
 
-    Without signals, codes and ``failed``, all with the reason are in it."""
+    Without signals, codes and ``failed``, all with the reason are in it.
+    """
 
     reasons: tuple[Reason, ...] = ("",)
     signals: tuple[int, ...] = ()

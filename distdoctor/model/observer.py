@@ -8,7 +8,8 @@ from collections.abc import Sequence
 class Observer:
     """Receiver of a run's events, in the order in which they happen; it must not block and must not raise.
 
-    This one ignores them: for a rank that prints nothing, and as a base for observers of some events."""
+    This one ignores them: for a rank that prints nothing, and as a base for observers of some events.
+    """
 
     _known: frozenset[str] = frozenset()
 
@@ -35,7 +36,8 @@ class Observer:
         """Handle ``text``, which would be found if waiting ended now. Called about every second; ``key`` changes with
         the facts.
 
-        ``waited`` is the time in words (``3 s of 600 s``). It becomes a note if it is new."""
+        ``waited`` is the time in words (``3 s of 600 s``). It becomes a note if it is new.
+        """
         if key not in self._known:
             self._known |= {key}
             self.note(f"{text} ({waited})")

@@ -92,7 +92,8 @@ class Plan:
         """Return the process groups that init_process_group() would make. ``gpus``: this node has visible devices.
 
         ``auto`` is init_process_group() without a backend: gloo for CPU tensors and, with devices, nccl for CUDA
-        tensors (torch/distributed/distributed_c10d.py, ``BackendConfig``)."""
+        tensors (torch/distributed/distributed_c10d.py, ``BackendConfig``).
+        """
         if self.backend == "auto":
             return ("gloo", "nccl") if gpus else ("gloo",)
         return tuple(dict.fromkeys(part.rpartition(":")[2] for part in self.backend.split(",")))

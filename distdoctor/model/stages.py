@@ -1,7 +1,8 @@
 """Stages of a check, one record each, in the order in which they run; and the milestones of a job.
 
 A new stage is a row of this table, its work in ``distdoctor.session.stages.local`` (run by each process itself) or
-``distdoctor.session.stages.ranks`` (opened by node 0 for all), and a folder of checks."""
+``distdoctor.session.stages.ranks`` (opened by node 0 for all), and a folder of checks.
+"""
 
 from __future__ import annotations
 
@@ -209,5 +210,5 @@ def together(milestone: str) -> bool:
 
 
 def joint(cause: str, missed: str) -> bool:
-    """Return whether what prevents ``cause`` on one node explains on every node that ``missed`` was not reached."""
+    """Return whether the cause that prevents ``cause`` on one node explains that every node missed ``missed``."""
     return cause not in EACH_FOR_ITSELF or together(missed)

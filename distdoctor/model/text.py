@@ -97,11 +97,11 @@ def encodable(value: T) -> T:
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables as they may be shown: encodable, and addresses without ``user:password@``."""
-    told = {encodable(name): encodable(value) for name, value in env.items()}
+    variables = {encodable(name): encodable(value) for name, value in env.items()}
     for name in ADDRESS_VARIABLES:
-        if name in told:
-            told[name] = without_userinfo(told[name])
-    return told
+        if name in variables:
+            variables[name] = without_userinfo(variables[name])
+    return variables
 
 
 def without_userinfo(address: str) -> str:

@@ -1,7 +1,8 @@
 """Plan of a job from its start command: torchrun, accelerate launch or srun.
 
 torchrun (torch/distributed/run.py, get_args_parser), accelerate launch (accelerate/commands/launch.py) and srun have a
-grammar each; of any other program only the environment describes the job."""
+grammar each; of any other program only the environment describes the job.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ _MOST_BYTES = 1 << 16
 def accelerate_flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the flags of a check with the same plan.
 
-    Raise ValueError for processes that the machines cannot share, and for an unknown rendezvous."""
+    Raise ValueError for processes that the machines cannot share, and for an unknown rendezvous.
+    """
     given = _own_words(words)
     options = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
     machines = _to_int(options.get("num_machines")) or 1

@@ -36,7 +36,8 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     """Return the master's address and port. Raise UsageError for impossible ones.
 
     ``alone``: no other node has to know the port, so that it may be 0 for any. ``pet``: PET_* count; variables of
-    torchrun's ranks count later."""
+    torchrun's ranks count later.
+    """
     values = replace(values, flags=_with_init_method(values.flags))
     flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _passed_to_ranks(values)) else 1
     endpoint, source = values.given(RDZV_ENDPOINT, values.flags.rdzv_endpoint, pet=pet)

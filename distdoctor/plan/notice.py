@@ -1,6 +1,7 @@
 """Notice of a launch: the port on which its node 0 names the port of its store, for tasks with another MASTER_PORT.
 
-All tasks of one launch compute the same port from the number that the launcher gave the launch."""
+All tasks of one launch compute the same port from the number that the launcher gave the launch.
+"""
 
 from __future__ import annotations
 

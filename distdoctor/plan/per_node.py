@@ -46,7 +46,8 @@ def plan_of_node(
 ) -> Plan:
     """Return the plan without its sources and problems, which are noted in ``values``. Raise UsageError.
 
-    ``launched``: a launcher has started one such process on each node."""
+    ``launched``: a launcher has started one such process on each node.
+    """
     found = launched.found if launched is not None else {}
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
@@ -136,7 +137,8 @@ def _rendezvous(
 def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
     """Return the launcher as it starts one process on each node, which is to start its ranks.
 
-    Raise UsageError if it has started several on a node."""
+    Raise UsageError if it has started several on a node.
+    """
     if launched.per_node:
         return launched
 
@@ -185,7 +187,8 @@ def _refuse_other_backends(values: Values, nnodes: int) -> None:
 def _standalone(values: Values, nnodes: int) -> str:
     """Return the source that says that this node is alone; empty without one.
 
-    It contradicts more than one node: a variable is noted as a problem. Raise UsageError for the flag."""
+    It contradicts more than one node: a variable is noted as a problem. Raise UsageError for the flag.
+    """
     given = values.flags.standalone
     text = values.env.get(STANDALONE.pet)
     if not given and not number_of(text):
@@ -323,7 +326,8 @@ class Started:
 def contradiction(flags: Sequence[str], before: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the line with the number of nodes that will never join, and the fix; empty without a contradiction.
 
-    ``flags``: flags of the check with the job's plan; ``before``: srun with its options if the line begins with it."""
+    ``flags``: flags of the check with the job's plan; ``before``: srun with its options if the line begins with it.
+    """
     given = next((flag.partition("=")[2] for flag in flags if flag.startswith(f"{NNODES.flag}=")), "")
     least, most = (number_of(part) for part in (given.partition(":")[0], given.rpartition(":")[2]))
     if least is None or most is None or most < 2:

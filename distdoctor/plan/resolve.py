@@ -3,7 +3,8 @@
 torchrun's flags come first, then its PET_* variables, then the variables that a launcher sets for each rank, then
 torchrun's defaults (``torch/distributed/run.py`` and ``argparse_util.py`` say which). A variable that is missing or
 makes no sense becomes a :class:`PlanProblem`, which is a fact for the checks; a flag that makes none is a
-:class:`UsageError`."""
+:class:`UsageError`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
 
 A launcher that another one starts on each node, with variables of its own, is nearer, as are the workers of Ray's own
 daemon; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2` sets
-PMI_RANK."""
+PMI_RANK.
+"""
 OF_EACH_NODE = (frameworks.DEEPSPEED_NAME, mpi.HOROVOD_NAME)
 """Launchers that, like torchrun, take one node for the whole job unless they have a list of others."""
 REFUSALS = (
@@ -99,7 +101,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     """Return the plan for these flags and variables.
 
     ``count_gpus`` and ``count_cpus`` return this node's visible devices and processors; they run only if the plan
-    depends on them. Raise UsageError for flags that make no plan."""
+    depends on them. Raise UsageError for flags that make no plan.
+    """
     from_query = _in_init_method(flags)
     env = {**env, **from_query}
     values = Values(flags, env)
@@ -142,7 +145,8 @@ def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
     """Return the note that only a variable of the ranks names node 0 on several nodes; else empty.
 
     A script that starts its ranks itself reads it, but torchrun's agents (torch/distributed/run.py) would each wait at
-    127.0.0.1."""
+    127.0.0.1.
+    """
     name = MASTER_ADDR.variables[0]
     unread = plan.started == "node" and (plan.nnodes or 0) > 1 and sources.get("master_addr") == name
     if not unread or plan.note or flags.init_method is not None:
@@ -187,7 +191,8 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
 
     A setting of the number of nodes or ranks, flags above all, means that this process is to start them; of launchers,
     the nearest counts. Raise UsageError if a launcher's job has several nodes, and this is not started on all of
-    them."""
+    them.
+    """
     by_flag = bool(flags.nnodes or flags.nproc_per_node or flags.node_rank is not None)
     # Their ranks inherit the variables by which a pod starts torchrun on its node, and these say nothing of them.
     if (

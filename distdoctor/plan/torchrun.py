@@ -1,7 +1,8 @@
 """torchrun's options, as its parser reads them (torch/distributed/run.py, get_args_parser, 2.2 to 2.13).
 
 It is argparse: ``-`` and ``_`` are alike in the names that have both, a long name may be shortened as far as it is
-unique, and the words behind the script belong to that."""
+unique, and the words behind the script belong to that.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def without_rank_options(words: Sequence[str]) -> list[str]:
 def torchrun_flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the flags of a check with the plan of an agent with these options, in this environment.
 
-    torchrun's defaults are spelled out: a check has others. Raise ValueError for an unknown rendezvous."""
+    torchrun's defaults are spelled out: a check has others. Raise ValueError for an unknown rendezvous.
+    """
 
     def value(setting: Setting) -> str:
         return given.get(setting.flag) or env.get(setting.pet) or ""
@@ -176,7 +178,8 @@ _TRUTHS = ("1", "true", "t", "yes", "y", *_FALSE)
 def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool = False) -> None:
     """Note what torchrun would refuse, or what keeps its agents from joining each other. Raise UsageError for a flag.
 
-    ``own_place``: the only node joins itself, by the rendezvous ``backend``."""
+    ``own_place``: the only node joins itself, by the rendezvous ``backend``.
+    """
     if values.flags.init_method is not None:
         return  # a script that starts its ranks itself
     for name, accepts, why in (

@@ -32,7 +32,8 @@ class Values:
         """Return the value given for a setting, and its source.
 
         ``flag``: the value of its flag, which comes first; else (``pet``) torchrun's variable, which counts as unset if
-        it is empty; else (``plain``) a variable of the ranks."""
+        it is empty; else (``plain``) a variable of the ranks.
+        """
         if flag is not None:
             return str(flag), setting.flag
         if pet and (text := self.env.get(setting.pet)):

@@ -16,7 +16,8 @@ The seconds are those of the question alone, without the time until it had a chi
 while others had the processors.
 
 A child that leaves a file (HELD) stays when it has answered, and removes the file when its own socket closes, or at
-SIGTERM. When the control socket closes, the other children are killed and the process ends."""
+SIGTERM. When the control socket closes, the other children are killed and the process ends.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ HURRIED = "timeout:1 attempts:1"
 def addresses(name: str) -> list[str]:
     """Return getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order.
 
-    A link-local one keeps its zone (``fe80::a%eth0``): without it no connection is possible."""
+    A link-local one keeps its zone (``fe80::a%eth0``): without it no connection is possible.
+    """
     rows = socket.getaddrinfo(name, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
     return list(dict.fromkeys(_written(row[4]) for row in rows))
 
@@ -94,7 +96,8 @@ def folder(path: str) -> list[str]:
     nothing on it can be run. For a missing path: whether it could be created, then the nearest existing path, and the
     target if that is a link to nothing.
 
-    A whole block is written and synced: a quota, or a server, refuses only then."""
+    A whole block is written and synced: a quota, or a server, refuses only then.
+    """
     near, said = _nearest(path)
     leads = os.readlink(near) if said == "EEXIST" and os.path.islink(near) else ""
     try:

@@ -42,7 +42,8 @@ class RankCalls:
 
     ``abort``: set if the stage has ended elsewhere. ``trouble``: called once, as soon as one rank here has failed.
     ``deaf``: address of this host at which its ports get no answer, if there is one. ``limited``: addresses that limit
-    new connections per time, so that silence there may end."""
+    new connections per time, so that silence there may end.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Process forked from the zygote: it answers calls, one at a time, until its channel closes.
 
 Every answer is a JSON object with ``ok``; if that is false, ``error`` holds the exception's text. A call that does not
-return is ended from outside: the supervisor kills the process."""
+return is ended from outside: the supervisor kills the process.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 def host_store(state: State, port: int, timeout: float) -> dict[str, Any]:
     """Host a TCPStore on ``port`` of all addresses until this process ends. Raises torch's exceptions.
 
-    ``world_size=None``: a store that waits for a world size would hang here as PyTorch does."""
+    ``world_size=None``: a store that waits for a world size would hang here as PyTorch does.
+    """
     import torch.distributed as dist
 
     # The server looks up the name of each client, before it serves the next: with a name server that does not answer,

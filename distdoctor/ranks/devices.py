@@ -32,7 +32,8 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
     """Return every visible CUDA device, or in ``reason`` why there is none.
 
     ``mine``: the local rank whose device alone is to compute, None for all of them; ``compute``: whether they are
-    to."""
+    to.
+    """
     import torch
 
     if torch.version.cuda is None and torch.version.hip is None:

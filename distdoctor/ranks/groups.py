@@ -113,7 +113,8 @@ def measure_work(ranks: int) -> dict[str, Any]:
     """Return the fields of :class:`distdoctor.model.facts.Work` for this rank, one of ``ranks`` on its node.
 
     The same small piece of work is repeated for SECONDS. A rank that was kept waiting for a processor tries again, and
-    the best of its tries counts: the measuring of the others may keep it waiting."""
+    the best of its tries counts: the measuring of the others may keep it waiting.
+    """
     quota, processors = _quota(), len(os.sched_getaffinity(0))
     fair = min(1.0, min(processors, quota or processors) / max(ranks, 1))
     best = (0.0, 0.0)
@@ -227,7 +228,8 @@ def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
 
     ``wrong`` names one with a wrong result, and ``senders`` the ranks whose data arrived wrong, if it is that of one
     rank; ``error`` names one that raised an exception after others had passed. ``begun`` names those that torch refused
-    although NCCL was running them, with torch's text; ``passed`` the others."""
+    although NCCL was running them, with torch's text; ``passed`` the others.
+    """
     found, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
     passed = list[str]()
     for name, collective in COLLECTIVES.items():

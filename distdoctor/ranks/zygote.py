@@ -12,7 +12,8 @@ message):
     out  {"spawned": ID, "pid": PID}
     out  {"exited": ID, "status": exit status, negative: the signal}
 
-It ends, and takes its children with it, when that socket closes or its parent dies."""
+It ends, and takes its children with it, when that socket closes or its parent dies.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ MAX_MESSAGE = 1 << 17
 def main(control_fd: int, seconds: float, error: BaseException | None, path: list[str]) -> None:
     """Run as the zygote; it ends the process.
 
-    ``error`` is the exception of torch's import after ``seconds``, ``path`` the job's sys.path."""
+    ``error`` is the exception of torch's import after ``seconds``, ``path`` the job's sys.path.
+    """
     name_process("distdoctor:zyg")
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)

@@ -1,7 +1,8 @@
 """Start of the zygote: as the job's Python would start, except for what ties it to its parent.
 
 It may start ahead: a run waits for nothing as long as for the import of torch, so a command line that will need it
-starts it before it loads anything of its own."""
+starts it before it loads anything of its own.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ main(int(words[0]), seconds, error, job)
 torch comes first, so that it is the job's: from where a script in the working folder would import it, after nothing but
 what Python itself has loaded (``gc``, ``sys`` and ``time`` are built in, and no file can hide them). Imported objects
 stay: garbage collection meanwhile would be a sixth of the import's time. The zygote's own imports come from its
-parent's sys.path, also if a file of the user's hides a module of the standard library."""
+parent's sys.path, also if a file of the user's hides a module of the standard library.
+"""
 _libc = ctypes.CDLL(None)
 
 
@@ -90,7 +92,8 @@ def begin() -> None:
 def take() -> Started:
     """Return the zygote that was started; a new one if there is none, or if the job has changed since.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     while _ahead:
         begun = _ahead.pop()
         if _fits(begun):

@@ -62,7 +62,7 @@ class Line:
 
     @property
     def answered(self) -> bool:
-        """Return whether it carried out its order."""
+        """Return whether the host carried out its order."""
         return self.facts is not None or bool(self.nothing) or self.sent
 
     def send(self, message: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 A local command connects to each host (``distdoctor.remote.transports``). Its stdin and stdout are the connection to
 ``distdoctor remote`` there. All say hello first; then all get the command to go, and the list of missing hosts. A host
-ends its run when its connection ends, or after SILENT_SECONDS without a message."""
+ends its run when its connection ends, or after SILENT_SECONDS without a message.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     Times in seconds: ``hello``: limit for a host to connect, ``limit``: for all to end. ``meanwhile``: runs here as
     soon as all were called, in a thread: the connections are served however long it takes. ``on_results``: gets the
-    connections and their results once nothing more is to arrive that matters, while the hosts still end their part."""
+    connections and their results once nothing more is to arrive that matters, while the hosts still end their part.
+    """
 
     def __init__(
         self,

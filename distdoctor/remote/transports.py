@@ -1,7 +1,8 @@
 """Transports to a host: ssh, srun into a running job, kubectl exec into a pod. Each is a local command line.
 
 The remote command is one line of shell, the same for all: it finds distdoctor and starts ``distdoctor remote``, which
-reads its order on stdin and writes its facts to stdout."""
+reads its order on stdin and writes its facts to stdout.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def remote_line(setup: str | None, until: str = "") -> str:
     """Return the remote line of shell: it starts the distdoctor of this machine if the host sees the same files, as on
     most clusters, else the one on its PATH, else that of its python3.
 
-    ``until``: for a check up to that stage, which then starts in the folder of this machine, if it exists there."""
+    ``until``: for a check up to that stage, which then starts in the folder of this machine, if it exists there.
+    """
     python, package = sys.executable, Path(__file__).resolve().parents[1]
     # Only if it is what makes this one found: it precedes installed packages.
     needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -98,7 +100,8 @@ def by_ssh(hosts: Sequence[NamedHost]) -> tuple[Target, ...]:
 def into_slurm_job(job: str) -> tuple[Target, ...]:
     """Return every node of a running SLURM job, beside its steps; of a heterogeneous one those of all its components.
 
-    Raises UsageError, with its nodes if it has ended: no step can start in such a job."""
+    Raises UsageError, with its nodes if it has ended: no step can start in such a job.
+    """
     asks = ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%A|%i|%T|%N"]
     rows = [line.strip().split("|") for line in _output_of("--slurm-job", asks).splitlines()]
     jobs = [(number, name, state, nodes) for number, name, state, nodes in (row for row in rows if len(row) == 4)]
@@ -212,7 +215,8 @@ def hosts_in_file(path: Path) -> tuple[NamedHost, ...]:
     """Return the hosts of a hostfile: a line each, ``HOST``, ``HOST slots=8`` (Open MPI, DeepSpeed) or ``HOST:8``
     (MPICH).
 
-    ``#`` begins a comment; Open MPI's other options (``max_slots=``) are left out. Raises UsageError."""
+    ``#`` begins a comment; Open MPI's other options (``max_slots=``) are left out. Raises UsageError.
+    """
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             text = file.read(MOST_BYTES)

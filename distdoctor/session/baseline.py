@@ -1,7 +1,8 @@
 """Changes of each node since an earlier run, as lines of the report.
 
 A change is the first suspect of a failure, and no failure by itself: nothing is judged here. Only facts that stay the
-same from run to run unless somebody changes them are compared: no times, free space, ports or process ids."""
+same from run to run unless somebody changes them are compared: no times, free space, ports or process ids.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _with_renamed(nodes: Sequence[Node], known: dict[str, tuple[Node, ...]]) -> 
     """Return ``known`` with renamed hosts added, because containers have another hostname each time.
 
     A host without an earlier node of its name is the unmatched earlier node of the same node rank, unless another host
-    is known by name or the machine was rebooted since."""
+    is known by name or the machine was rebooted since.
+    """
     hosts = {node.identity.hostname for node in nodes}
     unseen = [one for name, ones in known.items() if name not in hosts for one in ones]
     earlier = sum(map(len, known.values()))
@@ -258,7 +260,8 @@ OWN = "this host"
 def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
     """Yield the changes of limits, sysctls, names, interfaces and folders.
 
-    ``comparable``: the same version of distdoctor wrote both, so that a missing value was not there."""
+    ``comparable``: the same version of distdoctor wrote both, so that a missing value was not there.
+    """
     for name, words in LIMITS.items():
         yield from changed(words, getattr(before.limits, name), getattr(now.limits, name))
     for name, words in OPTIONAL.items():
@@ -336,7 +339,8 @@ def _networks(interface: Interface) -> set[str]:
 def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
     """Yield the changes of the route to the others, and of what filters it.
 
-    ``reached``: MASTER_ADDR, as it resolves now, was reached."""
+    ``reached``: MASTER_ADDR, as it resolves now, was reached.
+    """
     old, new = before.network, now.network
     if not reached and old.master and new.master and old.master.name == new.master.name:
         means = (same_set(one.addresses) for one in (old.master, new.master))
@@ -382,7 +386,8 @@ def speed_changes(before: Node, now: Node) -> Iterator[str]:
 def _speed(node: Node) -> float | None:
     """Return bytes per second of this node's usual link: the higher of the measured rate and the kernel's estimate.
 
-    None if something else than the link limited the rate."""
+    None if something else than the link limited the rate.
+    """
     mesh = node.mesh
     if mesh.busy > BUSY or mesh.rate_median is None:
         return None

@@ -73,7 +73,8 @@ class Clock:
         """Return the time at which a process that now begins to wait for others stops waiting.
 
         That is --wait after its start, and at least half of --wait from now: on a busy host the import of torch alone
-        outlasts a short --wait, and the other nodes join as late, for the same reason."""
+        outlasts a short --wait, and the other nodes join as late, for the same reason.
+        """
         return max(self.started + self.wait, time.monotonic() + self.wait / 2)
 
 
@@ -155,7 +156,8 @@ class RunContext:
         """Run one stage's work and record how it ended; a crash of a probe is a result, too.
 
         ``most``: limit of its seconds, if known. The recorded seconds do not count waiting for the import of torch
-        (``identity.torch_seconds``) or for node 0 to start."""
+        (``identity.torch_seconds``) or for node 0 to start.
+        """
         self.observer.stage_started(stage, most)
         started = time.monotonic()
         status: StageStatus

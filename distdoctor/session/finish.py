@@ -71,7 +71,8 @@ class Finish:
         """Return the seconds for which this process, which joined nobody, stays after printing.
 
         A bad exit status makes mpirun end all other processes, which cuts off the report of the first (seen with Open
-        MPI 4.1)."""
+        MPI 4.1).
+        """
         plan, clock = self._context.plan, self._context.clock
         printed = self._prints(membership) or (membership is not None and membership.agreed)
         good = self.report is None or self.report.verdict in ("pass", "warn")
@@ -83,7 +84,8 @@ class Finish:
     async def break_off(self, membership: Membership | None, importing: float | None) -> None:
         """Print what is known after an interruption or a timeout, and send it to the others.
 
-        ``importing``: seconds for which torch has been importing, if it still is."""
+        ``importing``: seconds for which torch has been importing, if it still is.
+        """
         if self.report is not None:
             return
         if importing is not None:
@@ -185,7 +187,8 @@ class ReportMaker:
     def make(self, cluster: Cluster, judgement: Judgement, unfinished: bool, pending: Sequence[Finding] = ()) -> Report:
         """Return the report of what was judged. ``unfinished``: the run ended early.
 
-        ``pending``: further findings if waiting had ended when a signal interrupted it."""
+        ``pending``: further findings if waiting had ended when a signal interrupted it.
+        """
         missing = not_joined(cluster, pending)
         notes = [cluster.plan.note] if cluster.plan.note else []
         if self.signal is not None:
@@ -238,7 +241,8 @@ def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
     """Return whether this process was started by a shell or a container's init, and by nothing else that still runs.
 
     There is then no launcher, and no loop that starts the ranks of a host: the variables of a rank are most likely left
-    over. ``pid``: the parent of ``child``, this process."""
+    over. ``pid``: the parent of ``child``, this process.
+    """
     if frameworks.agent_above(pid, proc)[0]:
         return False
     for _ in range(frameworks.ANCESTORS):
@@ -267,7 +271,8 @@ async def first_process_addresses(facts: NodeFacts) -> tuple[str, ...]:
 def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
     """Return whether the first process has ended, or nothing listens where it is: then the second one prints.
 
-    ``first``: its addresses, as far as they are known."""
+    ``first``: its addresses, as far as they are known.
+    """
     contact = facts.network.contact if facts.network else None
     if facts.network is not None and facts.network.elsewhere is not None:
         return False  # its store answers on another port, and has this process's facts

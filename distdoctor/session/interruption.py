@@ -33,7 +33,8 @@ def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
     """Return the part of the judgement that is certain in a process that a signal ended.
 
     A process that still waits to join waits because its failures of the network stage and later may pass by themselves:
-    permanent ones end the wait at once. So these are not certain."""
+    permanent ones end the wait at once. So these are not certain.
+    """
     meeting = facts.meeting
     if meeting is None or meeting.joined or meeting.ended:
         return judgement
@@ -49,7 +50,7 @@ def _from_network_on(finding: Finding) -> bool:
 
 
 def _root(finding: Finding) -> bool:
-    """Return whether it is reported: a missing node always is, even as a consequence."""
+    """Return whether the finding is reported: a missing node always is, even as a consequence."""
     return finding.because_of is None or finding.incomplete
 
 

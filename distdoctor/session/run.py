@@ -54,7 +54,8 @@ class Outcome:
 def run(options: Options, observer: Observer, print_report: Callable[[Report], None]) -> Outcome:
     """Run the stages. ``print_report`` gets the report when it is to be printed, if this process prints it.
 
-    Raises UsageError if the plan cannot be carried out here."""
+    Raises UsageError if the plan cannot be carried out here.
+    """
     os.environ.pop(VARIABLE, None)  # it is in the options: no process of ours needs to inherit it
     adopt_orphans()
     interrupts.hold()  # the session polls them
@@ -134,7 +135,8 @@ class CheckSession:
         counted among the nodes of the next run.
 
         Signals are polled, not delivered by the event loop: while that gives up its handlers, a signal would find none,
-        or a closed socket."""
+        or a closed socket.
+        """
         while (number := interrupts.pending()) is None and not streams.nobody_reads():
             await asyncio.sleep(WATCH_SECONDS)
         self._reports.signal = number or signal.SIGHUP
@@ -242,7 +244,8 @@ SWITCH_SECONDS = 0.0005
 class Guard:
     """Ends this process ``seconds`` after :meth:`start`, unless it is cancelled. Its children end with it.
 
-    ``print_known`` runs first, in a thread of its own; whatever becomes of it, the process then ends."""
+    ``print_known`` runs first, in a thread of its own; whatever becomes of it, the process then ends.
+    """
 
     def __init__(self, seconds: float, print_known: Callable[[], None]) -> None:
         self._print_known = print_known

@@ -3,7 +3,8 @@
 The protocol is that of torch 2.2 and later (c10d/TCPStoreBackend.hpp, TCPStore.cpp): an operation's byte, then its
 arguments in host byte order, strings and byte vectors with a 64-bit length before them. Keys are sent with a slash in
 front, as torch's own client does for its users. Every request is one send: after half a message the server blocks until
-the rest arrives."""
+the rest arrives.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Oversize(StoreError):
 class StoreClient:
     """One connection to a store. Requests from several tasks are served one after the other.
 
-    A request that was begun is carried out, also if the task that made it is cancelled meanwhile."""
+    A request that was begun is carried out, also if the task that made it is cancelled meanwhile.
+    """
 
     def __init__(self, opened: socket.socket, address: str, port: int, seconds: float) -> None:
         self._socket, self._address, self._port = opened, address, port
@@ -88,13 +90,15 @@ class StoreClient:
     async def get(self, key: str) -> bytes | None:
         """Return the value under ``key``, or None (a GET of a missing key makes the legacy server drop the connection).
 
-        Raises Oversize for more than MAX_VALUE bytes; it is not read then."""
+        Raises Oversize for more than MAX_VALUE bytes; it is not read then.
+        """
         return await self._get(key) if await self.has(key) else None
 
     async def closed(self, seconds: float) -> bool:
         """Return whether the store closes the connection within ``seconds``.
 
-        No request may be made meanwhile or after."""
+        No request may be made meanwhile or after.
+        """
         try:
             data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self._socket, 1), seconds)
         except asyncio.TimeoutError:

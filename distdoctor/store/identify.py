@@ -2,7 +2,8 @@
 
 Only handshakes that were seen to leave every generation of a live TCPStore unharmed are sent (a store that reads half a
 message blocks for all its clients, and the numbers of its operations changed in torch 2.2): each is sent whole in one
-segment, and every connection is closed. See c10d/TCPStoreBackend.hpp for the operations."""
+segment, and every connection is closed. See c10d/TCPStoreBackend.hpp for the operations.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | No
     1. PING (torch 2.5 and later) is echoed. The nonce's third byte is 0xFF: torch 2.1 would read the message as a
     length so large that it drops the connection before it allocates anything; and no byte of it ends a line, to which a
     web server would answer already, in four bytes that say nothing. 2. Four CANCEL_WAIT (2.2 to 2.4) are answered with
-    four bytes 1. 3. GETNUMKEYS as torch up to 2.1 numbers it gives a small count."""
+    four bytes 1. 3. GETNUMKEYS as torch up to 2.1 numbers it gives a small count.
+    """
     nonce = bytearray(os.urandom(4).replace(b"\n", b"N"))
     nonce[2] = 0xFF
     reply, closed = await _exchange(address, port, VALIDATE + PING + nonce, 4, seconds)

@@ -3,7 +3,8 @@
 A store that reads half a message may block for everybody until the rest arrives (torch's legacy server), so only whole
 messages are sent in one segment, and never more than is answered at once. Either server looks up the name of each
 client, and if name servers do not answer all ranks wait for that meanwhile (seen with torch 2.13: 5 s for each
-connection), so one connection has to do. Data of a server is kept up to a limit, and waits end at the deadline."""
+connection), so one connection has to do. Data of a server is kept up to a limit, and waits end at the deadline.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class TooLate(StoreError):
 class ReadOnlyStore:
     """One connection to a store of known generation (``distdoctor.store.identify``).
 
-    Keys are given and returned as they are on the wire. Every method raises StoreError."""
+    Keys are given and returned as they are on the wire. Every method raises StoreError.
+    """
 
     def __init__(self, address: str, port: int, generation: str, end: float) -> None:
         """Prepare a connection. ``end``: deadline of all requests, by the event loop's time."""
@@ -55,7 +57,8 @@ class ReadOnlyStore:
         """Connect and ask for an echo, as ``identify`` does first, and keep the connection.
 
         None without a connection. ``closed`` may be a store of an older torch, which ``identify`` distinguishes.
-        ``patience``: seconds until a silent server gets an HTTP request; a store that is only slow drops us then."""
+        ``patience``: seconds until a silent server gets an HTTP request; a store that is only slow drops us then.
+        """
         self.close()
         contact = await self._open()
         if self._socket is None:

@@ -1,7 +1,8 @@
 """``distdoctor remote``: one host's part of a remote run, such as ``check --hosts``.
 
 It reads its order on stdin and writes its facts to stdout, in lines (``distdoctor.remote.fanout``). When the connection
-ends, or is silent for too long, the run here ends within 2 s."""
+ends, or is silent for too long, the run here ends within 2 s.
+"""
 
 from __future__ import annotations
 

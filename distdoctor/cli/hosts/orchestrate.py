@@ -76,7 +76,8 @@ def carry_out(
     ``wait``, ``limit``: seconds until a host must be connected, and until all must have ended. ``meanwhile``: runs
     here, in a thread, while they connect. ``on_results``: gets the results once all have sent theirs, while they end.
     From now on, signals are held. Raises UsageError for more hosts than this process may connect to, or two names of
-    one host."""
+    one host.
+    """
     from distdoctor.remote.fanout import FanOut
 
     make_room(len(targets))

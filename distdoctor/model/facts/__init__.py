@@ -4,7 +4,8 @@ One :class:`NodeFacts` holds the observations of one started ``distdoctor`` proc
 per node, one rank of it if once per rank (``distdoctor.model.cluster`` merges those). Nothing here judges: a fact is a
 value that was read, or a call and its result.
 
-All times are in seconds. ``None`` means "not observed" or "unknown", and the field's text says which."""
+All times are in seconds. ``None`` means "not observed" or "unknown", and the field's text says which.
+"""
 
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.host import (

@@ -19,7 +19,8 @@ from distdoctor.model.facts import SCHEMA_VERSION, BadFacts, FactsFile, NodeFact
 def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
     """Write one process's facts to ``path``; into a folder, under a name of its own. Raises OSError.
 
-    Started once per rank, every rank saves its facts; to a plain file name, the others append their rank."""
+    Started once per rank, every rank saves its facts; to a plain file name, the others append their rank.
+    """
     rank = f"-rank{facts.plan.rank}" if facts.plan.started == "rank" else ""
     if path.is_dir():
         node = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
@@ -62,7 +63,8 @@ def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
     of the same node, or a pipe.
 
     Without ``facts``, facts of any node are accepted. Somebody else may have put a link there, and root's files are not
-    replaced for a mistyped name."""
+    replaced for a mistyped name.
+    """
     try:
         kind = os.lstat(path)
     except FileNotFoundError:
@@ -111,7 +113,8 @@ def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
     """Return the facts in these files, and in every ``*.json`` and ``*.json.gz`` of the folders among them, each
     process once; compressed by gzip(1) or not.
 
-    Raises BadFile."""
+    Raises BadFile.
+    """
     found: dict[str, NodeFacts] = {}
     for path in _files(paths):
         for one in _read_file(path):

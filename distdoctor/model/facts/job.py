@@ -1,6 +1,7 @@
 """Running or hanging job: its processes on this host, the position of each, and their changes between two looks.
 
-All of it was read from /proc and, if permitted, by py-spy; nothing was sent to a process."""
+All of it was read from /proc and, if permitted, by py-spy; nothing was sent to a process.
+"""
 
 from __future__ import annotations
 
@@ -572,7 +573,8 @@ class StoreView:
     def tells_missing(self) -> bool:
         """True if the store shows which ranks are missing.
 
-        It does not with NCCL alone, where no rank writes anything, after a restart, or if it was not read whole."""
+        It does not with NCCL alone, where no rank writes anything, after a restart, or if it was not read whole.
+        """
         if self.state != "read" or self.restarted or self.world is None:
             return False
         group = self.default_group

@@ -46,7 +46,7 @@ class Contact:
 
     @property
     def answered(self) -> bool:
-        """Return whether something answers for the host, if only to refuse: the route there and back works."""
+        """True if something answers for the host, if only to refuse: the path works in both directions."""
         return self.outcome in ("open", "refused", "reset")
 
 
@@ -237,7 +237,8 @@ class NetworkFacts:
         """True if an earlier attempt of this run reached MASTER_PORT, so that no filter dropped all packets then.
 
         Silence after it may be that of a process that accepts none of its connections: once its backlog is full, the
-        kernel drops further SYNs (tcp_abort_on_overflow in the kernel's ip-sysctl.rst)."""
+        kernel drops further SYNs (tcp_abort_on_overflow in the kernel's ip-sysctl.rst).
+        """
         return self.refused_before or (self.answer is not None and self.answer.kind == "silent")
 
 
@@ -400,7 +401,8 @@ class PolicyRule:
     """Rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
 
     Only rules on a packet's addresses, ports and mark: a rule for another user or for packets of other hosts is not
-    listed."""
+    listed.
+    """
 
     version: int
     """IP version: 4 or 6."""
@@ -462,7 +464,8 @@ _LONGEST_WAIT = 100.0
 class Link:
     """Connection from this node to another that did not work. Good links are counted, not listed.
 
-    It has slots: of a thousand nodes there may be half a million."""
+    It has slots: of a thousand nodes there may be half a million.
+    """
 
     to: str
     """Key (``hostname pid``) of the process that should be reached."""
@@ -478,7 +481,7 @@ class Link:
     payload: int | None = None
     """Bytes of the smallest payload that never arrived, if the outcome is ``stalled``."""
     accepted: bool = False
-    """With ``no-answer``: True if the other's kernel accepted the connection and the data, and its process, stopped or
+    """With ``no-answer``: True if the peer's kernel accepted the connection and the data, and its process, stopped or
     starved, gave no reply. No packet filter does that."""
     passing: tuple[int, ...] = ()
     """With ``no-answer``: other ports of the same address, of SAMPLED_PORTS, on which something answered, if only to
@@ -526,7 +529,8 @@ class LinkRow:
     """Figures of this node's links to all others, as entries in an order of the nodes that all of them know.
 
     Up to ROW_MOST nodes have an entry each; of more, neighbours share one, which has the worst of theirs. The figures
-    are empty if nothing of the kind was measured, and None in an entry without a measurement."""
+    are empty if nothing of the kind was measured, and None in an entry without a measurement.
+    """
 
     place: int
     """Position of this node in that order, from 0."""

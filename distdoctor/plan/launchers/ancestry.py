@@ -2,7 +2,8 @@
 
 Each of the launched processes would take itself for the only one. The processes above it still have what the launcher
 set; if they are invisible, the control group still has the names of SLURM's job and step (Slurm, "Control Group v2
-plugin")."""
+plugin").
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def refuse_hidden_launcher(env: Mapping[str, str], cgroups: Path = CGROUPS) -> N
 def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
     """Return the note for a process in a SLURM step by its control group alone; empty elsewhere.
 
-    That is a container with its own PID namespace, in which the parents are invisible."""
+    That is a container with its own PID namespace, in which the parents are invisible.
+    """
     step = _step(env, cgroups)
     has_variables = (
         "by its control group this is in step {1} of SLURM job {0}, and none of SLURM's variables came through: this "
@@ -78,7 +80,8 @@ def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
 def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
     """Return job, step and task on this node by the control group, if no variable has them.
 
-    The first task may be the only one; a second one is not."""
+    The first task may be the only one; a second one is not.
+    """
     if any(name in env for name in (SLURM_JOB, RANK.slurm)):
         return None
     try:
@@ -127,7 +130,8 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
     """Return whether this process is the first of those that a launcher started, or no launcher is known.
 
     ``above`` returns the environment of a launched process above this one, for an ``env`` without a launcher. Of
-    torchrun's ranks the first of each node speaks, which has an output of its own unless srun starts the agents."""
+    torchrun's ranks the first of each node speaks, which has an output of its own unless srun starts the agents.
+    """
     if RUN_ID in env and schedulers.in_slurm_step(env):
         return env.get(RANK.variables[0], "0").strip() == "0"  # the first task need not be one of the job's agents
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":

@@ -55,7 +55,8 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
     """Return the command of this rank's agent, if its job is one node without --standalone; else empty.
 
     By the agent's own command line; if that is unreadable, by the name of the run: --standalone makes one up, as does
-    no --nnodes since torch 2.13 (torch/distributed/run.py)."""
+    no --nnodes since torch 2.13 (torch/distributed/run.py).
+    """
     if RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
         return ""
     if env.get(_LIGHTHOUSE):

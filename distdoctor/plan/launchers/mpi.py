@@ -2,7 +2,8 @@
 
 Open MPI: OMPI_COMM_WORLD_* (mpirun(1), ENVIRONMENT VARIABLES); the rest measured with 4.1. OMPI_COMM_WORLD_NODE_RANK is
 the rank on the node, not the number of the node. No variable has the node of rank 0; 4.x has the address of mpirun
-itself, whose host is the first unless a host file leaves it out."""
+itself, whose host is the first unless a host file leaves it out.
+"""
 
 from __future__ import annotations
 

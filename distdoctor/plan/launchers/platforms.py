@@ -6,7 +6,8 @@ api/leaderworkerset/v1/leaderworkerset_types.go. DLRover: dlrover/python/common/
 metaflow/plugins/parallel_decorator.py. MosaicML's platform: composer/cli/launcher.py, which reads what that sets. Of
 the others, what public start scripts pass to torchrun: Google Batch, Baseten, Beaker (gantry run --leader-selection),
 Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command, NSML (also its guide, "Using multiple nodes"),
-Tencent's Taiji and TI-ONE."""
+Tencent's Taiji and TI-ONE.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +148,8 @@ def only_node(env: Mapping[str, str]) -> bool:
 
     Raise UsageError if it may be one of several: it has its node's number and node 0's address, but not its own rank.
     So do PyTorch Lightning's, where only the script knows the number of nodes
-    (lightning/fabric/plugins/environments/lightning.py); its guide for general clusters has WORLD_SIZE beside them."""
+    (lightning/fabric/plugins/environments/lightning.py); its guide for general clusters has WORLD_SIZE beside them.
+    """
     number, address = number_of(env.get(NODE_RANK.variables[0])), env.get(MASTER_ADDR.variables[0])
     if number is None or not address or any(name in env for name in (*RANK.variables, *LOCAL_RANK.variables)):
         return False

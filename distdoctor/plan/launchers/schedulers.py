@@ -2,7 +2,8 @@
 
 SLURM: the tasks of a step (srun), a prolog, and a shell or batch script of several nodes. srun(1), OUTPUT ENVIRONMENT
 VARIABLES; measured with 22.05. The variables of the job (SLURM_JOB_NODELIST, SLURM_NTASKS) are not those of a step
-inside it. In a heterogeneous step the ranks, nodes and tasks are those of all components."""
+inside it. In a heterogeneous step the ranks, nodes and tasks are those of all components.
+"""
 
 from __future__ import annotations
 

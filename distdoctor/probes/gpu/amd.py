@@ -4,7 +4,8 @@ ROCm finds them in /sys/class/kfd/kfd/topology, where a node with SIMDs is a GPU
 cannot be read), and opens /dev/kfd and the /dev/dri/renderD* of each: both belong to the groups render or video.
 amd-smi and rocm-smi read a device's memory from files of amdgpu, as here: mem_info_vram_total and _used, and
 ras/umc_err_count, whose ``ue`` counts errors that were not corrected (ROCm/amdsmi, src/amd_smi/amd_smi_utils.cc; the
-kernel's documentation, gpu/amdgpu/ras.rst)."""
+kernel's documentation, gpu/amdgpu/ras.rst).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Number of processors and GPUs that this process may use, without torch: enough to size the plan.
 
-The gpu stage later asks torch.cuda which devices each rank really sees."""
+The gpu stage later asks torch.cuda which devices each rank really sees.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def chosen(mask: str | None, present: int) -> int:
     """Return the number of devices that a mask leaves.
 
     It is read as CUDA does: entries count up to the first that names no device; one named twice hides all of them; of
-    MIG's devices only the first is taken."""
+    MIG's devices only the first is taken.
+    """
     if mask is None:
         return present
     found: list[str] = []

@@ -74,7 +74,8 @@ def module_version(root: Path) -> str | None:
     """Return the version of the kernel's module.
 
     The file has ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct ...``, with the open module ``...
-    Open Kernel Module for x86_64  550.54.15  Release Build ...``."""
+    Open Kernel Module for x86_64  550.54.15  Release Build ...``.
+    """
     try:
         text = (root / "proc/driver/nvidia/version").read_text(errors="replace")
     except OSError:
@@ -178,7 +179,8 @@ async def output(command: list[str]) -> tuple[str, str]:
     """Return the command's stdout, and the reason if that is incomplete.
 
     A command that does not end is killed and left alone: a process that a driver holds in the kernel cannot be waited
-    for."""
+    for.
+    """
     with os.fdopen(os.memfd_create("distdoctor:gpu"), "rb") as out:
         try:
             process = subprocess.Popen(
@@ -419,7 +421,7 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
 
 
 def _computes(info: ElementTree.Element) -> bool:
-    """Return whether it is of type C, C+G or M+C (MPS); one of type G only draws."""
+    """Return whether the process is of type C, C+G or M+C (MPS); one of type G only draws."""
     return "C" in (element_text(info, "type") or "C")
 
 

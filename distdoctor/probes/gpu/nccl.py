@@ -1,7 +1,8 @@
 """Files of NCCL (topology, graph, settings), and RDMA ports.
 
 Topology: NCCL_TOPO_FILE, else the default file of virtual machines; NCCL_GRAPH_FILE has the paths between the GPUs.
-Source: NCCL src/graph/topo.cc (``ncclTopoGetSystem``), search.cc (``ncclTopoCompute``), xml.cc."""
+Source: NCCL src/graph/topo.cc (``ncclTopoGetSystem``), search.cc (``ncclTopoCompute``), xml.cc.
+"""
 
 from __future__ import annotations
 

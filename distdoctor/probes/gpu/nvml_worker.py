@@ -8,7 +8,8 @@ line goes to stdout, the first of them
 then one per device: a dict with the fields of ``distdoctor.model.facts.Device``, without unknown ones. ``library`` is
 the file that was loaded, also if it then failed; ``error`` is empty if it answered, ``no_libcuda`` if the library by
 which programs compute can be loaded. The constants are those of nvml.h; a function that an older driver lacks makes its
-fields unknown."""
+fields unknown.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ MAX_MEMORY = 1 << 48
 def ask(nvml: Any) -> dict[str, Any]:
     """Return the library's facts of the driver, by nvidia-ml-py's module.
 
-    Raises its NVMLError if it does not initialize."""
+    Raises its NVMLError if it does not initialize.
+    """
     nvml.nvmlInit()
     try:
         number = nvml.nvmlSystemGetCudaDriverVersion_v2()

@@ -178,7 +178,8 @@ async def _look_for_mark(folder: SharedFolder, name: str | None) -> SharedFolder
 def probe_temporary() -> TemporaryFolder:
     """Return Python's temporary folder by $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, /usr/tmp and the working directory.
 
-    Python tries a file in each until one can be written, here also a folder, and removes them again."""
+    Python tries a file in each until one can be written, here also a folder, and removes them again.
+    """
     try:
         folder = tempfile.gettempdir()
     except OSError as err:
@@ -248,7 +249,8 @@ async def lock_error(init_method: str | None) -> str:
     """Return the errno's name if files beside that of a ``file://`` init method cannot be locked, as FileStore locks
     its own.
 
-    Empty if they can, without such a file, or if unknown."""
+    Empty if they can, without such a file, or if unknown.
+    """
     if not init_method or not init_method.startswith("file://"):
         return ""
     folder = os.path.dirname(urlsplit(init_method).path) or "/"

@@ -22,7 +22,8 @@ async def probe(
     """Return this host's facts.
 
     ``announced_by_name``: the job's ranks look up their store by this hostname; ``local_addr``: or by torchrun's name
-    for it."""
+    for it.
+    """
     ours = interfaces()
     own_name, called = await asyncio.gather(
         resolve(hostname), resolve(local_addr) if local_addr else announced(hostname)

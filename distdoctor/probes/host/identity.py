@@ -29,7 +29,8 @@ LONGEST_PATH = 4_000
 def variables(env: Mapping[str, str], more: Collection[str] = ()) -> dict[str, str]:
     """Return the variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH.
 
-    ``more``: further names, which the checks of a site declare."""
+    ``more``: further names, which the checks of a site declare.
+    """
     longest = dict.fromkeys(LIBRARY_PATHS, LONGEST_PATH)
     return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED or name in more}
 

@@ -71,7 +71,8 @@ def _inherited() -> int | None:
     """Return the number of inherited descriptors below the limit, beside stdin, stdout and stderr.
 
     Python closes its own in a program that it starts (PEP 446), and leaves inherited ones open. The limit is one of
-    numbers (getrlimit(2)): a higher descriptor takes none below it."""
+    numbers (getrlimit(2)): a higher descriptor takes none below it.
+    """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]

@@ -1,6 +1,7 @@
 """Processes in /proc: their state and the TCP sockets they listen on.
 
-psutil shows no sockets for a process in another network namespace."""
+psutil shows no sockets for a process in another network namespace.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def waited(pid: int) -> float:
     had them (the kernel's sched-stats.rst). 0 if it is gone.
 
     Time for which a limit of its cgroup keeps it waiting is included by older kernels only, not by Linux 6.18:
-    ``limits.throttled_seconds``."""
+    ``limits.throttled_seconds``.
+    """
     most = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

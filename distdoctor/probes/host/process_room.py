@@ -48,7 +48,8 @@ def room_of_user(limit: int) -> int | None:
     """Return the number of this user's processes and threads; None if ``limit`` does not apply.
 
     kernel/fork.c, copy_process(): neither root nor a process with CAP_SYS_RESOURCE or CAP_SYS_ADMIN is held to
-    RLIMIT_NPROC."""
+    RLIMIT_NPROC.
+    """
     user = os.getuid()
     if limit < 0 or limit >= FAR or user == 0 or proc.capabilities() & (1 << CAP_SYS_ADMIN | 1 << CAP_SYS_RESOURCE):
         return None
@@ -82,7 +83,8 @@ def threads_forbidden() -> bool:
     """Return whether no thread can be started because clone3() is answered with EPERM.
 
     glibc starts threads by it, and in another way only without it (ENOSYS; moby issue 42680). Without arguments it
-    starts nothing: EINVAL."""
+    starts nothing: EINVAL.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(CLONE3, 0, 0) != -1 or ctypes.get_errno() != errno.EPERM:
         return False

@@ -1,6 +1,7 @@
 """Processes of an earlier run, probes in threads with a time limit, and the kernel's log.
 
-A left-over process was started by a launcher that is gone, and perhaps still holds a port."""
+A left-over process was started by a launcher that is gone, and perhaps still holds a port.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def _launched_by_init(chain: list[psutil.Process]) -> bool:
 def _of_own_job(own: psutil.Process, process: psutil.Process, environ: Mapping[str, str]) -> bool:
     """Return whether the process is another rank of this process's own job, started at the same time.
 
-    Without a common launcher (each started by hand in a container, by ssh and nohup) each looks like a left-over."""
+    Without a common launcher (each started by hand in a container, by ssh and nohup) each looks like a left-over.
+    """
     rank = RANK.variables[0]
     if rank not in os.environ or environ[rank] == os.environ[rank]:
         return False
@@ -120,7 +122,8 @@ async def in_thread(function: Callable[[], T], seconds: float) -> T:
     """Return ``function()``, run in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then
     left behind. In a sandbox that forbids threads it raises at once.
 
-    The thread cannot keep the process alive, as those of an executor would."""
+    The thread cannot keep the process alive, as those of an executor would.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -167,7 +170,8 @@ CONFIG_PRINTK_CALLER, its writer."""
 def read_kernel_log() -> tuple[tuple[float, str], ...] | None:
     """Return (seconds since the epoch by this host's clock, text) of the records in its last MOST_BYTES.
 
-    None if it may not be read (kernel.dmesg_restrict, a container)."""
+    None if it may not be read (kernel.dmesg_restrict, a container).
+    """
     library = ctypes.CDLL(None)
     if not hasattr(library, "klogctl"):
         return None

@@ -57,7 +57,7 @@ class Read:
     text: str
     shutting: Shutting
     passes: Callable[[int, Packet], bool]
-    """Return whether it passes a packet of an IP version for certain."""
+    """Return whether the ruleset passes a packet of an IP version for certain."""
 
 
 UNREAD = Read("", lambda port: (), lambda version, packet: False)
@@ -69,7 +69,8 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
 
     It has the chains that can block packets in or out; those that block ``port``; the open ports if they block ports of
     ``picked``, the range that the kernel picks from; and the marks of packets to or from ``port`` and those of
-    ``picked``. ``interface``: the only one by which others are reached, if there is one."""
+    ``picked``. ``interface``: the only one by which others are reached, if there is one.
+    """
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
     chains: list[FirewallChain] = []
@@ -150,7 +151,8 @@ def _passes_both_ways(
 ) -> bool:
     """Return whether connections in that direction with the ``other`` address pass: their requests and their answers.
 
-    Raises ValueError if this thread has used the processor until ``until``."""
+    Raises ValueError if this thread has used the processor until ``until``.
+    """
     if time.thread_time() > until:
         raise ValueError("too many rules")
     back: Literal["in", "out"] = "out" if direction == "in" else "in"
@@ -226,7 +228,8 @@ def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
 def _output_of(*command: str) -> str | None:
     """Return a command's output; None if it is missing, fails, or takes too long.
 
-    Raises PermissionError if it may not read the rules: another tool's rules are then incomplete."""
+    Raises PermissionError if it may not read the rules: another tool's rules are then incomplete.
+    """
     path = shutil.which(command[0])
     if path is None:
         return None

@@ -36,7 +36,8 @@ _NAMES, _OF_IPV6 = "/sys/class/net", "/proc/net/if_inet6"
 def hidden() -> str:
     """Return the errno's name of a failing getifaddrs(); empty: it works.
 
-    It asks the kernel over a netlink socket, which a sandbox may forbid (systemd's RestrictAddressFamilies=)."""
+    It asks the kernel over a netlink socket, which a sandbox may forbid (systemd's RestrictAddressFamilies=).
+    """
     try:
         psutil.net_if_addrs()
     except OSError as err:
@@ -220,7 +221,8 @@ def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
     """Return the address by which other hosts most probably reach this one: that of the default route, else the first
     global address on an interface that is up, those of VPNs and container networks last.
 
-    None if there is only loopback, or a bridge for this host's containers that is not the default route."""
+    None if there is only loopback, or a bridge for this host's containers that is not the default route.
+    """
     defaults = default_route_interfaces()
     candidates = [
         (interface.name, address)

@@ -73,7 +73,8 @@ def patience(path: str = "/etc/resolv.conf") -> float:
     """Return the limit of one look-up, in seconds.
 
     Packets to this host itself are dropped without an error while its loopback interface is down (Linux 6.18), and
-    without a line for a name server it asks itself (resolv.conf(5))."""
+    without a line for a name server it asks itself (resolv.conf(5)).
+    """
     rows = [line.split() for _, line in _lines(path)]
     servers = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
     return DEAF_SECONDS if all(map(is_loopback, servers)) and loopback_down() else RESOLVE_SECONDS

@@ -110,7 +110,8 @@ def refused(proc: str = "/proc") -> dict[int, int]:
     """Return the number of refused entries since the host's start, by IP version (``table_fulls``, summed over the
     processors).
 
-    Nothing in a container with a network of its own: the table is the host's, and only visible there."""
+    Nothing in a container with a network of its own: the table is the host's, and only visible there.
+    """
     found = {}
     for version, name in _TABLES.items():
         try:

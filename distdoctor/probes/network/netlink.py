@@ -17,7 +17,8 @@ _MOST = 4 * 1024 * 1024
 def dump(request: int, answer: int, family: int = ROUTE, body: bytes | None = None) -> Iterator[bytes]:
     """Yield the bodies of the kernel's messages of the kind ``answer`` to the request.
 
-    It stops if the kernel does not answer, takes too long, or has sent more than any node's table holds."""
+    It stops if the kernel does not answer, takes too long, or has sent more than any node's table holds.
+    """
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as asked:
             asked.settimeout(_SECONDS)

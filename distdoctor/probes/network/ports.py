@@ -26,7 +26,8 @@ def holders(port: int) -> tuple[PortHolder, ...]:
     """Return the processes that listen on TCP ``port`` here; without any, those that have it as their own end of a
     connection, which keeps a listener away, too.
 
-    Without root, another user's process has pid None. Empty without a free descriptor to look with."""
+    Without root, another user's process has pid None. Empty without a free descriptor to look with.
+    """
     listeners, connections = [], []
     try:
         seen = psutil.net_connections(kind="tcp")
@@ -58,7 +59,8 @@ def refused_bind(port: int) -> int:
     """Return the errno with which the kernel keeps a TCPStore from ``port`` of every address; 0 if it is free.
 
     Bound as torch does (dual-stack, else IPv4; with SO_REUSEADDR, so that connections that are closing do not count),
-    and not listened on: no client sees it."""
+    and not listened on: no client sees it.
+    """
     number = 0
     for family in (socket.AF_INET6, socket.AF_INET):
         try:
@@ -128,7 +130,8 @@ async def intercepted(address: str, proc: str = "/proc/net") -> tuple[tuple[int,
     """Return (UNSERVED if all of them accept connections, else nothing; whether a socket of this host accepted them).
 
     An outgoing redirect, as that of a service mesh's sidecar, is in this host: the accepting socket has this side's
-    address and port as its peer. A redirect at the other host, or between, is invisible here."""
+    address and port as its peer. A redirect at the other host, or between, is invisible here.
+    """
     tried = await asyncio.gather(*(open_socket(address, port, SECONDS) for port in UNSERVED))
     opened = [one for _, one in tried if one is not None]
     try:

@@ -164,7 +164,8 @@ def _rule(
     for other users than this process has, or for packets of other hosts.
 
     An inverted one with more than addresses, ports and a mark is None, too: its text does not say which of it does not
-    hold."""
+    hold.
+    """
     table, action = does
     if action != _LOOKUP and action not in _REJECTS:
         return None
@@ -304,7 +305,8 @@ def ipsec_policies() -> tuple[IpsecPolicy, ...]:
     """Return the policies for TCP in and out of this host, in the kernel's order; none if the kernel does not show them
     to this user, or has more than any node's.
 
-    Of equal priorities the oldest comes first, which the kernel sends last."""
+    Of equal priorities the oldest comes first, which the kernel sends last.
+    """
     keyed, found = set(_associations()), list[tuple[int, IpsecPolicy]]()
     for body in dump(_GETPOLICY, _NEWPOLICY, XFRM):
         entry = _policy(body, keyed)

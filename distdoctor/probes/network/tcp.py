@@ -52,7 +52,8 @@ async def open_socket(
     ``max_segment``: bytes; neither side then sends larger TCP segments on this connection. ``interface``: outgoing
     interface, whatever the routes say (SO_BINDTODEVICE, which needs no privilege from Linux 5.7 on).
 
-    Without an answer after BESIDE_SECONDS a second attempt starts beside it, and the first answer counts."""
+    Without an answer after BESIDE_SECONDS a second attempt starts beside it, and the first answer counts.
+    """
     result, first = await open_either(address, port, seconds, max_segment, interface)
     if first is not None:
         give_up(first)
@@ -70,7 +71,8 @@ async def open_either(
     """Connect as :func:`open_socket`, and return the first attempt, too, if it still runs: it goes on until it is given
     up.
 
-    On a path that loses packets by chance it succeeds, too; if one of several paths is dead it may not."""
+    On a path that loses packets by chance it succeeds, too; if one of several paths is dead it may not.
+    """
     began = time.monotonic()
     attempts = [asyncio.ensure_future(_attempt(address, port, seconds, max_segment, interface))]
     try:
@@ -104,7 +106,8 @@ async def _attempt(address: str, port: int, seconds: float, max_segment: int | N
     """Run one connect().
 
     With IP_RECVERR the kernel keeps the ICMP message behind an error, which distinguishes a firewall's answer (reject)
-    from the host's own (no listener) if both are ECONNREFUSED."""
+    from the host's own (no listener) if both are ECONNREFUSED.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     started = time.monotonic()
 
@@ -207,7 +210,8 @@ async def hasten(opened: socket.socket, again: Callable[[], None], patience: flo
     which sends another small message.
 
     ``patience``: seconds beyond two round trips. With the usual patience a process that answers late is left alone: its
-    kernel has acknowledged the request by then. Raises OSError."""
+    kernel has acknowledged the request by then. Raises OSError.
+    """
     for number in range(MOST):
         if await ready(opened, patience + 2e-6 * tcp_info(opened).round_trip):
             return
@@ -229,11 +233,12 @@ def unacknowledged(opened: socket.socket) -> int:
 
 
 async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False) -> bool:
-    """Return whether it can be read (``to_write``: written) within ``seconds``; after them the kernel is asked once
-    more.
+    """Return whether the socket can be read (``to_write``: written) within ``seconds``; after them the kernel is asked
+    once more.
 
     A process without a processor meanwhile finds its time over and the answer there, both at once. wait_for() around
-    sock_recv() or sock_connect() then reports a timeout, and loses the data."""
+    sock_recv() or sock_connect() then reports a timeout, and loses the data.
+    """
     loop = asyncio.get_running_loop()
     seen: asyncio.Future[None] = loop.create_future()
 
@@ -253,7 +258,8 @@ async def ready(opened: socket.socket, seconds: float, *, to_write: bool = False
 async def connected(opened: socket.socket, address: str, port: int, seconds: float) -> bool:
     """Connect a non-blocking socket to a numeric address; False without an answer in time.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     where = socket.getaddrinfo(address, port, opened.family, opened.type, flags=flags)[0][4]
     try:
@@ -269,7 +275,8 @@ async def connected(opened: socket.socket, address: str, port: int, seconds: flo
 async def received(opened: socket.socket, most: int, seconds: float) -> bytes:
     """Return the available data, up to ``most`` bytes; nothing if the other side ended.
 
-    Raises asyncio.TimeoutError, and OSError."""
+    Raises asyncio.TimeoutError, and OSError.
+    """
     if not await ready(opened, seconds):
         raise asyncio.TimeoutError
     try:

@@ -64,7 +64,8 @@ class Follower:
     async def follow(self) -> Report | None:
         """Say hello, run the stages that node 0 opens, and return its report; None if node 0 went away before it.
 
-        Raises StoreGone if the store goes away, Untrusted if others write into it, Unconfirmed, TooLate."""
+        Raises StoreGone if the store goes away, Untrusted if others write into it, Unconfirmed, TooLate.
+        """
         await self._post.enrol()
         number, token = self._post.number, self._store.marker.token
         self._mesh = mesh = MeshStage(self._context, token, number)
@@ -129,7 +130,8 @@ class Follower:
     async def unled(self) -> float:
         """Return the seconds without a command from node 0, beyond the time of its last ones, while its store answers.
 
-        0.0 while a command is there. Raises StoreError."""
+        0.0 while a command is there. Raises StoreError.
+        """
         if self._due is None or await self._post.ordered():
             return 0.0
         return max(0.0, time.monotonic() - self._due)
@@ -259,7 +261,8 @@ class Membership:
     async def take_part(self) -> Report | None:
         """Run the stages with the others. Return node 0's report, or None with the reason in the facts.
 
-        Raises Unconfirmed for a report that node 0 may not have written."""
+        Raises Unconfirmed for a report that node 0 may not have written.
+        """
         tasks: list[asyncio.Task[Any]] = []
         try:
             following = asyncio.ensure_future(self._follower.follow())
@@ -315,7 +318,8 @@ class Membership:
     async def break_off(self) -> Report | None:
         """Inform the others after an interruption or a timeout. Return node 0's report of all that it knows on node 0.
 
-        Raises StoreError and OSError."""
+        Raises StoreError and OSError.
+        """
         if self._leader is not None and self._inbox is not None and self._inbox.participants:
             seen = self._context.facts.meeting
             await self._leader.publish(interrupted=True, left=seen.left if seen else "")

@@ -146,7 +146,8 @@ class StorePost:
     async def _read(self, key: str) -> bytes | None:
         """Return the value under ``key`` if it is authentic.
 
-        With a token, any other value is noted, and node 0's own is waited for: node 0 overwrites it."""
+        With a token, any other value is noted, and node 0's own is waited for: node 0 overwrites it.
+        """
         try:
             value = await self._client.get(key)
             return self._seal.open(key, value) if value is not None else None

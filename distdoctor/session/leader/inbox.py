@@ -1,6 +1,7 @@
 """Leader's end of the store: it reads what the participants wrote, and writes commands to all of them.
 
-Node 0's own process exchanges its messages without the store, where others could change them."""
+Node 0's own process exchanges its messages without the store, where others could change them.
+"""
 
 from __future__ import annotations
 

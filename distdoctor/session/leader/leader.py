@@ -167,7 +167,7 @@ class Leader:
                 self._trials = await try_fixes(judgement, cluster, inbox, opener, numbering)
 
     async def _open(self, stage: Stage, opener: StageOpener, numbering: Numbering) -> bool:
-        """Return whether it succeeded everywhere."""
+        """Return whether the stage succeeded everywhere."""
         seconds = stage.seconds or 0.0
         if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._last_stage):
             seconds = stage.doomed_seconds

@@ -21,7 +21,8 @@ from distdoctor.session.rendezvous.progress import REPORT_AGAIN_SECONDS, judge_f
 CONFLICT_SECONDS, LATE_SECONDS = 1.0, 3.0
 """Seconds for which the roll stays open once the plans contradict each other, to name nodes that join just then.
 
-It is as long as the wait so far, within these two: where processors are busy, all nodes join slowly."""
+It is as long as the wait so far, within these two: where processors are busy, all nodes join slowly.
+"""
 
 
 CALLED = {
@@ -173,7 +174,8 @@ class EarlyVerdict:
         """Return whether anything makes the job fail, now that the stage ``after`` has run.
 
         The facts that each node collects alone are judged when the nodes have joined, and again once the links are
-        measured, which say more of the same: nothing else changes them."""
+        measured, which say more of the same: nothing else changes them.
+        """
         again = not self._asked_alone or BY_NAME[after].links
         self._asked_alone = True
         if not self._doomed:

@@ -146,7 +146,8 @@ async def knock(participant: Participant) -> ConnectOutcome | None:
     """Return the result of a connection to its listener: a kernel accepts for a stopped process, and refuses for an
     ended one.
 
-    None if it has no listener."""
+    None if it has no listener.
+    """
     address = next((address for _, address in addresses_of(participant.facts, nccl=False)), None)
     # Its address is its own claim: nobody is to learn by it what listens on this host's loopback.
     if participant.mesh_port is None or address is None or reaches_no_other(address):

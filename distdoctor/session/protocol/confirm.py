@@ -2,7 +2,8 @@
 
 Where the run has no token, whoever can write into the store can write commands and a report there. This process asks
 node 0's listener at the address at which it found the store, so the answer comes from node 0's host, whatever the store
-contains."""
+contains.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def with_unconfirmed(own: Report, unconfirmed: Report, checks: Sequence[Check], 
 
     If a firewall is the cause, node 0 cannot be asked, and its findings are needed on every node; if somebody else
     wrote them, none of their text is shown and none of their advice is given. A pass rests on this process's own
-    evidence alone: ``proven`` if every stage passed here with all nodes in it."""
+    evidence alone: ``proven`` if every stage passed here with all nodes in it.
+    """
     good = ("pass", "warn")
     if proven and own.verdict in good and unconfirmed.verdict in good:
         verdict = "warn" if "warn" in (own.verdict, unconfirmed.verdict) else "pass"
@@ -99,7 +101,8 @@ def proven(context: RunContext, together: Mapping[str, int]) -> bool:
 
     Every stage up to --until passed here or is not this process's, and ``together`` (stage -> number of processes in
     it) shows that all planned processes took part in each stage that node 0 opens. What others wrote into the store has
-    no part in that, unless they played those processes themselves."""
+    no part in that, unless they played those processes themselves.
+    """
     options, facts = context.options, context.facts
     gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
     ended = {stage.stage: stage.status for stage in facts.stages}

@@ -5,7 +5,8 @@ Participants (started processes) number themselves from 1 with a counter and wri
 leader (in the process of node 0 that opens the stages, itself participant 0, which needs no store to talk to itself)
 writes ``c/<sequence>``. A participant raises ``tick`` after each message. With a token every value is sealed
 (``distdoctor.session.protocol.trust``). Numbers are checked before they are used: ``distdoctor.model.bounds``,
-``distdoctor.session.protocol.trust``. The names of fields and keys are part of the protocol: they stay."""
+``distdoctor.session.protocol.trust``. The names of fields and keys are part of the protocol: they stay.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Keys:
     def marker(plan: Plan) -> str:
         """Return the key of the marker of a run.
 
-        An agent's store outlives one set of ranks, so the key there contains the restart count."""
+        An agent's store outlives one set of ranks, so the key there contains the restart count.
+        """
         return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
 
     @staticmethod
@@ -113,7 +115,8 @@ class Marker:
     token: str
     """Random secret that a client of one of distdoctor's own listeners must send.
 
-    Empty if the run has a token of its own: this one is then derived from it, and not readable in the store."""
+    Empty if the run has a token of its own: this one is then derived from it, and not readable in the store.
+    """
     version: str
     protocol: int = PROTOCOL
     host: str = ""

@@ -2,7 +2,8 @@
 
 Node 0 opens the store first and refuses nobody. A failure that may pass by itself (nothing listens yet, a silent host,
 a name without an address) is retried until ``--wait`` ends and reported as "so far"; a permanent one ends the
-rendezvous at once."""
+rendezvous at once.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +179,8 @@ class Rendezvous:
     def _other_run_on_port(self) -> bool:
         """Return whether this is node 0 by its own plan, and another run's store has its port.
 
-        With several nodes it joins all the same, so that two node 0s are found."""
+        With several nodes it joins all the same, so that two node 0s are found.
+        """
         return self.context.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
 
     # Judgement between the attempts
@@ -331,7 +333,8 @@ class MarkerFinder:
     def refused(self, authentic: bool = False) -> bool:
         """Return whether there is a mark that is not to be followed.
 
-        ``authentic``: only another run can have written it, with another token or another distdoctor."""
+        ``authentic``: only another run can have written it, with another token or another distdoctor.
+        """
         meeting = self._context.facts.meeting
         if meeting is None:
             return False

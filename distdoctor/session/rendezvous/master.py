@@ -124,7 +124,8 @@ def names_cost_seconds(facts: NodeFacts) -> bool:
     """Return whether look-ups are known to wait in vain for a name server, and no name depends on a slow one.
 
     Each rank would wait as long again: its store client for the name of the store's address, which is for its log lines
-    only, and gloo for the address of the own name."""
+    only, and gloo for the address of the own name.
+    """
     host, network = facts.host, facts.network
     forward = (host.own_name if host else None, network.master if network else None)
     looks = [look for look in (*forward, network.reverse if network else None) if look is not None]
@@ -163,7 +164,8 @@ class MasterContact:
         """Return the first address that accepts a connection, in the order in which a TCPStore tries them (IPv6 first).
 
         ``deadline`` (of the monotonic clock) cuts a repeated attempt short. Then the result of the one before it still
-        counts, if that had all its time."""
+        counts, if that had all its time.
+        """
         tried: list[Contact] = []
         other_ways: tuple[OtherWay, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
@@ -345,7 +347,7 @@ class PortScanner:
                 client.close()
 
     async def _lacks_one(self, client: StoreClient, marker: Marker) -> bool:
-        """Return whether it is for a job of as many nodes (ranks), not all of which have joined."""
+        """Return whether the store is for a job of as many nodes (ranks), not all of which have joined."""
         ours, theirs = self._context.plan, marker.plan
         assert theirs is not None
         ranks = theirs.started == "rank"
@@ -395,7 +397,8 @@ def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
     """Return whether a job of one node waits in vain for MASTER_ADDR to have an address, after ``seconds``.
 
     No other node will join that could give it one. A name server that gives no answer is asked again; in a Kubernetes
-    pod the record may appear after the pod."""
+    pod the record may appear after the pod.
+    """
     master = facts.network.master if facts.network else None
     if in_pod or not facts.plan.one_node or master is None or master.addresses:
         return False

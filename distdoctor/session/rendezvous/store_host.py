@@ -224,7 +224,8 @@ class StoreHost:
     async def mark(self) -> None:
         """Write the mark into the store that this process hosts; it is tried again if that is slow.
 
-        If the store cannot be reached from here at all, the contact has the reason."""
+        If the store cannot be reached from here at all, the contact has the reason.
+        """
         if self.child is None or self.marker is None or self._marked:
             return
         client = None

@@ -103,7 +103,8 @@ class MeshStage:
 def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
     """Return the addresses at which a node limits new connections per time.
 
-    Its own rules say so; or the ranks had to retransmit SYNs to it for the store, as where its rules cannot be read."""
+    Its own rules say so; or the ranks had to retransmit SYNs to it for the store, as where its rules cannot be read.
+    """
     everyone = list(participants)
     repeated = Counter[str]()
     for late in (late for one in everyone if one.facts.network for late in one.facts.network.late_connections):

@@ -38,7 +38,8 @@ Arguments = Callable[[int], dict[str, Any]]
 class RankStages:
     """Ranks of this process and their work.
 
-    ``address`` and ``port`` are the store's, ``number`` this participant's; ``send`` sends a message to node 0."""
+    ``address`` and ``port`` are the store's, ``number`` this participant's; ``send`` sends a message to node 0.
+    """
 
     def __init__(
         self,
