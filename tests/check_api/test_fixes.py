@@ -108,4 +108,4 @@ def test_what_no_host_blocks_may_be_the_routers_between_them() -> None:
     far = open_firewall_fix(one, "host0", "input", ["10.78.0.11"], 29500)
     near = open_firewall_fix(one, "host0", "input", ["10.77.0.11"], 29500)
     assert "(router 10.77.0.12, security group, switch)" in far.text
-    assert near.text.endswith("(security group, switch).")
+    assert "(security group, switch)" in near.text

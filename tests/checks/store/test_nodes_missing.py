@@ -227,7 +227,7 @@ def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
     """host1's own file is here: that it never came is not so, and there is no command to start it with."""
     zero = waited_in_vain(node("host0", 0))
     text = missing_text(zero, outside(node("host1", 1)))
-    assert "host1 did not reach host0: waited 60 s for 10.77.0.10:29500; at last 10.77.0.10:29500 refused" in text
+    assert "host1 did not meet host0: waited 60 s for 10.77.0.10:29500; finally 10.77.0.10:29500 refused" in text
     assert "never came" not in text and "Run `" not in text
     assert "node1 did not join within 60 s" in missing_text(zero)
 
@@ -259,7 +259,7 @@ def test_an_allocation_that_has_fewer_nodes_than_the_job_is_told() -> None:
 
     first, second = fixes_of("host0", "host0", of=2)
     assert "SLURM gave this job 1 node (SLURM_JOB_NODELIST=host0)" in first.text and "--nodes=2" in first.text
-    assert (first.option, second.option) == (1, 2) and "--nnodes 1." in first.text
+    assert (first.option, second.option) == (1, 2) and "--nnodes 1" in first.text
     first, _ = fixes_of("host[0-1]", "host0", "host1", of=3)
     assert "2 nodes (SLURM_JOB_NODELIST=host[0-1])" in first.text and "--nodes=3" in first.text
     assert len(fixes_of("host[0-1]", "host0", of=2)) == 1  # one of them is missing
