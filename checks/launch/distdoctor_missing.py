@@ -11,8 +11,8 @@ host with the same files as this one uses the same environment; other hosts need
 
 Fix
 ---
-Activate the job's environment with `--setup 'source /opt/venv/bin/activate'`, or install the same version there: `pip
-install distdoctor`.
+Activate the job's environment with `--setup 'source /opt/venv/bin/activate'`, or install the same version there (`pip
+install .` in its source).
 
 Confirm with
 ------------
