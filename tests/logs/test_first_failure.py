@@ -297,7 +297,7 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
         ("OSError: [Errno 30] Read-only file system: '/out'", "disk-full", "read-only", "another folder"),
         ("OSError: [Errno 28] No space left on device", "disk-full", "full", "Free space"),
         ("ModuleNotFoundError: No module named 'torch'", "torch-missing", "torch", "every node"),
-        ("ssh: connect to host n7 port 22: Connection refused", "ssh-unreachable", "sshd", "sshd listens"),
+        ("ssh: connect to host n7 port 22: Connection refused", "ssh-unreachable", "sshd", "the host and its sshd"),
         ("Host key verification failed.", "ssh-unreachable", "key", "known_hosts"),
         (
             "srun: error: Unable to create step for job 1: Requested nodes are busy",
@@ -318,8 +318,8 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
             "the program",
             "another port",
         ),
-        ("RuntimeError: [c10d] bind(): Address already in use", "port-in-use", "MASTER_PORT", "same one on every node"),
-        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "requested more", "Request more memory"),
+        ("RuntimeError: [c10d] bind(): Address already in use", "port-in-use", "MASTER_PORT", "same on every node"),
+        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "asked for more", "Ask for more memory"),
         (
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8",
             "driver-too-old",
