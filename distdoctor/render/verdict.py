@@ -8,7 +8,7 @@ from typing import Any
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INTERRUPTED, Report
+from distdoctor.model.report import INTERRUPTED, ONE_HOST, Report
 from distdoctor.model.stages import STAGES, needs_torch
 from distdoctor.model.text import clean
 from distdoctor.render import jobs
@@ -117,7 +117,10 @@ def _ready(report: Report) -> str:
         return f"{fold(names)} passed" if len(names) == 1 else f"all {count(len(names), 'node')} passed"
     if alone(report):
         return "this node is ready for the job (no other nodes were configured)"
-    return "this node is ready for the job" if len(names) == 1 else f"{count(len(names), 'node')} are ready for the job"
+    if len(names) == 1:
+        return "this node is ready for the job"
+    together = any(ONE_HOST in note for note in report.notes)
+    return f"{count(len(names), 'node')} are ready for the job" + (", all on one host" if together else "")
 
 
 def alone(report: Report) -> bool:

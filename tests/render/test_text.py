@@ -285,6 +285,13 @@ def test_what_each_node_climbs_by_itself_passes_for_that_node_alone() -> None:
     assert "PASS up to network: all 3 nodes passed" in ending(3)
 
 
+def test_two_nodes_on_one_host_are_named_in_the_first_line_and_in_a_note() -> None:
+    note = "2 nodes on one host: host0 runs both. No link between hosts was checked."
+    text = render(replace(reports.healthy(), notes=(note,)))
+    assert text.startswith("PASS: 2 nodes are ready for the job, all on one host\n") and f"\nnote: {note}\n" in text
+    assert "one host" not in render(reports.healthy())
+
+
 def test_where_nobody_came_it_says_so() -> None:
     report = replace(reports.healthy(), nodes=(ReportNode("gpu0", 0, False),), verdict="incomplete")
     assert render(report).startswith("INCOMPLETE: 0 of 2 nodes checked; missing: gpu0\n")
