@@ -33,7 +33,7 @@ def test_who_tells_of_a_peer_in_words_of_its_own_did_not_fail_first(tmp_path: Pa
             "[rank0]: ", inner, CAUSE, "trainer.TrainerError: training failed", "SystemError: run 7 is over"
         )
         found = judged(folder, first, raised("[rank2]: ", "KeyError: 'pixel_values'"))
-        assert found.findings[0].summary == "Rank 2 failed with KeyError: 'pixel_values'."
+        assert found.findings[0].summary == "Rank 2 failed at train.py:8 with KeyError: 'pixel_values'."
         assert found.findings[0].ranks == (2,)
 
 
@@ -49,7 +49,7 @@ def test_what_all_raise_at_their_end_is_not_why_the_first_of_them_ended(tmp_path
     gone = "RuntimeError: Parent directory /ckpt/emergency does not exist."
     own = wrapped("[rank2]: ", "KeyError: 'pixel_values'", HANDLING, gone)
     found = judged(tmp_path, own + "".join(wrapped(f"[rank{rank}]: ", GLOO, HANDLING, gone) for rank in (0, 1)))
-    assert found.findings[0].summary == "Rank 2 failed with KeyError: 'pixel_values'."
+    assert found.findings[0].summary == "Rank 2 failed at train.py:8 with KeyError: 'pixel_values'."
     assert found.findings[0].ranks == (2,)
 
 
@@ -62,7 +62,7 @@ def test_where_nothing_else_is_known_it_is_not_told_as_the_reason(tmp_path: Path
 def test_what_was_raised_because_of_the_program_itself_is_the_root(tmp_path: Path) -> None:
     own = wrapped("[rank2]: ", "KeyError: 'pixel_values'", CAUSE, "trainer.TrainerError: step 4")
     found = judged(tmp_path, raised("[rank0]: ", GLOO), own)
-    assert found.findings[0].summary == "Rank 2 failed with trainer.TrainerError: step 4."
+    assert found.findings[0].summary == "Rank 2 failed at train.py:8 with trainer.TrainerError: step 4."
     found = judged(tmp_path, raised("[rank2]: ", GLOO) + "step 1 loss 1\n" * 200 + own)  # that is long ago
     assert "TrainerError" in found.findings[0].summary
 

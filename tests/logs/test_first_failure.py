@@ -24,9 +24,9 @@ def test_what_peers_said_is_told_as_what_follows(tmp_path: Path) -> None:
 def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
     text = raised("", "KeyError: 'lr'") + "\nDuring handling of the above exception, another exception occurred:\n\n"
     found = judged(tmp_path, text + raised("", "ValueError: no learning rate"))
-    assert found.findings[0].summary == "A process failed with ValueError: no learning rate."
+    assert found.findings[0].summary == "A process failed at train.py:8 with ValueError: no learning rate."
     found = judged(tmp_path, raised("", "ValueError: no learning rate."))
-    assert found.findings[0].summary == "A process failed with ValueError: no learning rate."
+    assert found.findings[0].summary == "A process failed at train.py:8 with ValueError: no learning rate."
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_what_a_log_of_the_host_has_before_a_line(tmp_path: Path, before: str) -
     failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
     (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in failed.splitlines()))
     assert [(one.summary, one.nodes) for one in judged(tmp_path).findings] == [
-        ("A process on trn-b failed with KeyError: 'mask'.", ("trn-b",))
+        ("A process on trn-b failed at t.py:8 with KeyError: 'mask'.", ("trn-b",))
     ]
 
 

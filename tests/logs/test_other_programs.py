@@ -101,7 +101,9 @@ def test_what_a_model_has_written_raises_and_is_no_failure(tmp_path: Path) -> No
     assert judged(tmp_path, f"{tried}pass@1: 0.5\nwrote results\n").verdict == "warn"
     own = raised("", "KeyError: 'pass@1'")
     found = judged(tmp_path, tried + own).findings
-    assert [one.summary for one in found if one.because_of is None] == ["A process failed with KeyError: 'pass@1'."]
+    assert [one.summary for one in found if one.because_of is None] == [
+        "A process failed at train.py:8 with KeyError: 'pass@1'."
+    ]
 
 
 def test_a_command_that_python_was_given_has_failed(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_the_tasks_of_srun_are_ranks_or_whole_nodes(tmp_path: Path) -> None:
 def test_a_process_of_spawn_is_named(tmp_path: Path) -> None:
     head = "torch.multiprocessing.spawn.ProcessRaisedException:\n\n-- Process 1 terminated with the following error:\n"
     found = judged(tmp_path, head + raised("", "KeyError: 'label'"))
-    assert found.findings[0].summary == "Local rank 1 failed with KeyError: 'label'."
+    assert found.findings[0].summary == "Local rank 1 failed at train.py:8 with KeyError: 'label'."
     text = "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n"
     assert "(local rank 1)" in judged(tmp_path, text).findings[0].summary
 

@@ -214,7 +214,9 @@ def _summary(match: Match, title: str) -> str:
     who = " on ".join(part for part in (who or ("a process" if match.exception else ""), match.who.host or "") if part)
     if match.exception:
         message = match.values.get("message", "")
-        said = f"{who[:1].upper()}{who[1:]} failed with {match.exception}{f': {message}' if message else ''}"[:400]
+        place = match.frame.partition(" in ")[0].replace("\\", "/").rpartition("/")[2]
+        said = f"{who[:1].upper()}{who[1:]} failed{f' at {place}' if place else ''} with {match.exception}"
+        said = f"{said}{f': {message}' if message else ''}"[:400]
         return said.rstrip(".") + "."
     title, also = (title.partition(":")[0], f"; {match.why}") if _unexplained(match) else (title, "")
     return f"{title}{f' ({who})' if who else ''}: {shortened(match.text, SHOWN)}{also}".rstrip(".") + "."
