@@ -89,7 +89,7 @@ def test_one_that_does_nothing_is_named() -> None:
     (found,) = judged(local(asks(process(0, CODE, **RECEIVES), 0.0), REDUCE, REDUCE, REDUCE)).findings
     assert (found.check, found.ranks) == (USER_CODE, (0,))
     assert "host0: rank 0 waits for an answer of pid 7 (vllm)" in found.evidence
-    assert found.severity == "warn" and found.fixes[0].text.startswith("See whether 127.0.0.1:8000 answers")
+    assert found.severity == "warn" and found.fixes[0].text.startswith("Restore 127.0.0.1:8000")
 
 
 def test_one_that_does_nothing_is_named_also_where_all_ranks_wait_for_it() -> None:

@@ -143,7 +143,7 @@ def test_a_barrier_inside_of_a_lock(how: dict[str, object]) -> None:
     assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2, 3), ("host0",))]
     (finding,) = report.findings
     assert finding.summary.startswith(
-        "Rank 0 on host0 has the lock on /c/x.lock and is in barrier at train.py:8; ranks 1, 2 and 3 wait for that lock"
+        "Rank 0 on host0 holds the lock on /c/x.lock and is in barrier at train.py:8; ranks 1, 2 and 3 wait for that lock"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_program_that_waits_for_a_lock_of_a_rank() -> None:
     program = with_lock(process(1, CODE, role="child", pid=901, parent=101, call="flock"), HELD_BY_0)
     report = judged(local(call("barrier"), process(1, CODE, call="wait4"), REDUCE, REDUCE, program))
     assert roots(report) == [("process/waiting-in-user-code", (0, 1), ("host0",))]
-    assert "Rank 0 on host0 has the lock on /c/x.lock" in report.findings[0].summary
+    assert "Rank 0 on host0 holds the lock on /c/x.lock" in report.findings[0].summary
 
 
 def test_who_has_the_lock_and_works_is_waited_for() -> None:
@@ -178,7 +178,10 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     report = judged(local(REDUCE, with_lock(process(1, CODE, call="flock", reads="/c/x.lock"), other), REDUCE, REDUCE))
     (finding,) = report.findings
     assert "flock on /c/x.lock, which pid 7 (rsync) has, and does not move" in finding.summary
-    assert finding.fixes[0].text == "Look what pid 7 (rsync) does: the job goes on as soon as it lets go of /c/x.lock."
+    assert (
+        finding.fixes[0].text
+        == "Make pid 7 (rsync) release /c/x.lock, or end it. Confirm with: `lslocks`, `py-spy dump`."
+    )
     report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), other), REDUCE, REDUCE))
     assert (roots(report), report.verdict) == ([], "warn")
     assert "waits for a lock at train.py:8 (/c/x.lock, which pid 7 (rsync) has)" in report.findings[0].summary
