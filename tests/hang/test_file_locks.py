@@ -143,7 +143,7 @@ def test_a_barrier_inside_of_a_lock(how: dict[str, object]) -> None:
     assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2, 3), ("host0",))]
     (finding,) = report.findings
     assert finding.summary.startswith(
-        "Rank 0 on host0 holds the lock on /c/x.lock and is in barrier at train.py:8; ranks 1, 2 and 3 wait for that lock"
+        "Rank 0 on host0 holds the lock on /c/x.lock and is in barrier at train.py:8; ranks 1, 2 and 3 wait for that"
     )
 
 
@@ -188,7 +188,7 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     left = FileLock("/c/x.lock", age=300.0)
     report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))
     assert "(/c/x.lock, a file that was made 5 minutes ago)" in report.findings[0].summary
-    assert report.findings[0].fixes[0].text.startswith("Delete /c/x.lock where the process that made it has ended")
+    assert report.findings[0].fixes[0].text.startswith("Delete /c/x.lock if the process that created it has ended")
 
 
 @pytest.mark.parametrize("each", [18, 1800], ids=["3", "4"])
