@@ -27,7 +27,7 @@ class Interrupted(BaseException):
         self.number = number
 
 
-def within(err: BaseException) -> BaseException | None:
+def interrupted_in(err: BaseException) -> BaseException | None:
     """Return the signal that ``err`` is, None if it is none: Python up to 3.11 makes a RuntimeError of an exception
     while the attributes of a new class get their names (``__set_name__``), as in an import."""
     return next((one for one in (err, err.__cause__) if isinstance(one, (Interrupted, KeyboardInterrupt))), None)
@@ -64,7 +64,7 @@ def deliver() -> None:
         raise Interrupted(_State.pending)
 
 
-def over() -> None:
+def ignore_further() -> None:
     """Ignore further signals: the report is printed, and it is too late to change the status. Python, while it ends,
     would let them; and a launcher that ends all processes with the first that fails (srun -K, mpirun) sends one to
     those that still leave."""

@@ -43,7 +43,7 @@ def write(text: str, stream: TextIO | None = None, *, drawn: bool = False) -> No
             _write_all(buffer, text.encode(stream.encoding or "ascii", "backslashreplace"))
     except (OSError, ValueError) as err:
         # A closed or full stream: there is no way to report it here.
-        lose(err, stream)
+        note_unwritable(err, stream)
 
 
 def _write_all(buffer: BinaryIO, data: bytes) -> None:
@@ -82,7 +82,7 @@ def safe(text: str, *, drawn: bool = False) -> str:
     return "".join([*parts, safe(text[place:])])
 
 
-def lose(err: Exception, stream: TextIO | None = None) -> None:
+def note_unwritable(err: Exception, stream: TextIO | None = None) -> None:
     """Note that ``stream`` (stdout) cannot be written, and write to nowhere from now on."""
     stream = stream or stdout()
     if stream is stdout() and isinstance(err, OSError) and err.errno not in _LEFT:

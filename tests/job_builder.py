@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Frame, JobFacts, JobProcess, JobThread, Moved, NodeFacts, Socket
+from distdoctor.model.facts import Frame, JobFacts, JobProcess, JobThread, NodeFacts, ProcessChanges, Socket
 from tests.facts_builder import healthy
 
 TRAIN = Frame("step", "train.py", 88, own=True)
 WAITS = (Frame("all_reduce", "torch/distributed/distributed_c10d.py", 3252), TRAIN)
 """The frames of a rank in a collective."""
-STILL = Moved(1.5, stack=False)
+STILL = ProcessChanges(1.5, stack=False)
 
 
 def rank(
@@ -20,7 +20,7 @@ def rank(
     frames: Sequence[Frame] = WAITS,
     *,
     call: str = "futex",
-    moved: Moved = STILL,
+    moved: ProcessChanges = STILL,
     threads: Sequence[str] = ("gloo_tcp_loop", "pt_gloo_runloop"),
     sockets: Sequence[Socket] = (),
     **given: Any,

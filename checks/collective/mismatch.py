@@ -133,8 +133,8 @@ def same_halves(comparison: live.waits.Comparison) -> Finding | None:
     """Return the finding about ranks that all send, or all receive."""
     for halves, calls in SAME_HALF:
         if comparison.whole and all(rank.place.call in halves for rank in comparison.inside):
-            round_ = live.waits.for_the_next(comparison.inside)
-            more = "" if len(round_) == len(comparison.inside) else f" {live.called(round_)} wait for each other."
+            round_ = live.waits.in_message_circle(comparison.inside)
+            more = "" if len(round_) == len(comparison.inside) else f" {live.ranks_called(round_)} wait for each other."
             return comparison_finding(round_, f"All ranks wait in {calls}.{more}", comparison.inside, text=IN_TURN)
     return None
 
@@ -166,7 +166,7 @@ def lone_halves(comparison: live.waits.Comparison) -> Finding | None:
         named = live.waits.message_blame(comparison.job)
         if named is not None:
             return other_messages(comparison.job, named)
-    call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
+    call = f"{live.ranks_called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
     summary = f"{call} without a matching call; all other ranks wait in collectives."
     more = " Either a call is missing there, or one is too many here." if partners is None else ""
     either = comparison.inside if partners is None and len(comparison.inside) == 2 else lonely
@@ -185,7 +185,10 @@ def other_calls(comparison: live.waits.Comparison) -> Finding | None:
         " or ".join(dict.fromkeys(f"{rank.place.said()}{knot.of(rank) if knot else ''}" for rank in ranks))
         for ranks in (odd, others)
     )
-    summary = f"{live.called(odd)} {_are(odd)} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
+    summary = (
+        f"{live.ranks_called(odd)} {_are(odd)} {call}, while "
+        f"{live.ranks_called(others).lower()} {_are(others)} {usual}."
+    )
     why = knot.why if knot is not None else ()
     if live.waits.either_may_be_wrong(comparison, knot, odd, others):
         summary += " The facts do not show which of them is wrong."
@@ -244,9 +247,9 @@ def other_groups(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
     """Return the finding about ranks that create other groups, or name another root, than the others."""
     ranks = [job.numbers[number] for number in blame.ranks]
     do = "name the same root" if blame.of_roots else "create the same process groups"
-    summary = f"{live.called(ranks)} {_do(ranks)} not {do} as the others: {blame.why[0]}."
+    summary = f"{live.ranks_called(ranks)} {_do(ranks)} not {do} as the others: {blame.why[0]}."
     if blame.one_of:
-        summary = f"{live.called(ranks)} do not {do}: {blame.why[0]}. The facts do not show which is wrong."
+        summary = f"{live.ranks_called(ranks)} do not {do}: {blame.why[0]}. The facts do not show which is wrong."
     text = (
         "Name the same root (src, dst) on all ranks of the group."
         if blame.of_roots
@@ -266,7 +269,9 @@ def other_groups(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
 def other_messages(job: live.LiveJob, blame: live.waits.Blame) -> Finding:
     """Return the finding about ranks with messages that do not match."""
     ranks = [job.numbers[number] for number in blame.ranks]
-    summary = f"{live.called(ranks)} {_do(ranks)} not send and receive the same messages: {'; '.join(blame.why[:4])}."
+    summary = (
+        f"{live.ranks_called(ranks)} {_do(ranks)} not send and receive the same messages: {'; '.join(blame.why[:4])}."
+    )
     return Finding.about(
         list(dict.fromkeys(rank.node for rank in ranks)),
         f"{summary} The facts do not show which is wrong." if blame.one_of else summary,
@@ -282,7 +287,8 @@ def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Findi
     most = max(inside, key=live.waits.collectives_running)
     unsure = len(odd) == len(inside)
     summary = (
-        f"{live.called(odd)} {_do(odd)} not call the same collectives{'' if unsure else ' as the others'}: all wait in "
+        f"{live.ranks_called(odd)} {_do(odd)} not call the same collectives{'' if unsure else ' as the others'}: all wait "
+        "in "
         f"the same call, and {most.called} has {live.waits.collectives_running(most)} collectives running."
     )
     return comparison_finding(odd, summary, inside, unsure=unsure)

@@ -88,7 +88,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     yield live.rank_finding(
         asked or waits,
-        f"{live.called(asked or waits)} of torchrun wait at an init_method=tcp:// address for an agent's store, and "
+        f"{live.ranks_called(asked or waits)} of torchrun wait at an init_method=tcp:// address for an agent's store, "
+        "and "
         "torchrun's agent hosts none there.",
         evidence=(
             *live.where_ranks_are(asked or waits),

@@ -98,7 +98,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     # A script may name another port than its environment does: those that have met need not care.
     if not all(rank.place.kind in (live.places.MASTER, live.places.HOSTING, live.places.STORE) for rank in odd):
         return
-    wording = [f"MASTER_PORT={port} in {live.called(members).lower()}" for port, members in values.items()]
+    wording = [f"MASTER_PORT={port} in {live.ranks_called(members).lower()}" for port, members in values.items()]
     nodes = list(dict.fromkeys(rank.node for rank in odd))
     majority = "most have" if len(values[usual]) > 1 else f"{values[usual][0].called} has"
     text = f"Choose MASTER_PORT once for all ranks: {majority} {usual}."
@@ -146,7 +146,7 @@ def own_host_finding(job: live.LiveJob) -> Finding | None:
     wording = together(f"MASTER_ADDR={masters[node.name]} on {node.name}" for node in [first.node, *nodes])
     return live.rank_finding(
         odd,
-        f"{live.called(odd)} {look} own host, but rank 0 serves it on {first.node.name}: {wording}.",
+        f"{live.ranks_called(odd)} {look} own host, but rank 0 serves it on {first.node.name}: {wording}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(nodes, "Set MASTER_ADDR to the host of rank 0 on every node.", env={"MASTER_ADDR": right}),),
     )
@@ -155,7 +155,7 @@ def own_host_finding(job: live.LiveJob) -> Finding | None:
 def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> Finding:
     """Ranks are in init_process_group() with other places to meet."""
     _, odd = split_by_majority(methods)
-    wording = [f"{method} in {live.called(members).lower()}" for method, members in methods.items()]
+    wording = [f"{method} in {live.ranks_called(members).lower()}" for method, members in methods.items()]
     text = "Give all ranks the same init_method: one address and port, or one file in a folder that all nodes share."
     return live.rank_finding(
         odd,

@@ -237,7 +237,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
     elif kind == "other":
         yield whole_error_fix(bad, 1)
     else:
-        yield from torch.remedies_beside_torch(kind, bad)
+        yield from torch.fixes_outside_torch(kind, bad)
 
 
 def memory(bad: list[Node]) -> Iterator[Fix]:

@@ -248,7 +248,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         nodes = list(dict.fromkeys(rank.node for rank in here))
         yield live.rank_finding(
             here,
-            f"gloo of {live.called(here).lower()} on {names_of(nodes)} listens on a loopback address, which other "
+            f"gloo of {live.ranks_called(here).lower()} on {names_of(nodes)} listens on a loopback address, which "
+            "other "
             "nodes cannot reach.",
             evidence=(
                 f"{rank.node.name}: {rank.called} (pid {rank.process.pid}) listens on {listens_on_loopback(rank)}"

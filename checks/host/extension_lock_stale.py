@@ -110,7 +110,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     nodes = list(dict.fromkeys(rank.node for rank in waits))
     yield live.rank_finding(
         waits,
-        f"{live.called(waits)} wait{'s' if len(waits) == 1 else ''} for the build of an extension that no process here "
+        f"{live.ranks_called(waits)} wait{'s' if len(waits) == 1 else ''} for the build of an extension that no process "
+        "here "
         f"builds: {locks[0][1].path} is a leftover.",
         evidence=(
             *live.where_ranks_are(waits),
@@ -138,7 +139,8 @@ def polling_findings(job: live.LiveJob) -> Iterator[Finding]:
         return
     polled = live.rank_finding(
         polling,
-        f"{live.called(polling)} poll{'s' if len(polling) == 1 else ''} ten times a second, as if waiting for the "
+        f"{live.ranks_called(polling)} poll{'s' if len(polling) == 1 else ''} ten times a second, as if waiting for "
+        "the "
         "build "
         f"of an extension; no process here builds, and {locks[0][1].path} may be a leftover.",
         evidence=(

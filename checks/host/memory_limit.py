@@ -130,7 +130,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     waits = "waits" if len(stuck) == 1 else "wait"
     yield live.rank_finding(
         stuck,
-        f"{live.called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the cgroup has none left.",
+        f"{live.ranks_called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the cgroup has none left.",
         evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
         fixes=(
             Fix.on(nodes, "Raise the cgroup's limit (memory.high, memory.max; --memory), or end its other processes."),

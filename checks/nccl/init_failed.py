@@ -262,7 +262,7 @@ def cross_finding(result: groups.CrossSearch, planned: bool) -> Finding:
 
 
 def accused(
-    result: groups.Accused[Node], reported: set[Node]
+    result: groups.AccusedMembers[Node], reported: set[Node]
 ) -> Iterator[tuple[tuple[Node, ...], tuple[tuple[Node, Node], ...], str]]:
     """Yield nodes, links and summaries, except for the nodes with a finding about a GPU."""
     alone = tuple(node for node in result.alone if node not in reported)

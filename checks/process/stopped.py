@@ -60,7 +60,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if frozen:
         yield live.rank_finding(
             stopped,
-            f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} frozen with "
+            f"{live.ranks_called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} frozen with "
             f"{'its' if len(stopped) == 1 else 'their'} container; the other ranks wait.",
             evidence=live.where_ranks_are(stopped),
             fixes=[
@@ -73,7 +73,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     text = "Detach or end the debugger." if debugged else "Resume the process."
     yield live.rank_finding(
         stopped,
-        f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} stopped "
+        f"{live.ranks_called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} stopped "
         f"{'by a debugger' if debugged else 'by a signal'}; the other ranks wait.",
         evidence=live.where_ranks_are(stopped),
         fixes=[Fix.on(n, text, commands=() if debugged else (f"kill -CONT {pids[n]}",)) for n in nodes],

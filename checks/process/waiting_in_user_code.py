@@ -90,7 +90,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         others = "the job has no other rank"
     yield live.rank_finding(
         held,
-        f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
+        f"{live.ranks_called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
         f"and {'does' if one else 'do'} not move; {others}.",
         evidence=(
             *live.where_ranks_are([*held, *behind]),
@@ -108,12 +108,16 @@ def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
     ranks, waiting = [*awaited.ranks], [*awaited.waiting]
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
     verb = ("wait" if len(waiting) > 1 else "waits") if awaited.sure else "may wait"
-    whom = "; ".join(f"{rank.called}, which {live.does(job, rank)}" for rank in ranks[:SHOWN])
+    whom = "; ".join(f"{rank.called}, which {live.activity_text(job, rank)}" for rank in ranks[:SHOWN])
     more = f"; and for {len(ranks) - SHOWN} more" if ranks[SHOWN:] else ""
     waited = job.waited or 0.0
     since = f" The wait has lasted at least {duration_text(waited)}." if waited >= 1.0 else ""
     peer = next(filter(None, (live.outside_peer(job, rank) for rank in ranks)), "")
-    who = f"{live.called(waiting)} {verb} {live.where(waiting)}" if waiting else "The ranks of other nodes may wait"
+    who = (
+        f"{live.ranks_called(waiting)} {verb} {live.places_text(waiting)}"
+        if waiting
+        else "The ranks of other nodes may wait"
+    )
     return live.rank_finding(
         ranks,
         f"{who} for {whom}{more}.{since}",
@@ -154,8 +158,9 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
         path = lock.path if lock else ""
         yield live.rank_finding(
             [holder, *blocked],
-            f"{live.called([holder])} on {holder.node.name} holds the lock on {path} and is {holder.place.said()}; "
-            f"{live.called(blocked).lower()} {'waits' if len(blocked) == 1 else 'wait'} for that lock.",
+            f"{live.ranks_called([holder])} on {holder.node.name} holds the lock on {path} and is "
+            "{holder.place.said()}; "
+            f"{live.ranks_called(blocked).lower()} {'waits' if len(blocked) == 1 else 'wait'} for that lock.",
             evidence=(*live.where_ranks_are([holder, *blocked]), *live.waiting_evidence(job, [holder, *blocked])),
             fixes=(Fix.on(holder.node, "Release the lock before a collective: call barrier() outside the `with`."),),
         )

@@ -38,8 +38,8 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Line,
-    MeetingFacts,
     Node,
+    RendezvousFacts,
     claims_node0,
     live,
     master,
@@ -267,7 +267,7 @@ def shut_out(node: Node) -> bool:
     return (plan.nnodes or 0) > 1 or (plan.started == "rank" and (plan.world_size or 0) > 1)
 
 
-def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[str]:
+def roll_call(cluster: Cluster, zero: Node, meeting: RendezvousFacts) -> Iterator[str]:
     names = dict.fromkeys(
         cluster.by_key[k].name if k in cluster.by_key else k.partition(" ")[0] for k in meeting.arrived
     )
@@ -343,5 +343,5 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
     if plan.everywhere:
         reason = f"a batch script runs on its first node only, so no command was started on {some_of(absent)}"
         return f"Put `{plan.everywhere}` before this command, and before torchrun: {reason}."
-    line, how = master.line_for_them(zero)
+    line, how = master.command_for_missing_nodes(zero)
     return f"Run `{line}` on {some_of(absent)}{how}."

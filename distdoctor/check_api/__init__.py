@@ -12,8 +12,8 @@ Facts, and results of a check:
     Ended                    class of ends of processes, for Line.of_end: by reason, signal or exit code
     RankFacts                one rank: its stages, its devices and its measured work (Node.facts.ranks)
     PlanProblem              launch variable that is missing or invalid (Node.plan.problems)
-    Caller                   process that node 0 rejected (MeetingFacts.callers)
-    MeetingFacts             how the nodes joined the store (Node.meeting)
+    Caller                   process that node 0 rejected (RendezvousFacts.callers)
+    RendezvousFacts          how the nodes joined the store (Node.meeting)
     NodeFacts                facts of one started process (Cluster.slices)
     LateConnections          ranks' connections to another node that needed a retry
     Severity                 fail, warn or info
@@ -272,7 +272,7 @@ from distdoctor.model.addresses import in_network, is_loopback, parse_address, r
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Account, Answer, BuildLock, Caller, Contact, Folder, HostCall, InitFile, LateConnections, Leftover, Limits, Link,
-    MeetingFacts, NodeFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
+    RendezvousFacts, NodeFacts, RankFacts, Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix, Severity
 from distdoctor.model.log_line import Ended, Line
@@ -321,12 +321,12 @@ __all__ = [
     "LinkGraph",
     "MasterTarget",
     "MeasuredLink",
-    "MeetingFacts",
     "Node",
     "NodeFacts",
     "PickedAddress",
     "PlanProblem",
     "RankFacts",
+    "RendezvousFacts",
     "Resolution",
     "RouteObstacle",
     "Sequence",

@@ -10,14 +10,22 @@ from distdoctor.check_api.text import names_of, ranks_text, shorten_error
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import SmallerGroup
 
-__all__ = ["Accused", "CrossSearch", "DeviceSearch", "GroupSearch", "cross_search", "device_searches", "group_search"]
+__all__ = [
+    "AccusedMembers",
+    "CrossSearch",
+    "DeviceSearch",
+    "GroupSearch",
+    "cross_search",
+    "device_searches",
+    "group_search",
+]
 
 
 T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Accused(Generic[T]):
+class AccusedMembers(Generic[T]):
     """Members that fail in groups of one and of two."""
 
     alone: tuple[T, ...] = ()
@@ -37,7 +45,7 @@ class Accused(Generic[T]):
 class GroupSearch:
     """Results of groups of fewer nodes."""
 
-    nodes: Accused[Node]
+    nodes: AccusedMembers[Node]
     evidence: tuple[str, ...] = field(default=())
 
 
@@ -46,7 +54,7 @@ class DeviceSearch:
     """Results of groups of one node's ranks, each on its own GPU."""
 
     node: Node
-    ranks: Accused[int]
+    ranks: AccusedMembers[int]
     evidence: tuple[str, ...] = field(default=())
 
 
@@ -54,7 +62,7 @@ class DeviceSearch:
 class CrossSearch:
     """Results of groups of two ranks on different nodes."""
 
-    ranks: Accused[int]
+    ranks: AccusedMembers[int]
     node_of: dict[int, Node]
     evidence: tuple[str, ...] = field(default=())
 
@@ -111,7 +119,7 @@ def _ranks_named(ranks: tuple[int, ...], node_of: dict[int, Node]) -> str:
     return f"{' and '.join(named)} together"
 
 
-def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:
+def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> AccusedMembers[T]:
     alone = tuple(members[0] for members, passed in tried if len(members) == 1 and not passed)
     pairs = [(members[0], members[1], passed) for members, passed in tried if len(members) == 2]
     good = {one for first, second, passed in pairs if passed for one in (first, second)}
@@ -124,7 +132,7 @@ def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:
     links = tuple(pair for pair in failing if pair[0] in good and pair[1] in good)
     explained = {*bad, *(one for pair in links for one in pair)}
     unclear = tuple(one for one, others in partners.items() if one not in explained and not set(others) & set(bad))
-    return Accused(alone, bad, links, unclear)
+    return AccusedMembers(alone, bad, links, unclear)
 
 
 def _nodes(group: SmallerGroup, by_key: dict[str, Node]) -> tuple[Node, ...]:

@@ -14,7 +14,7 @@ from distdoctor.check_api.links import FailingLink, Star, common, hanging_togeth
 from distdoctor.check_api.nodes import gloo_dials, reachable_address
 from distdoctor.check_api.ranks import by_luck, gloo_errors_name
 from distdoctor.check_api.route_findings import TITLE, repair_route_fix, route_obstacle_evidence
-from distdoctor.check_api.routes import NO_ENTRY, Packet, RouteObstacle, lookup, route_obstacle
+from distdoctor.check_api.routes import NO_ENTRY, RoutedPacket, RouteObstacle, lookup, route_obstacle
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge.firewall.packet_filter import FilterHook
 from distdoctor.model.addresses import is_loopback
@@ -27,7 +27,7 @@ MAX_LINKS_LISTED = 64
 MAX_LINES = 12
 """Most links whose outcome a finding's evidence shows."""
 MAX_FIXES = 32
-APART = "Nodes of one network cannot reach each other at all"
+CUT_OFF_TITLE = "Nodes of one network cannot reach each other at all"
 _PLACE = re.compile(r"\b[io]if(?:name)?\b|\b[sd]addr\b|(?:^|\s)-[iosd] ")
 """Matches that restrict a rule to some interfaces or addresses."""
 EHOSTUNREACH = 113
@@ -70,7 +70,7 @@ def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
         edge.link.errno == EHOSTUNREACH
         and edge.link.seconds >= UNANSWERED
         and not _answered_before(edge)
-        and (entry := lookup(edge.source, edge.link.address, Packet(target_port=edge.link.port))) is not None
+        and (entry := lookup(edge.source, edge.link.address, RoutedPacket(target_port=edge.link.port))) is not None
         and entry is not NO_ENTRY
         and entry.gateway is None
         for edge in edges
@@ -166,7 +166,7 @@ def link_finding(
         blame="one-of" if unsure else "all",
         severity=severity,
         matters=by_luck(cluster),
-        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else APART if apart else "",
+        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else CUT_OFF_TITLE if apart else "",
         evidence=tuple(
             dict.fromkeys(
                 (*shown, *map(route_obstacle_evidence, found.values()), *(() if apart else _rules(ruled, blamed)))
@@ -365,7 +365,7 @@ def lossy_links(links: Sequence[MeasuredLink]) -> list[MeasuredLink]:
     ]
 
 
-class Ends(Protocol):
+class LinkEnds(Protocol):
     """Link from one node to another."""
 
     @property
@@ -377,7 +377,7 @@ class Ends(Protocol):
         """Return the node that is connected to."""
 
 
-T = TypeVar("T", bound=Ends)
+T = TypeVar("T", bound=LinkEnds)
 
 
 def blamed_for_links(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
-from distdoctor.check_api.live_activity import does, not_placed, where
+from distdoctor.check_api.live_activity import activity_text, not_placed, places_text
 from distdoctor.check_api.text import ranks_text, some_of, together
 from distdoctor.knowledge.live import flight_recorder, places, stacks, waits
 from distdoctor.knowledge.live.awaited import Awaited, awaited, awaits_rank, outside_peer, pipe_peers
@@ -36,16 +36,15 @@ __all__ = [
     "LiveRank",
     "Member",
     "absent_ranks",
+    "activity_text",
     "agents_missing",
     "awaited",
     "awaits_orders",
     "awaits_rank",
     "before_store",
-    "called",
     "dialling",
     "dialling_store",
     "differing_run_ids",
-    "does",
     "flight_recorder",
     "is_stopped",
     "job_of",
@@ -58,7 +57,9 @@ __all__ = [
     "perhaps_late",
     "pipe_peers",
     "places",
+    "places_text",
     "rank_finding",
+    "ranks_called",
     "ranks_meet",
     "ranks_wait",
     "silent_links",
@@ -69,7 +70,6 @@ __all__ = [
     "threads_in_collectives",
     "waiting_evidence",
     "waits",
-    "where",
     "where_ranks_are",
 ]
 
@@ -118,7 +118,7 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
         yield stale_round(job, view, last)
         return
     if planned and rendezvous is not None and len(rendezvous.agents) >= planned:
-        yield enough(view, rendezvous)
+        yield minimum_joined(view, rendezvous)
         return
     if not planned and rendezvous is not None and rendezvous.agents:
         yield rendezvous_open(view, rendezvous)
@@ -142,7 +142,7 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
     meets = endpoint(job.first.master_addr or view.host, view.port)
     late = bool(again) or not any(job.agents) or not wait.over
     return Finding.about(
-        not_back(job, came) if again else (),
+        nodes_without_agents(job, came) if again else (),
         f"{came} of {planned} nodes {again}joined {meets}{f' ({together(hosts[:SHOWN])})' if hosts else ''}; {who} "
         f"{'has' if planned - came == 1 else 'have'} not {again}joined"
         f"{'' if again or not wait.waited else f' {wait.so_far}; {wait.ends}'}.",
@@ -204,7 +204,7 @@ def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
     return tuple(open_)
 
 
-def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
+def minimum_joined(view: StoreView, rendezvous: RendezvousView) -> Finding:
     """Return the finding that enough nodes joined and the rendezvous waits for more (--nnodes MIN:MAX)."""
     count = len(rendezvous.agents)
     hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
@@ -219,7 +219,7 @@ def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
     )
 
 
-def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
+def nodes_without_agents(job: LiveJob, came: int) -> tuple[str, ...]:
     """Return the hosts that had ranks before and have not rejoined, if all rejoined agents are known."""
     here = [node.identity.hostname for node, _ in job.agents]
     group = job.store.default_group if job.store else None
@@ -371,7 +371,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
     master = master or master_of(job)
     port = view.port if view else job.first.master_port
-    who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "distdoctor"
+    who = ranks_called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "distdoctor"
     tried = f"distdoctor's own connection to {view.host} port {view.port}: " if view else ""
     outcome = contact_text(view.contact) if view and view.contact else "no address" if view else ""
     unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
@@ -405,7 +405,7 @@ def _perhaps_late(job: LiveJob) -> str:
 # Shared texts about the ranks of a running job.
 
 
-def called(ranks: Sequence[LiveRank]) -> str:
+def ranks_called(ranks: Sequence[LiveRank]) -> str:
     """Return ``Ranks 1 and 2``, to begin a sentence with; their processes if their numbers are unknown."""
     numbers = [rank.number for rank in ranks if rank.number is not None]
     if len(numbers) == len(ranks):
@@ -424,7 +424,7 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
     for (node, _), members in groups.items():
         place = members[0].place.said(len(members) > 1)
         pids = " ".join(str(rank.process.pid) for rank in members[:SHOWN])
-        names = called(members)
+        names = ranks_called(members)
         yield f"{node}: {names[:1].lower()}{names[1:]} (pid {pids}) {'is' if len(members) == 1 else 'are'} {place}"
 
 

@@ -26,14 +26,14 @@ from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.text import duration_text
 
 
-def where(ranks: Sequence[LiveRank]) -> str:
+def places_text(ranks: Sequence[LiveRank]) -> str:
     """Return ``in all_reduce at job.py:6``: the places where these ranks wait, the most common first."""
     places = [rank.place.said(len(ranks) > 1) for rank in ranks]
     usual = sorted(dict.fromkeys(places), key=lambda place: -places.count(place))[:3]
     return " or ".join(place if place.startswith("in ") else f"({place})" for place in usual)
 
 
-def does(job: LiveJob, rank: LiveRank) -> str:
+def activity_text(job: LiveJob, rank: LiveRank) -> str:
     """Return ``polls at job.py:5 (...)``: the rank's activity, its place and reason, as far as known."""
     verb, reason = _activity(job, rank)
     frame = rank.place.frame

@@ -19,7 +19,7 @@ from distdoctor.knowledge.network import contact_text
 from distdoctor.model.addresses import endpoint, is_loopback, parse_address
 from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Contact, MeetingFacts, Neighbour
+from distdoctor.model.facts import Contact, Neighbour, RendezvousFacts
 from distdoctor.model.findings import Fix
 from distdoctor.model.launch_variables import SLURM_LISTS
 from distdoctor.plan.syntax import expand
@@ -70,7 +70,7 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
     zero = store_host(cluster)
     if zero is None:
         return None
-    own = leading_to(cluster, zero)
+    own = addresses_of_node0(cluster, zero)
     for one in shut:
         if (
             parse_address(one.contact.address) not in own
@@ -86,7 +86,7 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
 def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
     """Return node 0, if its facts are here and the address that these nodes tried is its own, or leads to it."""
     zero = cluster.node0
-    own = leading_to(cluster, zero) if zero is not None else frozenset[object]()
+    own = addresses_of_node0(cluster, zero) if zero is not None else frozenset[object]()
     return zero if all(parse_address(one.contact.address) in own for one in shut) else None
 
 
@@ -98,7 +98,7 @@ def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
     zero = store_host(cluster)
     if zero is None:
         return False
-    own = leading_to(cluster, zero)
+    own = addresses_of_node0(cluster, zero)
     return all(
         one.node.plan.master_addr != zero.plan.master_addr
         and parse_address(one.contact.address) not in own
@@ -216,7 +216,9 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
         owners.update({parse_address(address): node.host_key for address in node.addresses})
     found: dict[str, MasterTarget] = {}
     zero, other_meanings = cluster.node0, _other_meanings(cluster)
-    owners.update(dict.fromkeys(leading_to(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {})
+    owners.update(
+        dict.fromkeys(addresses_of_node0(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {}
+    )
     for node in cluster.nodes:
         if zero is not None and joined_store(node) and arrived(zero, node):
             # It got there by any name: a service's address, or a published port that is forwarded.
@@ -309,7 +311,7 @@ def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarge
 
 
 @lru_cache(maxsize=4)
-def leading_to(cluster: Cluster, zero: Node) -> frozenset[object]:
+def addresses_of_node0(cluster: Cluster, zero: Node) -> frozenset[object]:
     """Return, as numbers, the addresses of ``zero``, and those by which nodes reached its store and which no node
     has."""
     owned = {parse_address(address) for node in cluster.nodes for address in node.addresses}
@@ -340,7 +342,7 @@ def arrived(zero: Node, node: Node) -> bool:
 JOB_LIST = SLURM_LISTS[0]
 
 
-def incomplete(meeting: MeetingFacts) -> bool:
+def incomplete(meeting: RendezvousFacts) -> bool:
     """Return whether node 0's wait is over and not all joined."""
     return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
 
@@ -351,7 +353,7 @@ def fullest(cluster: Cluster) -> Node | None:
     return max(short, key=lambda node: len(node.meeting.arrived), default=None)
 
 
-def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
+def missing(cluster: Cluster, zero: Node, meeting: RendezvousFacts) -> tuple[list[str], tuple[int, ...]]:
     """Return (names, global ranks) of the nodes that did not join: by their own facts, by rank, else numbered from the
     top."""
     count = meeting.expected - len(meeting.arrived)
@@ -370,7 +372,7 @@ def unnamed(cluster: Cluster, zero: Node, free: list[int]) -> list[str]:
     """Return the names of the nodes with these ranks: from the roster, else from those that called in vain."""
     here = {node.identity.hostname for node in cluster.nodes}
     if zero.plan.roster and zero.plan.node_rank is not None:
-        return [called(zero, rank) for rank in free]
+        return [roster_name(zero, rank) for rank in free]
     names = [name for name in zero.plan.roster if name not in here]
     if len(names) == len(free):
         return names
@@ -392,28 +394,28 @@ def turned_away(cluster: Cluster, zero: Node, outside: list[Node], absent: list[
     return named + [name for name in absent if name not in named][: sum(host in here for host in hosts)]
 
 
-def called(zero: Node, rank: int) -> str:
+def roster_name(zero: Node, rank: int) -> str:
     """Return the name that the launcher's list has for a node rank."""
     return zero.plan.roster[rank] if rank < len(zero.plan.roster) else f"node{rank}"
 
 
-def short_of(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
+def incomplete_nodes(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
     """Return the nodes of the launcher's list from which fewer processes joined than it started there."""
     here = Counter(one.plan.node_rank for one in cluster.slices if one.key in arrived)
     known = {node.plan.node_rank: node.name for node in cluster.nodes}
     short = [number for number, tasks in enumerate(zero.plan.tasks) if here[number] < tasks]
-    return [known.get(number) or called(zero, number) for number in short]
+    return [known.get(number) or roster_name(zero, number) for number in short]
 
 
 def missing_ranks(
-    cluster: Cluster, zero: Node, meeting: MeetingFacts, strangers: list[Node]
+    cluster: Cluster, zero: Node, meeting: RendezvousFacts, strangers: list[Node]
 ) -> tuple[list[str], tuple[int, ...]]:
     """Return (names of their nodes, global ranks) of the ranks that did not join."""
     arrived = set(meeting.arrived)
     claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
     ranks = tuple(rank for rank in range(min(meeting.expected, MOST_ABSENT)) if rank not in claimed)
     if zero.plan.tasks:
-        return short_of(cluster, zero, arrived), ranks
+        return incomplete_nodes(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node
     places = {rank // per_node for rank in claimed} if per_node else set()
     # A process without a rank has one of the unclaimed ones.
@@ -460,7 +462,7 @@ def store_of(zero: Node) -> str:
     return endpoint(str(zero.plan.master_addr), zero.plan.master_port)
 
 
-def line_for_them(zero: Node) -> tuple[str, str]:
+def command_for_missing_nodes(zero: Node) -> tuple[str, str]:
     """Return the command for nodes that did not join node 0, started once per node, and its comment."""
     plan = zero.plan
     line = f"distdoctor check --nnodes {f'{plan.min_nodes}:{plan.nnodes}' if plan.min_nodes else plan.nnodes}"

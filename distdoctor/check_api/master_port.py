@@ -37,7 +37,7 @@ from distdoctor.check_api.route_findings import (
     route_obstacle_evidence,
     route_obstacle_reason,
 )
-from distdoctor.check_api.routes import RouteObstacle, asymmetric_route, lookup, nearer, networks
+from distdoctor.check_api.routes import RouteObstacle, asymmetric_route, bypassed_interface, lookup, networks
 from distdoctor.check_api.text import links_to, names_of, port_holder_evidence, together
 from distdoctor.knowledge.network import contact_text
 from distdoctor.model.addresses import in_network, parse_address
@@ -141,7 +141,7 @@ def _unproven(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Find
         _summary(shut, _itself(shut) if itself else name, meaning),
         links=() if itself else links_to((one.node for one in shut), name),
         evidence=(*map(_line, shut), *(text for one in shut for text in _own_obstacles(one))),
-        fixes=[Fix.on(names, starting(cluster, shut, name))],
+        fixes=[Fix.on(names, what_to_start(cluster, shut, name))],
         because_of="all met",
     )
 
@@ -166,7 +166,7 @@ def _itself(shut: list[FailedContact]) -> str:
     return "its own address" if len(shut) == 1 else "their own addresses"
 
 
-def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
+def what_to_start(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
     """Return what to start: node 0, or the time or place to start it, if its facts show that it was started."""
     if contacted_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
         return f"Set MASTER_ADDR on every node to an address of node 0 that {shut[0].node.name} does not have."
@@ -298,7 +298,7 @@ def _summary(shut: list[FailedContact], name: str, meaning: str) -> str:
 def _own_obstacles(one: FailedContact) -> Iterator[str]:
     """Yield the obstacles that the node's own interfaces and routing table show, whatever host is at the end."""
     who, at = one.node.name, one.contact.address
-    near, entry = nearer(one.node, at), lookup(one.node, at)
+    near, entry = bypassed_interface(one.node, at), lookup(one.node, at)
     for rule in _proxied(one):
         yield f"{who}: {rule}: its own proxy gets the packets, and refused the connection"
     if contacted_itself(one):

@@ -31,7 +31,7 @@ def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = ""
 
 
 LINES = 6
-NOT_SEEN = "gloo connects from the larger address to the smaller; whether that suffices here was not checked"
+NOT_CHECKED = "gloo connects from the larger address to the smaller; whether that suffices here was not checked"
 STOPPED = ("T", "t")
 """States of a process stopped by a signal or by a tracer (proc(5))."""
 
@@ -97,7 +97,7 @@ def by_luck(cluster: Cluster) -> str:
     It matters if gloo was not tried: interrupted, an earlier stage failed, or other nodes are unknown.
     """
     ran = all(any(s.stage == "gloo" and s.status == "ok" for s in node.facts.stages) for node in cluster.nodes)
-    return "" if ran or not cluster.gloo_planned else NOT_SEEN
+    return "" if ran or not cluster.gloo_planned else NOT_CHECKED
 
 
 def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
@@ -138,12 +138,12 @@ def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
     return (*lines[:LINES], *((f"and {len(lines) - LINES} other errors",) if len(lines) > LINES else ()))
 
 
-def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
+def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> AccusedNodes:
     """Return the nodes to blame for the errors of these ranks (see :func:`distdoctor.check_api.ranks.accused`)."""
     return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
 
 
-def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
+def ranks_to_blame(ended: Sequence[FailedRank], blamed: AccusedNodes) -> tuple[int, ...]:
     """Return the ranks to blame: those that failed on the blamed nodes, or all ranks of a node that others name."""
     failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
     for one in ended:
@@ -179,14 +179,14 @@ def failed_stage_finding(
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
         evidence=rank_errors_text(ended),
-        fixes=remedies(blamed, quoted, fix),
+        fixes=fixes_for_errors(blamed, quoted, fix),
         severity="warn" if severity == "warn" else "fail",
         # A stopped or dead rank explains failures of ranks together.
         because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
-def remedies(blamed: Accused, quoted: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
+def fixes_for_errors(blamed: AccusedNodes, quoted: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
     """Return the fixes that the errors' own texts name, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
@@ -215,12 +215,12 @@ _ANSWERED = re.compile(r"(?i)refused|reset by peer|closed by (?:remote )?peer|br
 """The named host answers, or did before: the route to it is open."""
 _WAITED = re.compile(r"(?i)timed? ?out|did not return|another rank failed")
 
-Said = tuple[Node, str]
+RankError = tuple[Node, str]
 """Node, and the error of one of its ranks."""
 
 
 @dataclass(frozen=True)
-class Accused:
+class AccusedNodes:
     """Nodes to blame for the errors of a stage."""
 
     nodes: tuple[Node, ...]
@@ -231,7 +231,7 @@ class Accused:
     """Address that the reporters name."""
 
 
-def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
+def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     """Return the nodes to blame for these errors.
 
     An error that names no other node is the rank's own, and the cause. An error that names a peer accuses the peer that
@@ -240,12 +240,12 @@ def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
     named = [(node, text, culprits(cluster, node, text)) for node, text in errors]
     own = {node for node, text, others in named if not others and not _WAITED.search(text)}
     if own:
-        return Accused(_in_order(cluster, own), "all")
+        return AccusedNodes(_in_order(cluster, own), "all")
     accusing = [one for one in named if one[2]]
     if not accusing:
         waiting = {node for node, _ in errors}
         waiting = set(cluster.nodes) if len(waiting) == 1 else waiting
-        return Accused(_in_order(cluster, waiting), "one-of" if len(waiting) > 1 else "all")
+        return AccusedNodes(_in_order(cluster, waiting), "one-of" if len(waiting) > 1 else "all")
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
@@ -253,13 +253,13 @@ def accused(cluster: Cluster, errors: Sequence[Said]) -> Accused:
     agreed = {one for one in whom if all(one in others for node, others in by_node.items() if node is not one)}
     if len(agreed) != 1:
         suspects = whom | set(by_node)
-        return Accused(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
+        return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
     (culprit,) = agreed
     reporters = {node for node in by_node if node is not culprit}
     texts = [text for node, text, _ in accusing if node is not culprit]
     places = [place for text in texts for place in addresses(text)]
     sure = len(reporters) != 1 or all(_ANSWERED.search(text) for text in texts)
-    return Accused(
+    return AccusedNodes(
         (culprit,) if sure else _in_order(cluster, {culprit, *reporters}),
         "all" if sure else "one-of",
         _in_order(cluster, reporters),

@@ -13,14 +13,14 @@ from distdoctor.check_api.routes import (
     Mask,
     RouteObstacle,
     better_source,
+    bypassed_interface,
     dead_hops,
+    downed_interface,
     hops_text,
     lookup,
-    nearer,
     networks,
     policy_evidence,
     policy_fix,
-    sleeping,
     source_address,
     without_dead_hops,
 )
@@ -38,7 +38,7 @@ def route_obstacle_evidence(one: RouteObstacle) -> str:
 def route_obstacle_reason(one: RouteObstacle) -> str:
     """The reason in few words, for a summary; the evidence has the details."""
     name, card, rule = one.node.name, one.route.interface, one.route.rule
-    down = sleeping(one.node, one.address) if one.kind == "down" else None
+    down = downed_interface(one.node, one.address) if one.kind == "down" else None
     if one.mask is not None and one.kind in ("narrow", "wide"):
         return f"the netmask of {one.mask.interface} on {name} is /{one.mask.length}, not /{one.mask.right}"
     if one.kind in ("gateway", "detour", "ruled", "reject") and rule:
@@ -127,7 +127,7 @@ def _wide(one: RouteObstacle) -> str:
 
 
 def _down(one: RouteObstacle) -> str:
-    asleep = sleeping(one.node, one.address)
+    asleep = downed_interface(one.node, one.address)
     assert asleep is not None
     its = f"{asleep.address}/{asleep.length}"
     return f"{one.node.name}: {asleep.interface} is down; its network {its} includes {one.there}"
@@ -157,7 +157,7 @@ def _ttl_evidence(one: RouteObstacle) -> str:
 
 
 def _detour_evidence(one: RouteObstacle) -> str:
-    near = nearer(one.node, one.address)
+    near = bypassed_interface(one.node, one.address)
     assert near is not None
     return (
         f"{one.node.name}: it sends to {one.there} by {one.route.interface} ({one.route.network}), but "
@@ -382,7 +382,7 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
     """Return a fix for a missing route from ``node`` to ``address``: bring up an interface, correct a netmask, or add
     the route that a peer's table has."""
     names, family = (node.name,), "-6 " if ":" in address else ""
-    asleep = sleeping(node, address)
+    asleep = downed_interface(node, address)
     if asleep is not None:
         text = f"On {node.name}, bring {asleep.interface} up: {address} is in its network."
         return Fix(text, names, option, commands=(f"ip link set dev {shlex.quote(asleep.interface)} up",))

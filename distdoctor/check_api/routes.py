@@ -24,7 +24,7 @@ NO_ENTRY = TableRoute("", None, None)
 
 
 @dataclass(frozen=True)
-class Packet:
+class RoutedPacket:
     """Properties of a packet that rules of policy routing may match besides its destination; empty and None if
     unknown."""
 
@@ -33,7 +33,7 @@ class Packet:
     target_port: int | None = None
 
 
-def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | None:
+def lookup(node: Node, address: str, packet: RoutedPacket = RoutedPacket()) -> TableRoute | None:
     """Return the entry by which the node sends to ``address``; NO_ENTRY if it has none, None if unknown.
 
     Rules of policy routing come first, as far as they are known to match the packet.
@@ -55,7 +55,7 @@ def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | 
     return longest(node.network.routes, address)
 
 
-def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[bool, PacketMark | None]:
+def _about(node: Node, rule: PolicyRule, address: str, packet: RoutedPacket) -> tuple[bool, PacketMark | None]:
     """Return whether the packet is known to match the rule, and the mark by which it does."""
 
     def within(network: str, its: str) -> bool | None:
@@ -81,7 +81,7 @@ def _about(node: Node, rule: PolicyRule, address: str, packet: Packet) -> tuple[
     return (False in holds) if rule.inverted else all(holds), mark
 
 
-def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None:
+def _mark_for(node: Node, rule: PolicyRule, packet: RoutedPacket) -> PacketMark | None:
     """Return the mark that the rule matches, if the node's packet filter is known to put it on the packet."""
     if rule.mark is None or node.network.firewall is None:
         return None
@@ -171,16 +171,16 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     if keeps_for_itself(source, address):
         return RouteObstacle(source, target, address, "local")
     there = _obstacle_on_route(
-        source, target, address, Packet(source=source_address(source, address) or "", target_port=port)
+        source, target, address, RoutedPacket(source=source_address(source, address) or "", target_port=port)
     )
     if there is not None:
         return there
     mine = source_address(source, address)
     if mine is None:
         return None
-    answer = Packet(source=address, source_port=port)
+    answer = RoutedPacket(source=address, source_port=port)
     for one, other, at, packet in (
-        (source, target, address, Packet(mine, target_port=port)),
+        (source, target, address, RoutedPacket(mine, target_port=port)),
         (target, source, mine, answer),
     ):
         if (dropped := dropping_policy(one, other, at, packet)) is not None:
@@ -188,7 +188,7 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
             return RouteObstacle(owner, target if owner is source else source, address, "ipsec", policy=policy)
     back = _obstacle_on_route(target, source, mine, answer)
     if back is not None and back.kind == "none":
-        odd = ruled_away(source, target, address) or asymmetric_route(source, target, address)
+        odd = obstacle_by_rule(source, target, address) or asymmetric_route(source, target, address)
         if odd is not None:
             return odd
     if back is not None and back.kind != "detour":
@@ -202,11 +202,11 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     return back
 
 
-def _obstacle_on_route(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle | None:
+def _obstacle_on_route(node: Node, other: Node, address: str, packet: RoutedPacket) -> RouteObstacle | None:
     entry = lookup(node, address, packet)
     if entry is None:
         return None
-    if sleeping(node, address) is not None:
+    if downed_interface(node, address) is not None:
         return RouteObstacle(node, other, address, "down", entry)
     if entry is NO_ENTRY:
         return RouteObstacle(node, other, address, "none")
@@ -215,7 +215,7 @@ def _obstacle_on_route(node: Node, other: Node, address: str, packet: Packet) ->
     # Sent to a gateway though it is a neighbour: by a narrower entry than the network both are in.
     if entry.gateway not in (None, address) and any(_holds(i, n, address) for i, _, n in networks(node)):
         return RouteObstacle(node, other, address, "gateway", entry)
-    if not entry.rule and nearer(node, address) is not None:
+    if not entry.rule and bypassed_interface(node, address) is not None:
         return RouteObstacle(node, other, address, "detour", entry)
     if entry.gateway is not None and ":" not in address and node.host.sysctls.get(TTL) == "1":
         return RouteObstacle(node, other, address, "ttl", entry)
@@ -231,7 +231,7 @@ class Own:
     length: int
 
 
-def nearer(node: Node, address: str) -> Own | None:
+def bypassed_interface(node: Node, address: str) -> Own | None:
     """Return the interface with ``address`` in its network, if a narrower entry (a VPN client's) sends by another
     interface that has it not."""
     entry = lookup(node, address)
@@ -249,8 +249,8 @@ def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteO
     """
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
-    near, entry = nearer(node, address), lookup(node, address)
-    dropped = dropping_policy(node, None, address, Packet(source_address(node, address) or "", target_port=port))
+    near, entry = bypassed_interface(node, address), lookup(node, address)
+    dropped = dropping_policy(node, None, address, RoutedPacket(source_address(node, address) or "", target_port=port))
     if dropped is not None and dropped[1].block:  # an association cannot be made either if the other is not up
         return RouteObstacle(node, None, address, "ipsec", policy=dropped[1])
     if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
@@ -284,7 +284,7 @@ def keeps_for_itself(node: Node, address: str) -> bool:
     return bool(node.interfaces) and route is not None and route.target == route.source == address not in node.addresses
 
 
-def sleeping(node: Node, address: str) -> Own | None:
+def downed_interface(node: Node, address: str) -> Own | None:
     """Return the interface that is down and has ``address`` in its network, without another entry as narrow.
 
     An interface that is up without a carrier keeps its entry: bringing it up is no fix.
@@ -332,13 +332,13 @@ def asymmetric_route(node: Node, other: Node | None, address: str) -> RouteObsta
     return RouteObstacle(node, other, address, "source", lookup(node, address) or NO_ENTRY, own.interface)
 
 
-def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
+def obstacle_by_rule(node: Node, other: Node, address: str) -> RouteObstacle | None:
     """Return the obstacle of a policy routing rule (a VPN client's) that overrides the main table's interface for
     ``address``.
 
     ``other`` would have a route back to that interface's network.
     """
-    entry = lookup(node, address, Packet(source_address(node, address) or ""))
+    entry = lookup(node, address, RoutedPacket(source_address(node, address) or ""))
     usual = longest(node.network.routes or (), address)
     if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
         return None
@@ -346,7 +346,7 @@ def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
     if (
         own is None
         or _by_itself(node, usual) is not None
-        or _obstacle_on_route(other, node, own, Packet(address)) is not None
+        or _obstacle_on_route(other, node, own, RoutedPacket(address)) is not None
     ):
         return None
     return RouteObstacle(node, other, address, "ruled", entry, usual.interface or "")
@@ -436,9 +436,9 @@ def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
     """
     found: dict[Link, tuple[str, str]] = {}
     for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
-        if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or sleeping(node, link.address) is not None:
+        if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or downed_interface(node, link.address) is not None:
             continue
-        packet = Packet(source=source_address(node, link.address) or "", target_port=link.port)
+        packet = RoutedPacket(source=source_address(node, link.address) or "", target_port=link.port)
         entry = lookup(node, link.address, packet)
         if entry is not None and entry.interface is not None and not entry.reject and entry is not NO_ENTRY:
             found[link] = entry.network, entry.interface
@@ -448,7 +448,9 @@ def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
 # IPsec policies of two nodes for packets between them.
 
 
-def dropping_policy(source: Node, target: Node | None, address: str, packet: Packet) -> tuple[Node, IpsecPolicy] | None:
+def dropping_policy(
+    source: Node, target: Node | None, address: str, packet: RoutedPacket
+) -> tuple[Node, IpsecPolicy] | None:
     """Return the node and its policy that drops packets from ``source`` to ``address`` of ``target``."""
     ends = [(source, "out"), *([(target, "in")] if target is not None else [])]
     for node, direction in ends:
@@ -461,7 +463,7 @@ def dropping_policy(source: Node, target: Node | None, address: str, packet: Pac
     return None
 
 
-def _policies_between(policy: IpsecPolicy, address: str, packet: Packet) -> bool:
+def _policies_between(policy: IpsecPolicy, address: str, packet: RoutedPacket) -> bool:
     """Return whether the policy matches the packet, as far as known."""
     if policy.version != (6 if ":" in address else 4) or not packet.source:
         return False

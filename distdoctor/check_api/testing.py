@@ -20,9 +20,9 @@ from distdoctor.model.facts import (
     Identity,
     Interface,
     Limits,
-    MeetingFacts,
     NetworkFacts,
     NodeFacts,
+    RendezvousFacts,
     Resolution,
 )
 from distdoctor.model.findings import Finding
@@ -69,5 +69,5 @@ def _node(number: int, count: int) -> NodeFacts:
         node_rank=number,
         host=HostFacts(Resolution(name, (address,)), interfaces),
         network=NetworkFacts(master=Resolution("10.0.0.10", ("10.0.0.10",)), master_is_own=number == 0),
-        meeting=MeetingFacts(joined=True, ours=True, hosted=number == 0, ended=number == 0),
+        meeting=RendezvousFacts(joined=True, ours=True, hosted=number == 0, ended=number == 0),
     )

@@ -48,7 +48,7 @@ _BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
 )
 
 
-def why(node: Node) -> TorchImportCause | None:
+def import_failure_cause(node: Node) -> TorchImportCause | None:
     """Return the cause for which torch cannot be imported on ``node``; None if it can, or if nobody has tried."""
     identity = node.identity
     if identity.torch is not None or not identity.torch_error:
@@ -121,7 +121,7 @@ def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) ->
     """Return the nodes of each of these kinds, in the cluster's order."""
     wanted, found = set(kinds), dict[TorchImportCause, list[Node]]()
     for node in cluster.nodes:
-        kind = why(node)
+        kind = import_failure_cause(node)
         if kind in wanted and kind is not None:
             found.setdefault(kind, []).append(node)
     return found
@@ -208,7 +208,7 @@ OF_USER = "/.local/lib/python"
 INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
-def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
+def fixes_outside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
     """Yield the fixes for one of these causes, node by node."""
     for node in bad:
         failure = node.identity.torch_failure or _failure(node)

@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if not streams.finish() and status == OK:
         status = INCOMPLETE
     status = interrupts.status_after(status)
-    interrupts.over()
+    interrupts.ignore_further()
     sys.exit(status)
 
 
@@ -230,7 +230,7 @@ def run(arguments: Sequence[str]) -> int:
     except typer.TyperException as err:
         return _bad_usage(with_empty(complaint_of(err), words), words)
     except BaseException as err:
-        signalled = interrupts.within(err)
+        signalled = interrupts.interrupted_in(err)
         if signalled is not None or isinstance(err, typer.Abort):
             number = signalled.number if isinstance(signalled, Interrupted) else signal.SIGINT
             text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
@@ -239,7 +239,9 @@ def run(arguments: Sequence[str]) -> int:
             return err.code if isinstance(err.code, int) else OK
         cause = err.__context__ if isinstance(err, SystemExit) else err
         if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
-            streams.lose(cause)  # the parser prints its help itself, and its reader is gone or the disk is full
+            streams.note_unwritable(
+                cause
+            )  # the parser prints its help itself, and its reader is gone or the disk is full
             return OK
         return _crashed(err, words)
     finally:

@@ -22,7 +22,7 @@ from distdoctor.judge.logs.findings import LogJudgement, judge_logs, of_ranks, r
 from distdoctor.logs.collect import Collected, Collector
 from distdoctor.logs.reading import reader
 from distdoctor.logs.reading.budget import Budget
-from distdoctor.logs.reading.follow import Follower, last_time
+from distdoctor.logs.reading.follow import LogFollower, last_time
 from distdoctor.model.errors import UsageError
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.logs import LogFacts, Match
@@ -151,7 +151,7 @@ class LogCommand:
         number = None
         try:
             if self._follow:
-                follower = Follower(self._paths, self.collector)
+                follower = LogFollower(self._paths, self.collector)
                 number = self._followed(follower)
                 collected = follower.collected()
             else:
@@ -190,7 +190,7 @@ class LogCommand:
 
     # Following
 
-    def _followed(self, follower: Follower) -> int | None:
+    def _followed(self, follower: LogFollower) -> int | None:
         """Read on until nothing more can follow, or a signal ends it. Return the signal."""
         printed = seen = ""
         try:

@@ -17,7 +17,7 @@ from typing import Literal
 from distdoctor import __version__, streams
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.plan import Plan
-from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, position
+from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, stage_index
 from distdoctor.probes.gpu import amd, driver, nccl
 from distdoctor.probes.host import files, identity
 from distdoctor.probes.network import firewall, ports
@@ -88,7 +88,7 @@ def _sees_devices(options: Options) -> bool:
 
 
 def _wants(options: Options, stage: str) -> bool:
-    return position(options.until) >= position(stage)
+    return stage_index(options.until) >= stage_index(stage)
 
 
 def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:

@@ -18,7 +18,7 @@ from distdoctor.cli.options import STACKS, HangFlags, ReportFlags
 from distdoctor.cli.output import Telling
 from distdoctor.cli.program import require_one_of
 from distdoctor.hang.inspect import NoJob, Wanted, inspect
-from distdoctor.hang.report import changes, got_on, report_on_jobs
+from distdoctor.hang.report import changes, progressed_ranks, report_on_jobs
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.text import clean
@@ -67,7 +67,7 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         except (KeyboardInterrupt, interrupts.Interrupted):
             return _status(telling.status(before), unsaved)
         lines = changes(before, report)
-        if again := got_on(before, report):
+        if again := progressed_ranks(before, report):
             shown = ", ".join(again[:_SHOWN]) + (f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else "")
             lines.append(f"got on meanwhile, and where they were before: {shown}")
         elif not lines:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distdoctor.judge.catalog import Check
-from distdoctor.model.findings import Candidate
+from distdoctor.model.findings import PossibleCause
 from distdoctor.render.check_page import messages
 
 
@@ -261,7 +261,7 @@ def symptom_of(text: str) -> Symptom | None:
     return next((one for one in SYMPTOMS if re.search(one.pattern, text, re.IGNORECASE)), None)
 
 
-def candidates_of(symptom: Symptom, text: str, judged: Sequence[Candidate] = ()) -> tuple[Candidate, ...]:
+def candidates_of(symptom: Symptom, text: str, judged: Sequence[PossibleCause] = ()) -> tuple[PossibleCause, ...]:
     """Return the causes of ``symptom`` as candidates: first those that diagnose names for the message, too."""
     found = REMOTE.search(text)
     values = {name: value for name, value in found.groupdict().items() if value} if found else {}
@@ -271,7 +271,7 @@ def candidates_of(symptom: Symptom, text: str, judged: Sequence[Candidate] = ())
     likely = {one.check for one in judged}
     causes = sorted(symptom.causes, key=lambda one: one.check not in likely)
     told = [
-        Candidate(
+        PossibleCause(
             check=one.check,
             why=f"the message says: {symptom.name}",
             against="other failures cause the same message",

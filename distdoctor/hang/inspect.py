@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.hang import debug_server, jobs, namespaces, proc, snapshot
 from distdoctor.hang.debug_server import recorders_of
-from distdoctor.hang.jobs import Candidate, LocalJob
+from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.hang.store import view
 from distdoctor.logs import flight_recorder
 from distdoctor.model.addresses import parse_address
@@ -115,7 +115,7 @@ def _hides() -> bool:
     return not os.path.exists("/proc/1")
 
 
-def _of_others(scan: jobs.Scan) -> list[jobs.Candidate]:
+def _of_others(scan: jobs.Scan) -> list[jobs.JobCandidate]:
     """Return processes that look like a job and are not readable; a process that has ended is readable by nobody."""
     return [one for one in scan.unreadable if one.state != "Z"]
 
@@ -355,7 +355,7 @@ def prefixes(env: dict[str, str]) -> Iterator[str]:
     yield "/tmp/nccl_trace_rank_"
 
 
-def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
+def _read(one: JobCandidate, rank: int, path: str) -> WorkerServer | None:
     """Return the content of the file, None if this process wrote none."""
     url = encodable(f"file:{path}")[:300]
     try:

@@ -50,7 +50,7 @@ class LocalJob:
 
     id: str
     netns: str
-    members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
+    members: dict[int, tuple[JobCandidate, Role]] = field(default_factory=dict)
     options: AgentOptions | None = None
     """Options of torchrun, if its agent is here."""
     ray: RayView | None = None
@@ -59,7 +59,7 @@ class LocalJob:
     """Names of the other jobs on this machine that were passed over, with a process of each."""
 
     @property
-    def ranks(self) -> list[Candidate]:
+    def ranks(self) -> list[JobCandidate]:
         """Return the processes that are ranks."""
         return [one for one, role in self.members.values() if role == "rank"]
 
@@ -155,7 +155,7 @@ def _by_program(jobs: Sequence[LocalJob]) -> list[list[LocalJob]]:
     return parts
 
 
-def _are_all(ranks: Sequence[Candidate]) -> bool:
+def _are_all(ranks: Sequence[JobCandidate]) -> bool:
     """Return whether these are all ranks that belong on one host, each once, by their own variables."""
     for name, size in ((LOCAL_RANK, NPROC_PER_NODE), (RANK, WORLD_SIZE)):
         numbers = sorted(number_of(one.variables.get(name.variables[0])) or 0 for one in ranks)
@@ -194,7 +194,7 @@ def joined(jobs: Iterable[LocalJob]) -> list[LocalJob]:
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
     """Return the role of each candidate; processes without a job are left out."""
     roles: dict[int, Role] = {}
-    loose: list[Candidate] = []
+    loose: list[JobCandidate] = []
     for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
         one = scan.candidates[pid]
         above = _nearest(scan, pid, roles)
@@ -245,7 +245,7 @@ def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
     return False
 
 
-def _one_program(one: Candidate, other: Candidate) -> bool:
+def _one_program(one: JobCandidate, other: JobCandidate) -> bool:
     """Return whether both run the same script or module, whatever their arguments."""
     mine, others = ({word for word in of.command if word.endswith(".py")} for of in (one, other))
     if mine or others:
@@ -264,18 +264,18 @@ def inherited(found: LocalJob, scan: Scan) -> set[int]:
     return {pid for pids in started.values() if len(pids) > 1 for pid in pids}
 
 
-def _numbers(one: Candidate) -> tuple[str, ...]:
+def _numbers(one: JobCandidate) -> tuple[str, ...]:
     names = (*RANK.variables, RANK.slurm, *STARTED_BY)
     return tuple(f"{name}={one.variables[name]}" for name in names if name in one.variables)
 
 
-def _is_rank(one: Candidate) -> bool:
+def _is_rank(one: JobCandidate) -> bool:
     """Return whether its variables make it a rank: they are those at its start, and a child inherits them."""
     has_rank = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
     return has_rank or (one.torch is not None and any(name in one.variables for name in STARTED_BY))
 
 
-def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
+def _own_rank(one: JobCandidate, scan: Scan, above: int) -> bool:
     """Return whether it is a rank below another rank: it has another number, or a process group of its own.
 
     Rank 0 may start the others itself and give them only a local rank (Lightning's SubprocessScriptLauncher).
@@ -290,7 +290,7 @@ def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
     return next((above for above in scan.above(pid) if above in roles), None)
 
 
-def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
+def _job_id(one: JobCandidate, roles: dict[int, Role], scan: Scan) -> str:
     """Return the id of its job: from its agent, else the address where ranks join, else the process that started
     them."""
     if one.ray:
@@ -313,7 +313,7 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
     return f"{_UNNAMED}{_first_above(rank, scan)}"
 
 
-def _first_above(one: Candidate, scan: Scan) -> int:
+def _first_above(one: JobCandidate, scan: Scan) -> int:
     """Return the process that started this rank and its siblings."""
     return one.parent if one.parent in scan.candidates else one.pid
 
@@ -331,7 +331,7 @@ def _with_children(jobs: Iterable[LocalJob], scan: Scan) -> None:
         if job is None or stat is None:
             continue
         name = (proc.read_text(pid, "comm", 64) or "").strip()
-        one = Candidate(pid, stat.parent, stat.started, stat.state, name, (), {}, True, None, job.netns)
+        one = JobCandidate(pid, stat.parent, stat.started, stat.state, name, (), {}, True, None, job.netns)
         job.members[pid] = (one, "child")
 
 
@@ -354,7 +354,7 @@ _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class JobCandidate:
     """Process that may belong to a job."""
 
     pid: int
@@ -406,10 +406,10 @@ class Candidate:
 class Scan:
     """Candidates, and the processes above them."""
 
-    candidates: dict[int, Candidate]
+    candidates: dict[int, JobCandidate]
     parents: dict[int, int]
     """Parent of every process on this host."""
-    unreadable: tuple[Candidate, ...] = ()
+    unreadable: tuple[JobCandidate, ...] = ()
     """Processes that look like a job and are not readable."""
     ray: tuple[hang_ray.Session, ...] = ()
     """Sessions of Ray."""
@@ -426,8 +426,8 @@ def scan_processes() -> Scan:
     """Return every candidate of this host but this process and those above and below it."""
     stats = {pid: found for pid in proc.all_pids() if (found := proc.stat(pid)) is not None}
     parents = {pid: one.parent for pid, one in stats.items()}
-    candidates: dict[int, Candidate] = {}
-    unreadable: list[Candidate] = []
+    candidates: dict[int, JobCandidate] = {}
+    unreadable: list[JobCandidate] = []
     empty = Scan({}, parents)
     own_commands = {pid: word for pid in stats if (word := _doctors_command(proc.command(pid))) is not None}
     doctors = {pid for pid, word in own_commands.items() if word != "run"} | {os.getpid()}
@@ -446,7 +446,7 @@ def scan_processes() -> Scan:
     return Scan(candidates, parents, tuple(unreadable), ray)
 
 
-def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()) -> Candidate | None:
+def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()) -> JobCandidate | None:
     command = tuple(proc.command(pid))
     name = (proc.read_text(pid, "comm", 64) or "").strip()
     if not command[0] and stat.state != "Z":
@@ -456,13 +456,13 @@ def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()
         variables.update({name: without_userinfo(variables[name]) for name in ADDRESS_VARIABLES if name in variables})
     torch = None
     if variables is None or stat.state == "Z":
-        one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables or {}, False)
+        one = JobCandidate(pid, stat.parent, stat.started, stat.state, name, command, variables or {}, False)
         return one if _is_python(pid, command, name) and (one.is_agent or one.is_distributed) else None
     if not _is_python(pid, command, name):
         return None
     torch = _torch_of(pid)
     netns = proc.read_link(pid, "ns/net") or ""
-    one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables, True, torch, netns)
+    one = JobCandidate(pid, stat.parent, stat.started, stat.state, name, command, variables, True, torch, netns)
     one = _of_ray(one, ray) if ray else one
     return (
         one
@@ -471,7 +471,7 @@ def _candidate(pid: int, stat: proc.Stat, ray: tuple[hang_ray.Session, ...] = ()
     )
 
 
-def _of_ray(one: Candidate, sessions: tuple[hang_ray.Session, ...]) -> Candidate:
+def _of_ray(one: JobCandidate, sessions: tuple[hang_ray.Session, ...]) -> JobCandidate:
     """Return the process with the facts of Ray's session: a worker of Ray Train has its rank only in memory."""
     for session in sessions:
         worker = session.workers.get(one.pid)
@@ -679,19 +679,19 @@ def _places() -> dict[str, str]:
 # Jobs of this host that Ray started, and the facts in its files.
 
 
-def name_of(one: Candidate, scan: Scan) -> str:
+def name_of(one: JobCandidate, scan: Scan) -> str:
     """Return the name of the job that a process of Ray belongs to; of several groups of workers, its own."""
     groups = {other.ray_group for other in scan.candidates.values() if other.ray == one.ray and other.ray_group}
     return f"Ray job {one.ray}" + (f", workers of pid {one.ray_group}" if len(groups) > 1 else "")
 
 
-def is_worker(one: Candidate) -> bool:
+def is_worker(one: JobCandidate) -> bool:
     """Return whether a process of Ray is a worker of Ray Train: off the head node only its title and threads show
     that."""
     return bool(one.ray_group) or one.is_distributed or "TrainWorker" in one.name
 
 
-def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView | None:
+def view_of(members: Collection[JobCandidate], scan: Scan, alone: bool) -> RayView | None:
     """Return the facts in Ray's files about the job of these processes, None if they are not Ray's.
 
     A driver without ranks here is a job if it trains with torch, or if it is ``alone`` on this host.
@@ -709,7 +709,7 @@ def view_of(members: Collection[Candidate], scan: Scan, alone: bool) -> RayView 
     return ray.session_view(session, driver, workers)
 
 
-def _has_own_ranks(session: ray.Session, mine: Collection[Candidate], scan: Scan) -> bool:
+def _has_own_ranks(session: ray.Session, mine: Collection[JobCandidate], scan: Scan) -> bool:
     """Return whether actors outside Ray Train are ranks, such as those of a trainer with its own actors.
 
     They are the job, and its driver waits for them.

@@ -43,7 +43,7 @@ _VARIABLES = tuple(setting.variables[-1] for setting in (RANK, LOCAL_RANK, NODE_
 
 
 @dataclass(frozen=True)
-class Worker:
+class RayWorker:
     """Worker of Ray Train on this host."""
 
     group: int
@@ -63,7 +63,7 @@ class Session:
     """Folder as Ray's processes see it."""
     address: str = ""
     """Address where other nodes join the cluster, such as ``10.0.0.1:6379``."""
-    workers: dict[int, Worker] = field(default_factory=dict)
+    workers: dict[int, RayWorker] = field(default_factory=dict)
     groups: dict[int, dict[int, str]] = field(default_factory=dict)
     """Process that started a group of workers -> rank -> address of its node."""
 
@@ -105,7 +105,7 @@ def _read_workers(session: Session, address: str) -> None:
                 continue
             local_rank = sum(one[0] == address for one in found)
             values = (rank, local, node, str(len(found)), str(local_rank))
-            session.workers[int(worker)] = Worker(int(pid), dict(zip(_VARIABLES, values, strict=True)))
+            session.workers[int(worker)] = RayWorker(int(pid), dict(zip(_VARIABLES, values, strict=True)))
 
 
 def _end_of(path: str) -> str:

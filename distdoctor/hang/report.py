@@ -50,7 +50,7 @@ def report_on_jobs(
     report = replace(report, findings=tuple(ordered))
     state, verdict, remarks = state_of(job, judgement)
     reason = remarks[0] if remarks else ""
-    remarks += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
+    remarks += [*store_notes(job), *ras_notes(job), *disagreeing(job, hangs=state == "hangs")]
     here = {node.name for node in report.nodes}
     others = tuple(ReportNode(name, None, True, name) for name in dict.fromkeys(remote_hosts(job)) if name not in here)
     return replace(
@@ -190,14 +190,14 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     still = [rank for rank in job.ranks if rank.waits]
     lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
     if not job.first.processes:
-        return "outside", "incomplete", from_outside(job)
+        return "outside", "incomplete", store_only_notes(job)
     if judgement.verdict == "incomplete":
-        return "unknown", "incomplete", ask(job)
+        return "unknown", "incomplete", unknown_facts_notes(job)
     if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
         return (
             "unknown",
             "incomplete",
-            ["torchrun's agent runs on this node, but none of its ranks is visible", *ask(job)],
+            ["torchrun's agent runs on this node, but none of its ranks is visible", *unknown_facts_notes(job)],
         )
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost or awaited(job) is not None):
@@ -213,7 +213,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if lost and all(rank.place.kind == ENDED for rank in lost):
         said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
         ended = f"{said} ended, and the launcher has not noticed yet"
-        return "unknown", "incomplete", [f"{ended}; the last output says why", *ask(job)]
+        return "unknown", "incomplete", [f"{ended}; the last output says why", *unknown_facts_notes(job)]
     if lost and not busy and not still and all(rank.pauses for rank in lost):
         return _pauses(lost)
     if lost:
@@ -224,7 +224,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
             *_beside(busy),
             *(["no rank waits for another; workers that wait for requests look like this"] if alone else []),
             *(["this user may not read what the ranks do: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
-            *ask(job),
+            *unknown_facts_notes(job),
         ]  # fmt: skip
     if busy and not still and all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
@@ -234,7 +234,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _others_wait(busy, job)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"the job was started {job.age:.0f} s ago; its ranks are still joining"]
-    return "unknown", "incomplete", [*split_meetings(job), *ask(job)]
+    return "unknown", "incomplete", [*split_meetings(job), *unknown_facts_notes(job)]
 
 
 def _idle_activity(lost: Sequence[LiveRank], job: LiveJob) -> str:
@@ -319,7 +319,7 @@ _NO_STORE = {
 }
 
 
-def stores_say(job: LiveJob) -> Iterator[str]:
+def store_notes(job: LiveJob) -> Iterator[str]:
     """Yield the reasons why a store that accepts connections did not list the ranks."""
     for view in job.stores:
         if view.state in _NO_STORE:
@@ -332,7 +332,7 @@ def stores_say(job: LiveJob) -> Iterator[str]:
             )
 
 
-def ras_says(job: LiveJob) -> Iterator[str]:
+def ras_notes(job: LiveJob) -> Iterator[str]:
     """Yield the answer of NCCL's RAS on each host where it was asked."""
     for node, facts in job.facts:
         view = facts.ras
@@ -378,7 +378,7 @@ def split_meetings(job: LiveJob) -> Iterator[str]:
             )
 
 
-def from_outside(job: LiveJob) -> list[str]:
+def store_only_notes(job: LiveJob) -> list[str]:
     """Return notes on the facts that a store alone does not have, and the hosts to inspect."""
     store = job.store
     notes = []
@@ -411,7 +411,7 @@ def places_of(ranks: Sequence[LiveRank]) -> str:
     return "; ".join(parts)
 
 
-def ask(job: LiveJob) -> list[str]:
+def unknown_facts_notes(job: LiveJob) -> list[str]:
     """Return notes on the facts that are not available here, and the hosts to inspect."""
     ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
     others = [host for host in dict.fromkeys(remote_hosts(job)) if host not in ours]
@@ -529,7 +529,7 @@ def changes(before: Report, after: Report) -> list[str]:
     return lines
 
 
-def got_on(before: Report, after: Report) -> list[str]:
+def progressed_ranks(before: Report, after: Report) -> list[str]:
     """Return the ranks at the same place that made progress: they wait for the others since a shorter time."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     between = (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.started_at)).total_seconds()

@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from distdoctor.hang import blocked_on, jobs, proc, stacks
 from distdoctor.hang.blocked_on import EVENTS, sleep_left
-from distdoctor.hang.jobs import DISTRIBUTED, Candidate, LocalJob, Scan, of_agent
+from distdoctor.hang.jobs import DISTRIBUTED, JobCandidate, LocalJob, Scan, of_agent
 from distdoctor.hang.proc import FUTEX, SLEEP, WITH_FILE, SocketTables, name_of, poll_limit, restarted
 from distdoctor.hang.stacks import may_have_training_thread, training_thread
 from distdoctor.knowledge.live.stacks import PATHS
 from distdoctor.model.addresses import endpoint
-from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
+from distdoctor.model.facts import Frame, JobProcess, JobThread, ProcessChanges
 from distdoctor.model.facts.job import SERVES, Role
 from distdoctor.model.launch_settings import LOCAL_RANK, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE, Setting
 from distdoctor.model.launch_variables import RANK_VARIABLES, RESTART_COUNT
@@ -142,10 +142,10 @@ def _scheduler_clock(cpu: int, _time: int) -> float | None:
     return found[0] if found else None
 
 
-def movement_between(before: Look, after: Look) -> Moved:
+def movement_between(before: Look, after: Look) -> ProcessChanges:
     """Return the changes from one look to the other."""
     both = bool(before.frames and after.frames)
-    return Moved(
+    return ProcessChanges(
         round(after.at - before.at, 3),
         round(after.cpu - before.cpu, 2),
         round(after.main_cpu - before.main_cpu, 2),
@@ -158,7 +158,7 @@ def movement_between(before: Look, after: Look) -> Moved:
     )
 
 
-def process_facts(one: Candidate, role: Role, tables: SocketTables, main_thread: int | None = None) -> JobProcess:
+def process_facts(one: JobCandidate, role: Role, tables: SocketTables, main_thread: int | None = None) -> JobProcess:
     """Return the facts of a process in /proc, without its stack and changes."""
     env, stat = one.variables, proc.stat(one.pid)
     readable = one.readable and (role == "child" or os.access(f"/proc/{one.pid}/environ", os.R_OK))
@@ -384,7 +384,7 @@ def _going_on(processes: Mapping[int, JobProcess]) -> dict[int, JobProcess]:
     return going
 
 
-def _idle(one: Candidate) -> dict[int, float | None]:
+def _idle(one: JobCandidate) -> dict[int, float | None]:
     """Return the seconds since the main thread last ran; for a worker of Ray, of each thread, as any may be its main
     one."""
     tids = map(int, proc.list_names(one.pid, "task")) if may_have_training_thread(one.command) else [one.pid]

@@ -28,7 +28,7 @@ import distdoctor
 from distdoctor.hang import proc
 from distdoctor.hang.jobs import DISTRIBUTED
 from distdoctor.hang.ray import TITLE
-from distdoctor.model.facts import Frame, Given
+from distdoctor.model.facts import CallArguments, Frame
 from distdoctor.model.text import clean, encodable
 
 SECONDS = 5.0
@@ -195,7 +195,7 @@ def _frame(frame: dict[str, Any]) -> Frame:
     return encodable(Frame(name, clean(short)[-200:], line if isinstance(line, int) else 0, own, given))
 
 
-def _given(found: Any) -> Given | None:
+def _given(found: Any) -> CallArguments | None:
     """Return the peers among a function's variables; all other variables are dropped.
 
     ``_new_process_group_helper``, ``recv`` and ``broadcast`` in distributed_c10d.py have the same names in 2.2 to 2.13.
@@ -207,7 +207,7 @@ def _given(found: Any) -> Given | None:
     method = re.fullmatch(r'"((?:tcp|file)://[^"]{1,500})"', texts.get("init_method", ""))
     if not (group and ranks) and peer is None and method is None:
         return None
-    return Given(
+    return CallArguments(
         clean(group[1]) if group and ranks else "",
         tuple(map(int, ranks[1].split(", "))) if group and ranks else (),
         peer,
@@ -215,7 +215,7 @@ def _given(found: Any) -> Given | None:
     )
 
 
-def _given_lock(found: Any) -> Given | None:
+def _given_lock(found: Any) -> CallArguments | None:
     """Return the file of a filelock lock, None if unknown: py-spy cuts long values.
 
     ``acquire`` up to 3.20, and later a function that it calls, hold it as ``lock_filename`` (all up to 4.3).
@@ -224,18 +224,18 @@ def _given_lock(found: Any) -> Given | None:
     path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
     if path is None or path[1].endswith("..."):
         return None
-    return Given(lock=clean(path[1]), soft=texts.get("self", "").startswith("<SoftFileLock"))
+    return CallArguments(lock=clean(path[1]), soft=texts.get("self", "").startswith("<SoftFileLock"))
 
 
-def _given_work(found: Any) -> Given | None:
+def _given_work(found: Any) -> CallArguments | None:
     """Return the object among a function's variables that C or C++ can wait for: a ``Work``, a lock of Python's, a
     store."""
     named = (re.match(_AWAITED, text) for text in _texts(found).values())
     kinds = {match[1] for match in named if match}
     locks = {kind for kind in kinds if kind.lower().endswith("lock")}
     if "Work" in kinds:
-        return Given(has="either" if locks else "work")
-    return Given(has="lock" if locks else "store") if kinds else None
+        return CallArguments(has="either" if locks else "work")
+    return CallArguments(has="lock" if locks else "store") if kinds else None
 
 
 def _texts(found: Any) -> dict[str, str]:

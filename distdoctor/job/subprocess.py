@@ -35,7 +35,7 @@ processes; its dependencies are found as the caller would find them, too, after 
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorkerAnswer:
     """Answer to an order."""
 
     told: dict[str, Any] | None
@@ -50,7 +50,7 @@ def command(*words: str) -> list[str]:
     return [sys.executable, *flags, "-c", f"added = {_added()!r}{_START}", f"{package_parent()}/distdoctor", *words]
 
 
-def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
+def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> WorkerAnswer:
     """Give an order, and return its answer within ``seconds``. ``aloud``: its progress goes to stderr.
 
     It never raises for a failure there; if this process is interrupted, the other one ends first.
@@ -64,15 +64,15 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
             env=_with_torch(env),
         )
     except (OSError, ValueError) as err:
-        return Answer(None, f"it could not be started: {err}")
+        return WorkerAnswer(None, f"it could not be started: {err}")
     try:
         out, stderr = process.communicate(json.dumps(order).encode(), seconds)
     except subprocess.TimeoutExpired:
         end(process)
-        return Answer(None, f"it did not end within {seconds:.0f} s")
+        return WorkerAnswer(None, f"it did not end within {seconds:.0f} s")
     except OSError as err:
         end(process)
-        return Answer(None, str(err))
+        return WorkerAnswer(None, str(err))
     except BaseException:
         end(process)
         raise
@@ -81,7 +81,7 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
     except ValueError:
         result = None
     error = (stderr or b"").decode(errors="replace").strip() or f"it ended with exit status {process.returncode}"
-    return Answer(result, "") if isinstance(result, dict) else Answer(None, error)
+    return WorkerAnswer(result, "") if isinstance(result, dict) else WorkerAnswer(None, error)
 
 
 def _added() -> list[str]:

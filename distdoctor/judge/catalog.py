@@ -66,7 +66,7 @@ from distdoctor.model.stages import (
     NETWORK,
     STAGES,
     STORE,
-    position,
+    stage_index,
 )
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
@@ -164,7 +164,7 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
         named = {"FOLLOWS": check.follows, "FOLLOWS_ANYWHERE": check.follows_anywhere, "ahead_of": ahead_of}
         if problem := problem_of_lines(check.log) or problem_of_references(named, checks):
             raise BadCheck(f"{check.path}: {problem}")
-    return tuple(sorted(checks.values(), key=lambda c: (position(c.stage), c.id)))
+    return tuple(sorted(checks.values(), key=lambda c: (stage_index(c.stage), c.id)))
 
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:

@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import Finding, at_least
-from distdoctor.model.stages import EACH_FOR_ITSELF, LADDER, MILESTONES, joint, place, together
+from distdoctor.model.stages import ALL_STAGES, EACH_FOR_ITSELF, MILESTONES, joint, milestone_index, together
 
-_OF_LINKS = {stage.name for stage in LADDER if stage.links}
+_OF_LINKS = {stage.name for stage in ALL_STAGES if stage.links}
 
 
 def linked(findings: Sequence[Finding], checks: Mapping[str, Check]) -> list[Finding]:
@@ -52,7 +52,9 @@ def is_symptom(check: Check, cause: Check) -> bool:
 
 
 def _behind(check: Check, cause: Check) -> bool:
-    return bool(check.symptom_of and cause.prevents) and place(cause.prevents) <= place(check.symptom_of)
+    return bool(check.symptom_of and cause.prevents) and milestone_index(cause.prevents) <= milestone_index(
+        check.symptom_of
+    )
 
 
 def matches_cause(cause: Check, pattern: str) -> bool:
@@ -132,8 +134,8 @@ def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Ch
     def order(other: Finding) -> tuple[bool, int]:
         prevents = checks[other.check].prevents
         if together(check.symptom_of):
-            return True, -place(prevents)
-        return prevents not in EACH_FOR_ITSELF, place(prevents)
+            return True, -milestone_index(prevents)
+        return prevents not in EACH_FOR_ITSELF, milestone_index(prevents)
 
     return sorted((other for other in others if is_symptom(check, checks[other.check])), key=order)
 

@@ -16,7 +16,7 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
 from distdoctor.model.report import ONE_HOST, Verdict
-from distdoctor.model.stages import BY_NAME, position
+from distdoctor.model.stages import BY_NAME, stage_index
 
 OF_CALLS = ("launch",)
 """Stages whose checks are about the hosts of a remote run (``--hosts``)."""
@@ -145,7 +145,7 @@ def in_order(findings: Sequence[Finding]) -> list[Finding]:
 
     def rank(finding: Finding) -> tuple[int, int, str]:
         severity = SEVERITIES.index(finding.severity or "info")
-        return -severity, position(finding.check.partition("/")[0]), finding.id
+        return -severity, stage_index(finding.check.partition("/")[0]), finding.id
 
     roots = sorted((f for f in findings if f.because_of is None), key=rank)
     order = {root.id: place for place, root in enumerate(roots)}

@@ -14,7 +14,7 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import LinkRow, NodeFacts, PeerCopies, RankFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
 from distdoctor.model.report import Report, ReportCheck, ReportNode, ReportStage, Verdict
-from distdoctor.model.stages import BY_NAME, COLLECTIVE, GPU, HOST, MESH, NETWORK, STAGES, STORE, position
+from distdoctor.model.stages import BY_NAME, COLLECTIVE, GPU, HOST, MESH, NETWORK, STAGES, STORE, stage_index
 from distdoctor.model.stages import COLLECTIVE as LAST
 
 _STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
@@ -39,8 +39,10 @@ def assemble(
     not join, in addition to those in the findings. ``until`` is the last stage to run: stages up to it are listed even
     if no node reached them (None: those that any node recorded).
     """
-    top = max((position(s.stage) for one in _all_slices(cluster) for s in one.stages if s.stage in STAGES), default=-1)
-    wanted = STAGES[: max(top, position(until) if until else -1) + 1]
+    top = max(
+        (stage_index(s.stage) for one in _all_slices(cluster) for s in one.stages if s.stage in STAGES), default=-1
+    )
+    wanted = STAGES[: max(top, stage_index(until) if until else -1) + 1]
     stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
     unexplained = tuple(_unexplained(stages, judgement.findings))
     here = {node.name for node in cluster.nodes}

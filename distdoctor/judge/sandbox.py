@@ -39,7 +39,7 @@ def time_limited(seconds: float | None = SECONDS) -> Iterator[None]:
     except _Late:
         raise Failed(f"it did not end within {seconds:.1g} s") from None
     except BaseException as err:
-        if (signalled := interrupts.within(err)) is not None:
+        if (signalled := interrupts.interrupted_in(err)) is not None:
             raise signalled from None
         raise Failed(f"{type(err).__name__}: {err}") from err
 

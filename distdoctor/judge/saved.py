@@ -13,10 +13,10 @@ from distdoctor.judge.engine import Judgement, in_order, judge
 from distdoctor.judge.report import assemble
 from distdoctor.model.bounds import MOST_ABSENT
 from distdoctor.model.cluster import Cluster, Node, build
-from distdoctor.model.facts import HostCall, MeetingFacts, NodeFacts
+from distdoctor.model.facts import HostCall, NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report, Verdict
-from distdoctor.model.stages import NETWORK, STAGES, STORE, position
+from distdoctor.model.stages import NETWORK, STAGES, STORE, stage_index
 
 SAME_RUN = 3600.0
 """Seconds between the starts of facts from which they are probably not of one run."""
@@ -66,11 +66,11 @@ def diagnose(
 def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
     """Return a note for each process whose run ended before its last stage: interrupted, or killed."""
     reached = max(
-        (position(s.stage) for one in facts for s in one.stages if s.stage in STAGES), default=len(STAGES) - 1
+        (stage_index(s.stage) for one in facts for s in one.stages if s.stage in STAGES), default=len(STAGES) - 1
     )
     notes = []
     for one in facts:
-        last = position(one.until) if one.until in STAGES else reached
+        last = stage_index(one.until) if one.until in STAGES else reached
         recorded = {stage.stage for stage in one.stages}
         missing = [stage for stage in STAGES[: last + 1] if stage not in recorded]
         if missing:
@@ -89,7 +89,7 @@ def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
     reference = cluster.reference
     if reference.plan.started == "rank":
         return []
-    met, here = reference.facts.meeting or MeetingFacts(), {node.name for node in cluster.nodes}
+    met, here = reference.facts.meeting or RendezvousFacts(), {node.name for node in cluster.nodes}
     planned = max(reference.plan.nnodes or 1, len(met.arrived), met.expected)
     never_came = {name for finding in _never_came(judgement) for name in finding.nodes} - here
     count = min(planned - len(here) - len(never_came), MOST_ABSENT)

@@ -39,7 +39,7 @@ def predict(
     return AddressChoice("127.0.0.1", next((i.name for i in interfaces if i.loopback), "lo"), "fallback")
 
 
-def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tuple[AddressChoice, ...]:
+def further_addresses(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tuple[AddressChoice, ...]:
     """Return the addresses of gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}

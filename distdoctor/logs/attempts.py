@@ -21,7 +21,7 @@ from itertools import takewhile
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.endings import PROGRESS, first_step
 from distdoctor.logs.tracebacks import HEAD
-from distdoctor.model.facts.logs import Match, ProcessExit, Who
+from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
 _Launcher = tuple[str | None, int | None]
 _Process = tuple[str | None, int | None, int]
@@ -113,7 +113,7 @@ class _Beginning:
         self._behind = (self._behind + piece[-BEHIND:])[-BEHIND:]
 
 
-class Tries:
+class Attempts:
     """Counter of attempts; ``number`` is the current attempt of the log, from 0."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Tries:
         self._steps: set[str] = set()
         self._before: deque[bytes] = deque(maxlen=PIECES)
         self._taken_at: float | None = None
-        self._step: tuple[Who, tuple[int, ...]] = Who(), ()
+        self._step: tuple[LineOrigin, tuple[int, ...]] = LineOrigin(), ()
         """Last step before that; a speaker whose steps go back behind it restarted from a checkpoint."""
         self._asked = 0
         self.launched = 0
@@ -188,7 +188,7 @@ class Tries:
         texts_above = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
         return bool(texts_above) and numbers < before
 
-    def hear(self, who: Who, text: str, ended: Iterable[ProcessExit] = ()) -> None:
+    def hear(self, who: LineOrigin, text: str, ended: Iterable[ProcessExit] = ()) -> None:
         """Take a line that has a literal in it, and the ends that it reports."""
         if any(end.launcher == "srun" and end.reason == "sent by launcher" for end in ended):
             self._ended = self._taken = self._stopped = True

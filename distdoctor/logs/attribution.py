@@ -9,10 +9,10 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 from distdoctor.model.text import A_YEAR, in_a_year
 
-_NOBODY = Who()
+_NOBODY = LineOrigin()
 _ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
 _PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]: "
 """Prefix of a line from a job's program; daemons are recognized by name."""
@@ -161,7 +161,7 @@ def _prefixes(first: str) -> tuple[re.Pattern[str], ...]:
     return tuple(pattern for starts, pattern in _PREFIXES if kind in starts)
 
 
-def split(line: str) -> tuple[Who, str]:
+def split(line: str) -> tuple[LineOrigin, str]:
     """Split ``line`` into its speaker and the text without prefixes."""
     who, text = _NOBODY, line
     for turn in range(8):
@@ -185,7 +185,7 @@ def is_by_program(context: bytes, at: int) -> bool:
     return _BY_PROGRAM.search(readable(context[at : at + 300].partition(b"\n")[0])) is not None
 
 
-def mentioned(who: Who, text: str) -> Who:
+def mentioned(who: LineOrigin, text: str) -> LineOrigin:
     """Return ``who`` with the rank that the text names as its own, as torch's watchdog does."""
     if who.rank is not None:
         return who
@@ -194,9 +194,9 @@ def mentioned(who: Who, text: str) -> Who:
     return who if number is None else replace(who, rank=int(number))
 
 
-def of_file(name: str) -> Who:
+def of_file(name: str) -> LineOrigin:
     """Return the speaker of a whole file by its path: the part nearest to its end counts."""
-    who = Who()
+    who = LineOrigin()
     for pattern in _PATHS:
         match = next(iter(reversed([*pattern.finditer(name)])), None)
         named = match is not None and "global" in match[0].lower()
@@ -205,7 +205,7 @@ def of_file(name: str) -> Who:
     return who
 
 
-def within(who: Who, file: Who) -> Who:
+def within(who: LineOrigin, file: LineOrigin) -> LineOrigin:
     """Return ``who``, completed by the speaker of the file."""
     if file.rank is None and file.local_rank is None and not file.host and file.task is None:
         return who
@@ -218,12 +218,12 @@ def within(who: Who, file: Who) -> Who:
     )
 
 
-def _merged(who: Who, values: dict[str, str | None]) -> Who:
+def _merged(who: LineOrigin, values: dict[str, str | None]) -> LineOrigin:
     if not any(values.values()):
         return who
     texts = (values.get(name) for name in ("rank", "local_rank", "pid", "task"))
     rank, local, pid, task = (int(text) if text else None for text in texts)
-    return Who(
+    return LineOrigin(
         rank=who.rank if who.rank is not None else rank,
         local_rank=who.local_rank if who.local_rank is not None else local,
         host=_host(who, values),
@@ -233,7 +233,7 @@ def _merged(who: Who, values: dict[str, str | None]) -> Who:
     )
 
 
-def _host(who: Who, values: dict[str, str | None]) -> str | None:
+def _host(who: LineOrigin, values: dict[str, str | None]) -> str | None:
     """Return the first host given; NCCL's own name precedes the address that pdsh was given."""
     host = values.get("host")
     by_address = who.host is not None and who.pid is None and _ADDRESS.fullmatch(who.host)

@@ -19,7 +19,7 @@ from distdoctor.logs.reading.budget import Budget, Spent
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match, ProcessExit, Who
+from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match, ProcessExit
 from distdoctor.model.log_line import Line
 from distdoctor.model.text import encodable
 
@@ -55,7 +55,7 @@ class Collector:
         self._dumps: list[Dump] = []
         self._places: dict[str, Places] = {}
         self._files: list[str] = []
-        self._named: dict[str, Who] = {}
+        self._named: dict[str, LineOrigin] = {}
         self._above: dict[str, int] = {}
         """By file name, the number of its first characters that do not name a speaker."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
@@ -83,7 +83,9 @@ class Collector:
 
     def name(self, files: Iterable[reader.Source]) -> None:
         """Register all file names: together they name the speaker of each file."""
-        above = {encodable(one.name): file_names.above(encodable(one.name), encodable(one.folder)) for one in files}
+        above = {
+            encodable(one.name): file_names.prefix_length(encodable(one.name), encodable(one.folder)) for one in files
+        }
         if (names := [*above]) != self._files:
             self._files, self._named, self._above = names, file_names.owners_by_name(names), above
 
@@ -122,7 +124,7 @@ class Collector:
             where.hear,
             encodable(name)[self._above.get(encodable(name), 0) :],
         )
-        log.named(self._named.get(log.name, Who()))
+        log.named(self._named.get(log.name, LineOrigin()))
         return log
 
     def end(self, log: LogFile) -> None:
@@ -196,7 +198,7 @@ class Collector:
         part_of, written = encodable(source.part_of), _written(source)
         self._sources.append(replace(log.source(), part_of=part_of, written=written))
 
-    def _hear(self, name: str, who: Who, text: str, ended: Sequence[ProcessExit]) -> None:
+    def _hear(self, name: str, who: LineOrigin, text: str, ended: Sequence[ProcessExit]) -> None:
         self._settings.take(who, text)
         self._watchdogs.take(who, text)
         self._roll.take(name, text)

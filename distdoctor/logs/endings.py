@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.logs.attribution import readable, split, within
 from distdoctor.logs.tracebacks import BACK, HEAD
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 TAIL = 32 << 10
 """Bytes at the end of a log that are read."""
@@ -216,7 +216,7 @@ class Alive:
         if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
             self._pieces.append((line, piece[-LOOKED_AT:]))
 
-    def speakers(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
+    def speakers(self, file: LineOrigin, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
         """Return the ``alive`` of :class:`distdoctor.model.facts.logs.LogSource`.
 
         ``file`` is the speaker of the whole log, ``least`` the fewest steps that count.
@@ -232,7 +232,7 @@ class Alive:
         return tuple(found.items())
 
 
-def speaker(who: Who) -> tuple[object, ...]:
+def speaker(who: LineOrigin) -> tuple[object, ...]:
     """Return the part of ``who`` that identifies a speaker."""
     return who.rank, who.local_rank, who.host, who.task
 
@@ -305,11 +305,11 @@ def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
     return not before or after > before
 
 
-def first_step(lines: Iterable[bytes], speaker: Who | None = None) -> tuple[Who, tuple[int, ...]]:
+def first_step(lines: Iterable[bytes], speaker: LineOrigin | None = None) -> tuple[LineOrigin, tuple[int, ...]]:
     """Return the speaker and the whole numbers of the first line that shows a step, by ``speaker`` if given."""
     for raw in lines:
         who, text = split(readable(raw[:400]))
         who = replace(who, pid=None, time=None)
         if speaker in (None, who) and PROGRESS.search(text):
             return who, tuple(int(number) for number in _NUMBER.findall(text))
-    return Who(), ()
+    return LineOrigin(), ()

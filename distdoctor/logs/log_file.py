@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
-from distdoctor.logs.attempts import Tries
+from distdoctor.logs.attempts import Attempts
 from distdoctor.logs.scanner import KnownLine, Scanner
-from distdoctor.model.facts.logs import LogSource, Match, ProcessExit, Who
+from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
 from distdoctor.model.text import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
@@ -47,13 +47,13 @@ class LogFile:
         keep: Callable[[Match], None],
         exceptions: str = "",
         since: float | None = None,
-        hear: Callable[[Who, str, Sequence[ProcessExit]], None] | None = None,
-        place: Callable[[Who, str], None] | None = None,
+        hear: Callable[[LineOrigin, str, Sequence[ProcessExit]], None] | None = None,
+        place: Callable[[LineOrigin, str], None] | None = None,
         shown: str | None = None,
     ) -> None:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
-        self._scanner, self._exceptions, self._tries = searched, exceptions, Tries()
+        self._scanner, self._exceptions, self._tries = searched, exceptions, Attempts()
         self._kept_by = keep
         self._file, self._tail, self._open = attribution.of_file(shown or self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
@@ -68,7 +68,7 @@ class LogFile:
         self._logged = False
         """True if a program's logger wrote the last exception."""
 
-    def named(self, who: Who) -> None:
+    def named(self, who: LineOrigin) -> None:
         """Set the speaker known from the file's name beside the names of the other files."""
         self._file = attribution.within(who, self._file)
 
@@ -183,7 +183,7 @@ class LogFile:
         self._died = line.line if uncaught else 0
         if found or not self._exceptions:
             return
-        if not told_so[1] and text.endswith(":") and (more := tracebacks.goes_on(context, at)):
+        if not told_so[1] and text.endswith(":") and (more := tracebacks.following_text(context, at)):
             whole = f"{text} {more}"
             if wordings := self._known(whole):
                 self._line(replace(line, text=whole), wordings, context, at)

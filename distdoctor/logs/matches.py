@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from distdoctor.logs.launcher_exits import TABLE_RANK
-from distdoctor.model.facts.logs import Match, Who
+from distdoctor.model.facts.logs import LineOrigin, Match
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.text import clean, encodable
 
@@ -130,7 +130,7 @@ class Places:
         self.agents = False
         """True if launchers of whole nodes write into it."""
 
-    def hear(self, who: Who, text: str) -> None:
+    def hear(self, who: LineOrigin, text: str) -> None:
         """Take one line."""
         if who.host and who.pid is not None and len(self._hosts) < MAX_PLACES:
             self._hosts.add(who.host)  # the prefix of a line without a process may be any word

@@ -10,7 +10,7 @@ from dataclasses import replace
 from distdoctor.logs import attribution, tracebacks
 from distdoctor.logs.attribution import within
 from distdoctor.logs.launcher_exits import TABLE_CODE, TABLE_HOST, TABLE_RANK, TABLE_ROOT, TABLE_TIME
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 _EXIT = re.compile(r"exit ?code")
 _ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
@@ -54,7 +54,9 @@ _LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 (``cmd`` in sigkill_handler() of deepspeed/launcher/launch.py, as in torch/distributed/launch.py before 1.9)."""
 
 
-def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+def about(
+    who: LineOrigin, text: str, values: Mapping[str, str], context: bytes, at: int
+) -> tuple[LineOrigin, dict[str, str]]:
     """Return the subject of the line ``text``, which ``who`` wrote at ``at`` of ``context``, and marks of the line.
 
     Marks from torchrun's table: ``row`` for a rank that failed itself, ``first`` for the first failed one, ``row_time``
@@ -77,7 +79,7 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     return (who if marks else within(who, _owner_of_row_error(context, at))), marks
 
 
-def _in_values(who: Who, values: Mapping[str, str]) -> Who:
+def _in_values(who: LineOrigin, values: Mapping[str, str]) -> LineOrigin:
     """Return ``who`` with the rank and host among the line's values."""
     rank, local = values.get("rank", ""), values.get("local_rank", "")
     return replace(
@@ -88,7 +90,7 @@ def _in_values(who: Who, values: Mapping[str, str]) -> Who:
     )
 
 
-def _in_table(who: Who, text: str, is_row: bool, context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+def _in_table(who: LineOrigin, text: str, is_row: bool, context: bytes, at: int) -> tuple[LineOrigin, dict[str, str]]:
     """Return ``who`` with rank and host of the row of torchrun's table in which the line stands, and the row's marks.
 
     ``is_row``: False if the line names a local rank itself, as no row does.
@@ -108,7 +110,7 @@ def _in_table(who: Who, text: str, is_row: bool, context: bytes, at: int) -> tup
     return who, marks
 
 
-def _on_host(who: Who, text: str, context: bytes, at: int) -> Who:
+def _on_host(who: LineOrigin, text: str, context: bytes, at: int) -> LineOrigin:
     """Return ``who`` with the host or pod that mpiexec or kubectl names for the line, if it has none."""
     if who.host is not None:
         return who
@@ -123,18 +125,18 @@ def _on_host(who: Who, text: str, context: bytes, at: int) -> Who:
     return who
 
 
-def _as_row(row: Who, who: Who) -> Who:
+def _as_row(row: LineOrigin, who: LineOrigin) -> LineOrigin:
     """Return the process that a row names which ``who`` wrote."""
     return within(replace(row, host=None) if row.host in _OWN and who.host else row, who)
 
 
-def _of_row(context: bytes, at: int) -> Who | None:
+def _of_row(context: bytes, at: int) -> LineOrigin | None:
     """Return the process of the row of torchrun's table that goes on at ``at``."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
     ranks, hosts = TABLE_RANK.findall(row), TABLE_HOST.findall(row)
     if not ranks:
         return None
-    return Who(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
+    return LineOrigin(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
 
 
 def _row_time(context: bytes, at: int) -> dict[str, str]:
@@ -143,10 +145,12 @@ def _row_time(context: bytes, at: int) -> dict[str, str]:
     return {"row_time": times[-1]} if times else {}
 
 
-def _of_hydra(context: bytes, at: int) -> Who:
+def _of_hydra(context: bytes, at: int) -> LineOrigin:
     """Return the process that mpiexec reports at ``at``."""
     reports = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
-    return Who(int(reports[-1][0]) if reports[-1][0] else None, None, reports[-1][1]) if reports else Who()
+    return (
+        LineOrigin(int(reports[-1][0]) if reports[-1][0] else None, None, reports[-1][1]) if reports else LineOrigin()
+    )
 
 
 def _of_section(context: bytes, at: int) -> int | None:
@@ -168,10 +172,10 @@ def _stalled(context: bytes, at: int) -> str:
     return ", ".join(ranks)
 
 
-def _owner_of_row_error(context: bytes, at: int) -> Who:
+def _owner_of_row_error(context: bytes, at: int) -> LineOrigin:
     """Return the process whose error file a row of torchrun's table quotes at ``at``; nobody if none does."""
     low = max(at - TOLD, 0)
     start = max(context.rfind(mark, low, at) for mark in _ERROR_HEADS)
     if start < 0 or context.find(TABLE_CODE, start, at) >= 0 or context.find(b"\n====", start, at) >= 0:
-        return Who()
-    return _of_row(context, start) or Who()
+        return LineOrigin()
+    return _of_row(context, start) or LineOrigin()

@@ -18,7 +18,7 @@ from typing import Any
 
 from distdoctor.logs.launcher_exits import TABLE_HOST, TABLE_RANK
 from distdoctor.logs.reading import budget
-from distdoctor.model.facts.logs import Match, ProcessExit, Who
+from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
 HOST = "host      : "
 EXIT_LITERALS = (
@@ -97,7 +97,7 @@ class Exits:
         self._ended: dict[str, tuple[int, str, str] | None] = {}
         """First end by file, as srun or mpirun reports it: rank, host, exit code; None if unknown."""
 
-    def take(self, name: str, who: Who, text: str, ended: Sequence[ProcessExit]) -> None:
+    def take(self, name: str, who: LineOrigin, text: str, ended: Sequence[ProcessExit]) -> None:
         """Take a line of the file ``name`` that may be of a table, or reports ends."""
         self._agents = self._agents or "elastic" in text or "torchrun" in text
         if number := _NUMBER.match(text):
@@ -132,7 +132,7 @@ class Exits:
             return False
         return True
 
-    def _hear(self, who: Who, text: str) -> None:
+    def _hear(self, who: LineOrigin, text: str) -> None:
         lost, raised = (self._lost, self._raised) if who.rank is not None else self._locals
         number = who.local_rank if who.rank is None else who.rank
         if number is not None and (loss := LOST.search(text)):

@@ -81,7 +81,7 @@ class KnownLine:
         return re.compile(self.line.unless) if self.line.unless else None
 
 
-class Ends(KnownLine):
+class EndWording(KnownLine):
     """Wording of a launcher, and the entries of checks that take its ends."""
 
     def __init__(self, wording: Wording, takers: Sequence[KnownLine]) -> None:
@@ -92,7 +92,9 @@ class Ends(KnownLine):
 class KnownEnd(KnownLine):
     """End of a process in ``text`` that a launcher reports and a check takes."""
 
-    def __init__(self, taker: KnownLine, entry: Ends, text: str, end: ProcessExit, values: dict[str, str]) -> None:
+    def __init__(
+        self, taker: KnownLine, entry: EndWording, text: str, end: ProcessExit, values: dict[str, str]
+    ) -> None:
         super().__init__(taker.check, taker.line, end)
         self._taker, self._entry, self._text, self._values = taker, entry, text, values
 
@@ -100,7 +102,7 @@ class KnownEnd(KnownLine):
         """Return the values in ``text``, None where it reports no such end."""
         if text == self._text:
             return dict(self._values)
-        found, _ = read([Ends(self._entry.wording, [self._taker])], text)
+        found, _ = read([EndWording(self._entry.wording, [self._taker])], text)
         return found[0].values(text) if found else None
 
     def is_in(self, text: str) -> bool:
@@ -113,7 +115,7 @@ def read(entries: Iterable[KnownLine], text: str) -> tuple[list[KnownLine], list
     known: list[KnownLine] = []
     ended: list[ProcessExit] = []
     for entry in entries:
-        if not isinstance(entry, Ends):
+        if not isinstance(entry, EndWording):
             known.append(entry)
             continue
         for end, values in entry.wording.read(text):
@@ -131,7 +133,7 @@ class Scanner:
         for wording in WORDINGS:
             takers = [one for one in every if one.line.ended and wording.reason in one.line.ended.reasons]
             if takers:
-                self._add(wording.literals, Ends(wording, takers))
+                self._add(wording.literals, EndWording(wording, takers))
         for known in every:
             self._add(known.line.literals, known)
         self.literals = tuple(self._known)

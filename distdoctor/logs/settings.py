@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from distdoctor.knowledge.settings import must_be_alike, setting_effect
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 LITERALS = (
     "NCCL version ",
@@ -49,7 +49,7 @@ class Settings:
     def __init__(self) -> None:
         self._speakers: dict[str, dict[str, set[str]]] = {}
 
-    def take(self, who: Who, text: str) -> None:
+    def take(self, who: LineOrigin, text: str) -> None:
         """Take a line, if NCCL reports a setting in it."""
         if "NCCL" not in text:
             return

@@ -104,7 +104,7 @@ def exception(text: str) -> tuple[str, str] | None:
     return match["type"], (match["text"] or "").strip()
 
 
-def goes_on(block: bytes, start: int) -> str:
+def following_text(block: bytes, start: int) -> str:
     """Return the text below the exception's line at ``start``, if its text begins on the next one, as one line.
 
     rich breaks before a long first word, and messages may have several lines.

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from distdoctor.logs.rank_comparison import rank_list
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 LITERALS = ("last enqueued", "Last enqueued", "WorkNCCL(SeqNum=")
 _GROUP = re.compile(
@@ -58,7 +58,7 @@ class Watchdogs:
         self._caught: dict[tuple[int, int], _Rank] = {}
         """Report of a rank about a work number, before it named the group."""
 
-    def take(self, who: Who, text: str) -> None:
+    def take(self, who: LineOrigin, text: str) -> None:
         """Take a line, if a watchdog wrote it; the first of a rank counts, before others abort its work."""
         group, work, at, counts = _GROUP.search(text), _WORK.search(text), _AT.search(text), _ENQUEUED.search(text)
         rank = who.rank if who.rank is not None else int(group["rank"]) if group is not None else None

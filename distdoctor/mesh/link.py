@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, Target, packed, unpacked
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, LinkTarget, packed, unpacked
 from distdoctor.model.facts import SAMPLED_PORTS, ConnectOutcome, LinkRate
 from distdoctor.probes.network.tcp import (
     CONNECT_SECONDS,
@@ -51,7 +51,7 @@ LOSES = 3
 class Tried:
     """One target and its result."""
 
-    target: Target
+    target: LinkTarget
     outcome: ConnectOutcome
     errno: int | None = None
     seconds: float = 0.0
@@ -93,7 +93,7 @@ class Tried:
 
 
 async def try_link(
-    target: Target, token: str, silent: Callable[[], None] = lambda: None, *, limited: bool = False
+    target: LinkTarget, token: str, silent: Callable[[], None] = lambda: None, *, limited: bool = False
 ) -> Tried:
     """Connect, greet, exchange small messages, and send payloads around the path's MTU.
 
@@ -139,7 +139,7 @@ async def try_link(
     return tried
 
 
-async def _dead_in_small_pieces(target: Target, token: str, swallowed: int) -> int | None:
+async def _dead_in_small_pieces(target: LinkTarget, token: str, swallowed: int) -> int | None:
     """Return the bytes after which a new connection is dead, too, though only the smallest payload is sent repeatedly,
     as many bytes in all as the other had carried; None if it carries them, so that the size of a payload matters."""
     _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
@@ -252,7 +252,7 @@ async def _payloads(opened: socket.socket, tried: Tried, token: str) -> None:
             return
 
 
-async def _taken(opened: socket.socket, target: Target, token: str, seconds: float) -> bytes:
+async def _taken(opened: socket.socket, target: LinkTarget, token: str, seconds: float) -> bytes:
     """Return the answer to a payload. If the other's kernel has it all, its process may be late: if that greets on a
     new connection, and the answer is not there then, the payload never reached it.
 

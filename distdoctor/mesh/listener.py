@@ -32,7 +32,7 @@ _LINK_LOCAL = "fe80:"
 
 
 @dataclass(frozen=True)
-class Target:
+class LinkTarget:
     """Address of a node that the others try to reach, and its users."""
 
     member: int

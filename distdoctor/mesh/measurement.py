@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from distdoctor.mesh.link import MOST, Pauses, Samples, Tried, read, try_link
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL, Target
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL, LinkTarget
 from distdoctor.model.facts import MAX_RATES, Link, LinkRate, LinkRow, MeshFacts, Translated
 from distdoctor.probes.network.tcp import CONNECT_SECONDS, TcpInfo, open_socket, tcp_info, unacknowledged
 
@@ -31,12 +31,12 @@ class Measurement:
 
     token: str
     me: int
-    targets: Sequence[Target]
+    targets: Sequence[LinkTarget]
     lead: int
     """Number of node 0's own process, whose clock the others are compared with."""
     limited: frozenset[str] = frozenset()
     """Addresses that limit new connections per time: no more than one is tried there at once."""
-    tried: dict[Target, Tried] = field(default_factory=dict)
+    tried: dict[LinkTarget, Tried] = field(default_factory=dict)
 
     async def run(self, measure: bool = True) -> MeshFacts:
         """Connect to every target that is not this node's own; with ``measure``, throughput too.
@@ -50,7 +50,7 @@ class Measurement:
         here = any(target.address in self.limited for target in self.targets if target.member == self.me)
         pauses, samples = Pauses(), Samples()
 
-        async def measure_target(target: Target) -> None:
+        async def measure_target(target: LinkTarget) -> None:
             limited = here or target.address in self.limited
 
             def silent() -> None:
@@ -247,7 +247,7 @@ def _around_the_ring(place: int, count: int) -> list[int | None]:
 Figures = tuple[float | None, ...]
 
 
-def row(me: int, targets: Sequence[Target], tried: Iterable[Tried]) -> LinkRow | None:
+def row(me: int, targets: Sequence[LinkTarget], tried: Iterable[Tried]) -> LinkRow | None:
     """Return this node's row; ``me`` is its participant's number. None if it is no target itself, or the only one.
 
     The order is that of the hostnames, so that neighbours by name, usually a rack, are adjacent.
@@ -308,7 +308,7 @@ class CutOff(Exception):
     outcome."""
 
 
-async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
+async def measure_rate(target: LinkTarget, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
     """Send for ``seconds``. Return ``so_far``, the known figures of the link, with the result. Raises CutOff."""
     loop = asyncio.get_running_loop()
     _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)

@@ -20,14 +20,14 @@ from distdoctor.model.facts import (
     Identity,
     Interface,
     Limits,
-    MeetingFacts,
     MeshFacts,
     NetworkFacts,
     NodeFacts,
+    RendezvousFacts,
     Resolution,
 )
 from distdoctor.model.plan import Plan
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import STAGES, stage_index
 
 __all__ = ["Cluster", "Node", "Part", "build"]
 
@@ -76,7 +76,7 @@ class Cluster:
         return self.reference.plan
 
     @property
-    def meeting(self) -> MeetingFacts | None:
+    def meeting(self) -> RendezvousFacts | None:
         """Return node 0's record of the rendezvous; None if its facts are not here."""
         return self.node0.facts.meeting if self.node0 else None
 
@@ -177,7 +177,7 @@ def _merge(group: list[NodeFacts]) -> tuple[NodeFacts, tuple[str, ...]]:
 Part = Literal["host", "network", "meeting", "mesh"]
 """Parts of a node's facts. One stage's probes see a part as a whole, or do not run."""
 NO_HOST, NO_LIMITS, NO_NETWORK = HostFacts(Resolution("")), Limits(), NetworkFacts()
-NO_MEETING, NO_MESH = MeetingFacts(), MeshFacts()
+NO_MEETING, NO_MESH = RendezvousFacts(), MeshFacts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class Node:
     def stood_still(self) -> str:
         """Return the stage at which the node stopped responding although its process existed; else empty."""
         stages = [entry for entry in self.facts.stages if entry.stage in STAGES]
-        last = max(stages, key=lambda entry: position(entry.stage), default=None)
+        last = max(stages, key=lambda entry: stage_index(entry.stage), default=None)
         return last.stage if last is not None and last.stood_still else ""
 
     @property
@@ -252,7 +252,7 @@ class Node:
         return self.network.firewall.chains if self.network.firewall else ()
 
     @property
-    def meeting(self) -> MeetingFacts:
+    def meeting(self) -> RendezvousFacts:
         """Return the facts of the rendezvous, as this node saw it."""
         return self.facts.meeting or NO_MEETING
 

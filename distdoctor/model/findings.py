@@ -136,7 +136,7 @@ def _names(nodes: Iterable[Node | str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PossibleCause:
     """Possible cause, if the evidence is not enough for a finding."""
 
     check: str

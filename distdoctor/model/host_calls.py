@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Way = Literal["ssh", "srun", "kubectl", "here"]
+HostTransport = Literal["ssh", "srun", "kubectl", "here"]
 """Connection by which a command reaches a host."""
 CallOutcome = Literal["told", "unreached", "absent", "silent", "lost", "failed", "stopped"]
 """``told``: its facts arrived. ``unreached``: no command could be started there. ``absent``: there is no distdoctor.
@@ -20,7 +20,7 @@ class HostCall:
     host: str
     """Name as it was given: a hostname, an address, a pod."""
     node_rank: int
-    way: Way
+    way: HostTransport
     outcome: CallOutcome
     status: int | None = None
     """Exit status of the local command that connects (ssh: 255 is its own)."""

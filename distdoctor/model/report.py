@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from distdoctor.model.findings import Candidate, Finding
-from distdoctor.model.stages import STAGES, needs_torch, position
+from distdoctor.model.findings import Finding, PossibleCause
+from distdoctor.model.stages import STAGES, needs_torch, stage_index
 
 SCHEMA_VERSION = 1
 
@@ -81,7 +81,7 @@ class Report:
     """Further information: what could not be seen, interrupted by which signal, a check that crashed."""
     details: dict[str, Any] = field(default_factory=dict)
     """Values for ``-v``: addresses, round-trip times and others if all is well."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PossibleCause, ...] = ()
     """Possible causes, likeliest first, if the verdict is incomplete because a log shows only a symptom."""
     schema_version: int = SCHEMA_VERSION
     checks: tuple[ReportCheck, ...] = ()
@@ -90,7 +90,7 @@ class Report:
     @property
     def until(self) -> str:
         """Last stage of the report; the last of all if it has none."""
-        return max((s.stage for s in self.stages if s.stage in STAGES), key=position, default=STAGES[-1])
+        return max((s.stage for s in self.stages if s.stage in STAGES), key=stage_index, default=STAGES[-1])
 
     @property
     def apart(self) -> bool:

@@ -52,7 +52,7 @@ class Stage:
     """Name in a sentence, if its own would not do."""
 
 
-LADDER = (
+ALL_STAGES = (
     Stage("environment", "launch variables, and the plan they make"),
     Stage("host", "names, limits, shared memory, clock", climbs="node"),
     Stage("gpu", "the devices that the ranks see", skips_without=("torch",), seconds=30.0),
@@ -111,7 +111,7 @@ LADDER = (
 )
 """All stages, first to last."""
 
-ENVIRONMENT, HOST, GPU, NETWORK, STORE, MESH, GLOO, NCCL, BARRIER, COLLECTIVE = LADDER
+ENVIRONMENT, HOST, GPU, NETWORK, STORE, MESH, GLOO, NCCL, BARRIER, COLLECTIVE = ALL_STAGES
 
 TRIAL = Stage(
     "trial",
@@ -130,35 +130,35 @@ SEARCH = Stage(
     spoken="trying smaller NCCL groups",
 )
 """No stage of its own either; opened several times, each a round of groups side by side."""
-TRIED_AGAIN = (GLOO.name, BARRIER.name)
+TRIAL_STAGES = (GLOO.name, BARRIER.name)
 """Stages that a trial runs."""
 
 SECONDS_PER_RANK = 0.05
 
-STAGES = tuple(stage.name for stage in LADDER)
+STAGES = tuple(stage.name for stage in ALL_STAGES)
 """Names of the stages, first to last."""
-STAGE_TEXTS = {stage.name: stage.about for stage in LADDER}
+STAGE_TEXTS = {stage.name: stage.about for stage in ALL_STAGES}
 """Subject of each stage, in a few words."""
-ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
+ALONE = tuple(stage.name for stage in ALL_STAGES if not stage.opened)
 """Stages that each process runs by itself, before the rendezvous."""
 LOG_STAGES = ("launch", "process")
 """Stages of logs and hangs only: the launch of the job, the end of a rank's process. They never run."""
-BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL, SEARCH)}
+BY_NAME = {stage.name: stage for stage in (*ALL_STAGES, TRIAL, SEARCH)}
 
 
-def position(stage: str) -> int:
+def stage_index(stage: str) -> int:
     """Return the index of ``stage`` in the order of the stages. Raises ValueError if it is no stage."""
     return (*STAGES, *LOG_STAGES).index(stage)
 
 
 def opened_up_to(until: str) -> tuple[Stage, ...]:
     """Return the stages that node 0 opens, up to ``until``."""
-    return tuple(stage for stage in LADDER[: position(until) + 1] if stage.opened)
+    return tuple(stage for stage in ALL_STAGES[: stage_index(until) + 1] if stage.opened)
 
 
-def stands_on(stage: Stage) -> frozenset[str]:
+def required_stages(stage: Stage) -> frozenset[str]:
     """Return the names of all stages that ``stage`` needs, also those that they need."""
-    below = (stands_on(BY_NAME[name]) | {name} for name in stage.needs)
+    below = (required_stages(BY_NAME[name]) | {name} for name in stage.needs)
     return frozenset().union(*below)
 
 
@@ -199,14 +199,14 @@ EACH_FOR_ITSELF = frozenset({"master resolved", "store reached"})
 """Milestones that one node reaches or misses whatever the others do."""
 
 
-def place(milestone: str) -> int:
+def milestone_index(milestone: str) -> int:
     """Return the index of ``milestone`` in its order. Raises ValueError if it is none."""
     return MILESTONES.index(milestone)
 
 
 def together(milestone: str) -> bool:
     """Return whether all nodes reach ``milestone`` together, after the rendezvous: one missing node stops all."""
-    return bool(milestone) and place(milestone) > place("all met")
+    return bool(milestone) and milestone_index(milestone) > milestone_index("all met")
 
 
 def joint(cause: str, missed: str) -> bool:

@@ -24,7 +24,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def left_said(seconds: float) -> str:
+def duration_to_second(seconds: float) -> str:
     """Return a duration to the second, and from an hour on to the minute: ``9 min 15 s``."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60

@@ -16,7 +16,7 @@ from ClusterShell.Event import EventHandler
 from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 
 from distdoctor.model.host_calls import CallOutcome, HostCall
-from distdoctor.remote.transports import ABSENT, Target
+from distdoctor.remote.transports import ABSENT, HostTarget
 
 SSH_FAILED = 255
 NO_COMMAND = (126, 127)
@@ -29,10 +29,10 @@ BUSY = ("kex_exchange_identification", "ssh_exchange_identification")
 
 
 @dataclass
-class Line:
+class HostConnection:
     """Connection to one host."""
 
-    target: Target
+    target: HostTarget
     order: Mapping[str, Any]
     began: float = 0.0
     heard: float = 0.0

@@ -18,8 +18,8 @@ from ClusterShell.Task import task_self
 
 from distdoctor.model.host_calls import CallOutcome, HostCall
 from distdoctor.model.text import clean
-from distdoctor.remote.connection import BEAT_SECONDS, SILENT_SECONDS, Line, Worker, inflated, unpacked
-from distdoctor.remote.transports import CONNECT_SECONDS, Target
+from distdoctor.remote.connection import BEAT_SECONDS, SILENT_SECONDS, HostConnection, Worker, inflated, unpacked
+from distdoctor.remote.transports import CONNECT_SECONDS, HostTarget
 
 STOP_SECONDS = 2.0
 """Seconds for the hosts to send what they know when the run is interrupted."""
@@ -66,7 +66,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     def __init__(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[HostTarget],
         orders: Sequence[Mapping[str, Any]],
         watcher: Watcher,
         stopping: Callable[[], bool],
@@ -75,15 +75,15 @@ class FanOut(EventHandler):  # type: ignore[misc]
         hello: float,
         limit: float,
         meanwhile: Callable[[], object] | None = None,
-        on_results: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
+        on_results: Callable[[Sequence[HostConnection], Sequence[HostCall]], object] | None = None,
     ) -> None:
-        self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
+        self.lines = [HostConnection(target, order) for target, order in zip(targets, orders, strict=True)]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
         self._report, self._to_call = on_results, deque(self.lines)
         self._at_once, self._reported_here, self._rolled = AT_ONCE, 0, 0.0
-        self._by_worker: dict[Any, Line] = {}
+        self._by_worker: dict[Any, HostConnection] = {}
         self._began = self._beat = self._called = self._ticked = time.monotonic()
         self._going = False
         self._stopped: float | None = None
@@ -182,7 +182,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     # Reactions
 
-    def _take(self, line: Line, message: Mapping[str, Any]) -> None:
+    def _take(self, line: HostConnection, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
             line.machine = str(message.get("machine", ""))[:500]
@@ -202,7 +202,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._watcher.event(line.target.host.name, message)
         self._report_if_done()
 
-    def _refuse_duplicate(self, line: Line) -> None:
+    def _refuse_duplicate(self, line: HostConnection) -> None:
         """Stop a run with two names of one machine: its nodes would share its ports, and count as two."""
         same = [one for one in self.lines if line.machine and one.machine == line.machine]
         if len(same) > 1 and self._stopped is None:
@@ -247,10 +247,10 @@ class FanOut(EventHandler):  # type: ignore[misc]
         gone = [line.target.host.name for line in self.lines if line.ended is not None and not line.answered]
         return {"go": True, "missing": gone}
 
-    def _open(self) -> list[Line]:
+    def _open(self) -> list[HostConnection]:
         return [line for line in self.lines if line.ended is None]
 
-    def _end(self, lines: Iterable[Line], outcome: CallOutcome) -> None:
+    def _end(self, lines: Iterable[HostConnection], outcome: CallOutcome) -> None:
         for line in lines:
             line.outcome = outcome
             if line.worker is not None:

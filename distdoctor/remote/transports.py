@@ -19,7 +19,7 @@ from pathlib import Path
 
 from distdoctor import own_path
 from distdoctor.model.errors import UsageError
-from distdoctor.model.host_calls import Way
+from distdoctor.model.host_calls import HostTransport
 
 CONNECT_SECONDS = 15
 """Limit of ssh's connection. After it the connected hosts begin; a later one may still join them."""
@@ -43,11 +43,11 @@ SSH = (
 
 
 @dataclass(frozen=True)
-class Target:
+class HostTarget:
     """One host, and the command that connects to it."""
 
     host: NamedHost
-    way: Way
+    way: HostTransport
     before: tuple[str, ...]
     """Local command line, before the remote command."""
     address: str = ""
@@ -92,12 +92,12 @@ def remote_line(setup: str | None, until: str = "") -> str:
     )
 
 
-def by_ssh(hosts: Sequence[NamedHost]) -> tuple[Target, ...]:
+def by_ssh(hosts: Sequence[NamedHost]) -> tuple[HostTarget, ...]:
     """Return every host by ssh, with the user's own configuration of it."""
-    return tuple(Target(host, "ssh", (*SSH, "--", host.name)) for host in hosts)
+    return tuple(HostTarget(host, "ssh", (*SSH, "--", host.name)) for host in hosts)
 
 
-def into_slurm_job(job: str) -> tuple[Target, ...]:
+def into_slurm_job(job: str) -> tuple[HostTarget, ...]:
     """Return every node of a running SLURM job, beside its steps; of a heterogeneous one those of all its components.
 
     Raises UsageError, with its nodes if it has ended: no step can start in such a job.
@@ -112,10 +112,12 @@ def into_slurm_job(job: str) -> tuple[Target, ...]:
         raise UsageError(f"--slurm-job {job}: {_not_running(jobs)}")
     # One task on each node, with the job's resources: without --overlap it would wait for the job's own steps to end.
     step = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--quiet")
-    found: dict[str, Target] = {}
+    found: dict[str, HostTarget] = {}
     for number, _, nodes in running:
         for host in hosts_named(nodes):
-            found.setdefault(host.name, Target(host, "srun", (*step, f"--jobid={number}", f"--nodelist={host.name}")))
+            found.setdefault(
+                host.name, HostTarget(host, "srun", (*step, f"--jobid={number}", f"--nodelist={host.name}"))
+            )
     return tuple(found.values())
 
 
@@ -127,7 +129,7 @@ def _not_running(jobs: Sequence[tuple[str, str, str, str]]) -> str:
     return f"it is {jobs[0][2]}" if jobs else "no such job is running (see squeue --me)"
 
 
-def into_pods(selector: str, namespace: str | None, container: str | None = None) -> tuple[Target, ...]:
+def into_pods(selector: str, namespace: str | None, container: str | None = None) -> tuple[HostTarget, ...]:
     """Return every running pod with these labels. Raises UsageError."""
     where = [f"--namespace={namespace}"] if namespace else []
     text = _output_of("--pods", ["kubectl", "get", "pods", *where, f"--selector={selector}", "--output=json"])
@@ -142,7 +144,7 @@ def into_pods(selector: str, namespace: str | None, container: str | None = None
         raise UsageError(f"--pods {selector}: no pod of that selector is running{others}")
     inside = [f"--container={container}"] if container else []
     return tuple(
-        Target(NamedHost(name), "kubectl", ("kubectl", "exec", "--stdin", *where, *inside, name, "--"), address)
+        HostTarget(NamedHost(name), "kubectl", ("kubectl", "exec", "--stdin", *where, *inside, name, "--"), address)
         for name, address in sorted(running, key=_of_pod)
     )
 
@@ -153,7 +155,7 @@ def _of_pod(pod: tuple[str, str]) -> tuple[object, ...]:
     return "master" not in words, [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
-def address_of(target: Target) -> str:
+def address_of(target: HostTarget) -> str:
     """Return the address of this host for the others: its name as ssh's configuration expands it."""
     if target.address or target.way != "ssh":
         return target.address or target.host.name

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from distdoctor.model.findings import RESTARTS, Candidate, Finding, Fix
+from distdoctor.model.findings import RESTARTS, Finding, Fix, PossibleCause
 from distdoctor.model.report import SCHEMA_VERSION, Report, ReportCheck, ReportNode, ReportStage
 from distdoctor.model.stages import LOG_STAGES, STAGES
 
@@ -103,7 +103,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
             "why": "Why it was not judged; with found: ignored, where that was asked for.",
         },
     ),
-    Candidate: (
+    PossibleCause: (
         "What it may be, where the evidence is not enough for a finding.",
         {
             "check": "The check's id.",

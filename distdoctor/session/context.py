@@ -12,12 +12,12 @@ from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge import nccl, settings
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import (
-    MeetingFacts,
     NcclLog,
     NetworkFacts,
     NodeFacts,
     RankFacts,
     RankStage,
+    RendezvousFacts,
     StageFacts,
     StageStatus,
     Work,
@@ -103,7 +103,7 @@ class RunContext:
             site_variables=self._site_variables,
             near_misses=settings.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
-            meeting=MeetingFacts(wait_limit=options.wait),
+            meeting=RendezvousFacts(wait_limit=options.wait),
             started_at=self.clock.started_at,
             until=options.until,
         )
@@ -131,7 +131,7 @@ class RunContext:
 
     def update_meeting(self, **changes: Any) -> None:
         """Put new values into the facts about the rendezvous."""
-        self.update(meeting=replace(self.facts.meeting or MeetingFacts(), **changes))
+        self.update(meeting=replace(self.facts.meeting or RendezvousFacts(), **changes))
 
     def update_network(self, **changes: Any) -> None:
         """Put new values into the facts about the network."""

@@ -149,7 +149,7 @@ class Finish:
             self._print_report(self.report)
         elif self._context.plan.task is not None and not (membership is not None and membership.agreed):
             self._print_causes(self.report)
-        interrupts.over()
+        interrupts.ignore_further()
 
     def _save(self, membership: Membership | None) -> str | None:
         """Save the facts if --save asks for it. Return the error, or None."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, build
-from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.facts import NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import INTERRUPTED, Report
-from distdoctor.model.stages import NETWORK, STAGES, position, spoken
+from distdoctor.model.stages import NETWORK, STAGES, spoken, stage_index
 from distdoctor.render.words import count, fold
 from distdoctor.session.options import Options
 
@@ -19,7 +19,7 @@ from distdoctor.session.options import Options
 def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judgement) -> tuple[Finding, ...]:
     """Return the further root causes that these facts would show if waiting ended now. None of them is certain yet."""
     ended = [
-        replace(one, meeting=replace(one.meeting or MeetingFacts(), ended=True))
+        replace(one, meeting=replace(one.meeting or RendezvousFacts(), ended=True))
         if one.meeting is None or one.meeting.hosted or not one.meeting.joined
         else one
         for one in facts
@@ -46,7 +46,7 @@ def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
 
 def _from_network_on(finding: Finding) -> bool:
     stage = finding.check.partition("/")[0]
-    return stage in STAGES and position(stage) >= position(NETWORK.name)
+    return stage in STAGES and stage_index(stage) >= stage_index(NETWORK.name)
 
 
 def _root(finding: Finding) -> bool:
@@ -107,5 +107,5 @@ def _running(facts: NodeFacts, until: str) -> str:
     if facts.identity.torch_importing:
         return "torch still being imported"
     recorded = {entry.stage for entry in facts.stages}
-    stage = next((name for name in STAGES[: position(until) + 1] if name not in recorded), None)
+    stage = next((name for name in STAGES[: stage_index(until) + 1] if name not in recorded), None)
     return f"stage {spoken(stage)} was running" if stage is not None else "all stages had ended"

@@ -16,7 +16,7 @@ from distdoctor import interrupts, streams
 from distdoctor.model.launch_settings import VARIABLE
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ENVIRONMENT, GPU, HOST, NETWORK, Stage, needs_torch, opened_up_to, position
+from distdoctor.model.stages import ENVIRONMENT, GPU, HOST, NETWORK, Stage, needs_torch, opened_up_to, stage_index
 from distdoctor.probes.resolver import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
 from distdoctor.render.exit_status import INCOMPLETE
@@ -194,7 +194,7 @@ class StageRunner:
         return needs_torch(self._options.until)
 
     def _wants(self, stage: Stage) -> bool:
-        return position(self._options.until) >= position(stage.name)
+        return stage_index(self._options.until) >= stage_index(stage.name)
 
     async def _alone(self, stage: Stage, work: Callable[[], Awaitable[Ended]]) -> None:
         """Run one stage that needs no other node, if this process is the one to run it."""

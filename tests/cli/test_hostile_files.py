@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.facts import FactsFile, NodeFacts, encode
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import STAGES, stage_index
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
 from distdoctor.render.style import Style
@@ -209,7 +209,7 @@ class TestRunsThatEndedEarly:
 
     def test_one_that_waited_for_node_0_says_what_it_saw_of_it(self) -> None:
         one = outside(healthy(2)[1], "refused")
-        kept = tuple(stage for stage in one.stages if position(stage.stage) < position("network"))
+        kept = tuple(stage for stage in one.stages if stage_index(stage.stage) < stage_index("network"))
         verdict, notes = self.verdict(replace(one, stages=kept, until=STAGES[-1]))
         assert verdict in ("incomplete", "fail")
         assert "ended before network; its last connection to node 0: 10.77.0.10:29500 refused" in notes

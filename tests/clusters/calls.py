@@ -5,10 +5,10 @@ from __future__ import annotations
 from distdoctor.judge.catalog import load
 from distdoctor.judge.engine import Judgement, judge, judge_calls
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import CallOutcome, HostCall, NodeFacts, Way
+from distdoctor.model.facts import CallOutcome, HostCall, HostTransport, NodeFacts
 
 
-def call(rank: int, outcome: CallOutcome, *said: str, status: int | None = 255, way: Way = "ssh") -> HostCall:
+def call(rank: int, outcome: CallOutcome, *said: str, status: int | None = 255, way: HostTransport = "ssh") -> HostCall:
     """The call of ``host<rank>``, with what was said on its stderr."""
     return HostCall(f"host{rank}", rank, way, outcome, status, said, "", 1.5)
 

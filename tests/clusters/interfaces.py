@@ -23,5 +23,5 @@ def interfaces(*values: str | None, shared: bool = True) -> Facts:
         given = {IFNAME: value} if value else {}
         choice = gloo.predict(given, one.host.own_name, ours, lambda address: True)
         one = replace(one, variables=given)
-        facts.append(with_host(one, interfaces=ours, gloo=choice, gloo_more=gloo.further(given, ours)))
+        facts.append(with_host(one, interfaces=ours, gloo=choice, gloo_more=gloo.further_addresses(given, ours)))
     return tuple(facts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from distdoctor.mesh.link import Tried
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.mesh.measurement import ALL_PAIRS_UP_TO, row
 from distdoctor.model.facts import Link, LinkRate, MeshFacts, NodeFacts
 from tests.facts_builder import met, node
@@ -26,7 +26,7 @@ def with_rows(of: int, link: Callable[[int, int], Measured], name: str = "host{}
     """``of`` nodes; ``link`` gives what one measures of its link to another. Throughput as so many nodes measure it."""
     places = [f"10.80.{n // 250}.{n % 250 + 1}" for n in range(of)]
     nodes = met(*(node(name.format(n), n, of=of, ip=place, master=places[0]) for n, place in enumerate(places)))
-    targets = [Target(n + 1, one.key, places[n], 40000, ("gloo",)) for n, one in enumerate(nodes)]
+    targets = [LinkTarget(n + 1, one.key, places[n], 40000, ("gloo",)) for n, one in enumerate(nodes)]
     found = []
     for source, one in enumerate(nodes):
         tried = [
@@ -39,7 +39,7 @@ def with_rows(of: int, link: Callable[[int, int], Measured], name: str = "host{}
     return tuple(found)
 
 
-def _tried(target: Target, told: Measured, throughput: bool) -> Tried:
+def _tried(target: LinkTarget, told: Measured, throughput: bool) -> Tried:
     if told is None:
         return Tried(target, "no-answer")
     seconds, rate, again = told

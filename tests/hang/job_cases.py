@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.hang.report import report_on_jobs
-from distdoctor.model.facts import BuildLock, Contact, Frame, JobProcess, JobThread, Moved, NodeFacts, Socket, StoreView
+from distdoctor.model.facts import (
+    BuildLock,
+    Contact,
+    Frame,
+    JobProcess,
+    JobThread,
+    NodeFacts,
+    ProcessChanges,
+    Socket,
+    StoreView,
+)
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
 from tests.hang.live_facts import C10D, RENDEZVOUS, WORKS, call, frames, node, process, store, syn_sent
@@ -31,13 +41,13 @@ WHOLE = ("gloo_tcp_loop", "pt_gloo_runloop")
 BACKWARD = frames("torch/autograd/graph.py:_engine_run_backward", "torch/_tensor.py:backward")
 FORWARD = frames("torch/nn/parallel/distributed.py:_sync_buffers", "torch/nn/parallel/distributed.py:forward")
 RUNS = ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
-STARVED = process(3, CODE, call="", state="R", moved=Moved(1.5, cpu=0.01))
+STARVED = process(3, CODE, call="", state="R", moved=ProcessChanges(1.5, cpu=0.01))
 IN_ONE = [process(number, (), threads=RUNS) for number in (1, 2, 3)]
 SAVER = JobThread(1234, "python", "S", call="futex", timed=False, frames=call("all_reduce", 30))
 JOINS = process(0, (Frame("join", "/usr/lib/python3.11/threading.py", 1), *CODE), threads=RUNS)
 WAITS_FOR_THREAD = replace(JOINS, threads=(*JOINS.threads, SAVER))
 LOCK = BuildLock("/cache/x/lock", 900.0)
-POLLS: dict[str, Any] = {"call": "clock_nanosleep", "moved": Moved(1.5, switches=15), "sockets": (AT_STORE,)}
+POLLS: dict[str, Any] = {"call": "clock_nanosleep", "moved": ProcessChanges(1.5, switches=15), "sockets": (AT_STORE,)}
 READS = replace(WORKS, read=1 << 20)
 LOADING = frames("torch/utils/data/dataloader.py:_get_data")
 FURTHER = frames(f"{C10D}:_new_process_group_helper", f"{C10D}:new_group")

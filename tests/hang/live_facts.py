@@ -15,15 +15,15 @@ from distdoctor.model.facts import (
     JobProcess,
     JobThread,
     Member,
-    Moved,
     NodeFacts,
+    ProcessChanges,
     Socket,
     StoreView,
 )
 from distdoctor.model.plan import Plan
 
 C10D = "torch/distributed/distributed_c10d.py"
-STILL, WORKS = Moved(1.5, stack=False), Moved(1.5, cpu=1.2, main_cpu=1.2, switches=40, stack=True)
+STILL, WORKS = ProcessChanges(1.5, stack=False), ProcessChanges(1.5, cpu=1.2, main_cpu=1.2, switches=40, stack=True)
 
 
 def frames(*calls: str, line: int = 8) -> tuple[Frame, ...]:

@@ -14,7 +14,7 @@ from distdoctor.hang.jobs import LocalJob
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.snapshot import thread_facts
 from distdoctor.hang.store import view
-from distdoctor.model.facts import Answerer, Frame, JobProcess, JobThread, Moved
+from distdoctor.model.facts import Answerer, Frame, JobProcess, JobThread, ProcessChanges
 from tests.hang.job_cases import CODE, REDUCE, REFUSED, judged, local, roots, warned
 from tests.hang.live_facts import RENDEZVOUS, WORKS, call, frames, node, process
 from tests.hang.test_waits_by_group import EARLIER, LATER, PAIRS, job, rank
@@ -24,7 +24,7 @@ USER_CODE, MISMATCH = "process/waiting-in-user-code", "collective/mismatch"
 TWICE = ("gloo_tcp_loop", "pt_gloo_runloop in a collective", "pt_gloo_runloop in a collective")
 TWO_GROUPS = (*TWICE[:2], *TWICE[:2])
 SAVES = JobThread(1800, "python", "S", call="futex", frames=call("gather_object", 30))
-POLLS = Moved(1.5, main_cpu=0.01, switches=8, stack=False)
+POLLS = ProcessChanges(1.5, main_cpu=0.01, switches=8, stack=False)
 
 
 def elsewhere(number: int, groups: int = 2) -> JobProcess:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from distdoctor.hang import blocked_on, snapshot, stacks
-from distdoctor.hang.jobs import Candidate
+from distdoctor.hang.jobs import JobCandidate
 from distdoctor.hang.proc import SocketTables
-from distdoctor.model.facts import FileLock, Frame, Given, JobProcess, JobThread
+from distdoctor.model.facts import CallArguments, FileLock, Frame, JobProcess, JobThread
 from tests.hang.job_cases import CODE, FILE_LOCK, REDUCE, judged, local, roots, warned
 from tests.hang.live_facts import call, process
 
@@ -32,7 +32,7 @@ def waiting(how: str, path: Path) -> Iterator[JobProcess]:
     with subprocess.Popen([sys.executable, "-S", "-c", program, path], stdout=subprocess.PIPE) as started:
         try:
             assert started.stdout is not None and started.stdout.readline()
-            one = Candidate(started.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
+            one = JobCandidate(started.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
             deadline = time.monotonic() + 20
             while True:
                 seen = snapshot.process_facts(one, "rank", SocketTables())
@@ -54,7 +54,7 @@ def test_who_has_the_lock_that_a_process_waits_for(how: str, lock: object, tmp_p
             assert seen.main.lock.path == str(path) and [*seen.main.lock.holders] == [os.getpid()]
 
 
-def asks(given: Given) -> JobProcess:
+def asks(given: CallArguments) -> JobProcess:
     """One that asks again and again, in filelock."""
     frames = (
         Frame("_poll_until_acquired", "filelock/_api.py", 1, given=given),
@@ -68,10 +68,10 @@ def asks(given: Given) -> JobProcess:
 def test_who_asks_again_and_again_says_for_which_file(tmp_path: Path) -> None:
     path = tmp_path / "hub.lock"
     with path.open("w") as file:
-        seen = blocked_on.with_lock(asks(Given(lock=str(path))))
+        seen = blocked_on.with_lock(asks(CallArguments(lock=str(path))))
         assert seen.main is not None and seen.main.lock == FileLock(str(path))
         fcntl.flock(file, fcntl.LOCK_EX)
-        seen = blocked_on.with_lock(asks(Given(lock=str(path))))
+        seen = blocked_on.with_lock(asks(CallArguments(lock=str(path))))
     assert seen.main is not None and seen.main.lock is not None and [*seen.main.lock.holders] == [os.getpid()]
 
 
@@ -79,11 +79,11 @@ def test_a_lock_that_is_the_file_itself_has_an_age(tmp_path: Path) -> None:
     path = tmp_path / "soft.lock"
     path.touch()
     os.utime(path, (0, time.time() - 300))
-    seen = blocked_on.with_lock(asks(Given(lock=str(path), soft=True)))
+    seen = blocked_on.with_lock(asks(CallArguments(lock=str(path), soft=True)))
     assert seen.main is not None and seen.main.lock is not None
     assert seen.main.lock.age is not None and 299 < seen.main.lock.age < 330
     path.unlink()
-    seen = blocked_on.with_lock(asks(Given(lock=str(path), soft=True)))
+    seen = blocked_on.with_lock(asks(CallArguments(lock=str(path), soft=True)))
     assert seen.main is not None and seen.main.lock is None
 
 
@@ -113,14 +113,17 @@ def test_filelock_is_seen_to_wait_for_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shown", "given"),
     [
-        ({"self": "<UnixFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'}, Given(lock="/c/x.lock")),
-        ({"self": "<SoftFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'}, Given(lock="/c/x.lock", soft=True)),
+        ({"self": "<UnixFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'}, CallArguments(lock="/c/x.lock")),
+        (
+            {"self": "<SoftFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'},
+            CallArguments(lock="/c/x.lock", soft=True),
+        ),
         ({"self": "<UnixFileLock at 0x7f>", "lock_filename": '"/c/downloads/aaaaaa..."'}, None),
         ({"self": "<UnixFileLock at 0x7f>"}, None),
     ],
 )
 @pytest.mark.parametrize("where", ["_api.py", "_core/_acquire.py"], ids=["3", "4"])
-def test_what_filelock_was_given(where: str, shown: dict[str, str], given: Given | None) -> None:
+def test_what_filelock_was_given(where: str, shown: dict[str, str], given: CallArguments | None) -> None:
     shown_so = [{"name": name, "repr": text} for name, text in shown.items()]
     frame = stacks._frame({"name": "acquire", "filename": f"/v/lib/python3.11/site-packages/filelock/{where}",
                            "short_filename": f"filelock/{where}", "line": 7, "locals": shown_so})  # fmt: skip

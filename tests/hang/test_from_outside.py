@@ -18,8 +18,8 @@ from distdoctor.model.facts import (
     JobProcess,
     JobThread,
     Member,
-    Moved,
     NodeFacts,
+    ProcessChanges,
     RasView,
     RecordedCall,
     RecorderView,
@@ -154,7 +154,9 @@ def test_a_job_of_one_host_may_meet_on_loopback(address: str, told: dict[str, ob
     rank = JobProcess(7, 1, "rank", age=60.0, rank=1, threads=(JobThread(7, "python", "S", frames=making), gloo))
     view = store(1, clients=2, members=(member(1, address="127.0.0.1"),), hosted_by="rank 0")
     view = replace(view, host=address, contact=Contact(address, 29500, "open"))
-    seen = report(view, **{"launcher": "fork"} | told, processes=(replace(rank, sockets=(listens,), moved=Moved(1.5)),))
+    seen = report(
+        view, **{"launcher": "fork"} | told, processes=(replace(rank, sockets=(listens,), moved=ProcessChanges(1.5)),)
+    )
     assert ("gloo/loopback-address" in found(seen)) == (address != "127.0.0.1" and not told)
     missing = "collective/rank-missing" if told else "store/nodes-missing"  # of one host, or perhaps of others
     assert any(one.check == missing and one.ranks == (2, 3) for one in seen.findings)

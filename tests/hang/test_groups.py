@@ -9,7 +9,7 @@ import pytest
 
 from distdoctor.knowledge.live.job import live_job
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
+from distdoctor.model.facts import CallArguments, Frame, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
 from tests.hang.job_cases import ALL, FURTHER, REDUCE, judged, local, roots
 from tests.hang.live_facts import C10D, call, process
 
@@ -18,7 +18,7 @@ MISMATCH = "collective/mismatch"
 
 def makes(rank: int, name: str, *ranks: int) -> JobProcess:
     """A rank that makes a group of these ranks."""
-    inner = replace(FURTHER[0], given=Given(name, ranks))
+    inner = replace(FURTHER[0], given=CallArguments(name, ranks))
     return process(rank, (inner, *FURTHER[1:]), call="poll", **listens(rank))
 
 
@@ -80,14 +80,14 @@ def test_whose_members_all_make_a_group_wait_for_none_of_the_others() -> None:
 
 
 def test_it_is_said_whom_a_rank_names() -> None:
-    frame = Frame("recv", "torch/distributed/distributed_c10d.py", 1, given=Given(peer=2))
+    frame = Frame("recv", "torch/distributed/distributed_c10d.py", 1, given=CallArguments(peer=2))
     report = judged(whole(process(0, (frame, *REDUCE[1:])), *map(reduces, (1, 2, 3))))
     assert "rank 0 (pid 100) is in recv at train.py:8 (from rank 2)" in str(report.findings)
 
 
 def gathers(rank: int, root: int) -> JobProcess:
     """A rank in a gather to this root."""
-    frame = Frame("gather", C10D, 1, given=Given(peer=root))
+    frame = Frame("gather", C10D, 1, given=CallArguments(peer=root))
     return process(rank, (frame, *REDUCE[1:]), **listens(rank))
 
 

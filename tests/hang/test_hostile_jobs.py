@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from distdoctor.hang import inspect, jobs, proc, snapshot
-from distdoctor.hang.jobs import Candidate, LocalJob, of_agent
+from distdoctor.hang.jobs import JobCandidate, LocalJob, of_agent
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.store import view
 
@@ -20,7 +20,7 @@ HUGE = ("9" * 5000, "\u00b2", "-1", "1e9", "99999999999")
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"])
 def test_a_number_that_is_none_is_not_known(name: str, value: str) -> None:
     told = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", name: value}
-    one = Candidate(os.getpid(), 1, 0.0, "S", "python", (), told)
+    one = JobCandidate(os.getpid(), 1, 0.0, "S", "python", (), told)
     found = LocalJob("job", "", {one.pid: (one, "rank")})
     assert view.store_address(found) == (("127.0.0.1", 29500) if name != "MASTER_PORT" else None)
     assert view._known(found)["expected_world"] == (2 if name != "WORLD_SIZE" else None)

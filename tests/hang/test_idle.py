@@ -13,7 +13,7 @@ import pytest
 from distdoctor.hang import snapshot
 from distdoctor.hang.proc import SocketTables
 from distdoctor.knowledge.live.stacks import waiting
-from distdoctor.model.facts import AgentView, Frame, JobProcess, JobThread, Moved, RendezvousView, Socket
+from distdoctor.model.facts import AgentView, Frame, JobProcess, JobThread, ProcessChanges, RendezvousView, Socket
 from tests.hang.job_cases import ALL, CODE, REDUCE, RUNS, WHOLE, judged, local, roots, warned
 from tests.hang.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
@@ -39,7 +39,7 @@ def test_workers_that_all_wait_for_orders_do_not_hang() -> None:
 
 def test_who_looks_again_and_again_may_wait_for_one_that_works() -> None:
     """Rank 0 writes a file that the others look for, without a collective between them."""
-    looks_again = Moved(1.5, main_cpu=0.01, switches=3, stack=False)
+    looks_again = ProcessChanges(1.5, main_cpu=0.01, switches=3, stack=False)
     polls = (process(rank, CODE, call="clock_nanosleep", moved=looks_again) for rank in (1, 2, 3))
     report = judged(local(process(0, frames(line=3), moved=WORKS), *polls))
     assert (roots(report), warned(report), report.verdict) == ([], [(USER_CODE, (0,))], "warn")
@@ -124,7 +124,7 @@ def test_who_reads_may_hold_ranks_that_are_elsewhere() -> None:
 
 def test_a_machine_so_busy_that_the_looks_lie_far_apart() -> None:
     """gloo's loop wakes up a hundred times a second: in 20 s that comes to more than a moment of processor time."""
-    waits = Moved(20.0, cpu=0.12, main_cpu=0.03, switches=20, stack=False)
+    waits = ProcessChanges(20.0, cpu=0.12, main_cpu=0.03, switches=20, stack=False)
     ranks = (process(rank, REDUCE, moved=waits) for rank in (1, 2, 3))
     report = judged(local(process(0, CODE, **ORDERS), *ranks))
     assert roots(report) == [(USER_CODE, (0,), ("host0",))]
@@ -133,7 +133,7 @@ def test_a_machine_so_busy_that_the_looks_lie_far_apart() -> None:
 
 def test_a_store_of_its_own_for_which_one_more_was_planned_is_waited_at() -> None:
     """TCPStore's constructor looks every 10 ms who has come, which is no step of the job."""
-    looks_again = Moved(1.5, cpu=0.06, main_cpu=0.04, switches=140, stack=False)
+    looks_again = ProcessChanges(1.5, cpu=0.06, main_cpu=0.04, switches=140, stack=False)
     threads = ("pt_tcpstore_uv", "pt_tcpstore_uv", "gloo_tcp_loop", "pt_gloo_runloop")
     hosts = process(0, CODE, call="clock_nanosleep", moved=looks_again, threads=threads)
     report = judged(local(hosts, REDUCE, REDUCE, REDUCE))
@@ -284,7 +284,7 @@ def test_a_rank_that_is_gone_is_told_as_gone() -> None:
 
 
 @pytest.mark.parametrize(("moved", "found"), [(WORKS, []), (STILL, [("process/stopped", (1,), ("host0",))])])
-def test_who_is_watched_by_a_tracer_moves_between_its_stops(moved: Moved, found: list[Any]) -> None:
+def test_who_is_watched_by_a_tracer_moves_between_its_stops(moved: ProcessChanges, found: list[Any]) -> None:
     watched = process(1, CODE, state="t", call="", moved=moved)
     assert roots(judged(local(REDUCE, watched, REDUCE, REDUCE))) == found
 

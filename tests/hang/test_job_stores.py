@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from distdoctor.hang.jobs import Candidate, LocalJob
+from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.hang.store.view import ask_stores
 from tests.hang.test_old_stores import ENV, NEW, Server, ranks
 from tests.helpers.servers import serving
 
-RANK = Candidate(7, 1, 0.0, "S", "python", ("python", "train.py"), {"WORLD_SIZE": "2"})
+RANK = JobCandidate(7, 1, 0.0, "S", "python", ("python", "train.py"), {"WORLD_SIZE": "2"})
 
 
 @pytest.mark.parametrize(("load", "state"), [(50.0, "read"), (0.0, "silent")])

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang import inspect, jobs
-from distdoctor.hang.jobs import Candidate, Scan
+from distdoctor.hang.jobs import JobCandidate, Scan
 from distdoctor.model.bounds import check_facts
 from distdoctor.model.facts import (
     GroupView,
@@ -30,15 +30,15 @@ FIRST = 4_000_000_001
 """No process has such a number: nothing of theirs is in /proc."""
 
 
-def candidate(pid: int, parent: int, variables: dict[str, str], torch: str | None, distributed: bool) -> Candidate:
-    one = Candidate(
+def candidate(pid: int, parent: int, variables: dict[str, str], torch: str | None, distributed: bool) -> JobCandidate:
+    one = JobCandidate(
         FIRST + pid, FIRST + parent, 1.0, "S", "python", ("python", "train.py"), variables, True, torch, "net"
     )
     one.__dict__["thread_names"] = THREADS if distributed else ("python",)
     return one
 
 
-def scan(*found: Candidate) -> Scan:
+def scan(*found: JobCandidate) -> Scan:
     return Scan({one.pid: one for one in found}, {one.pid: one.parent for one in found})
 
 
@@ -153,7 +153,7 @@ def test_ranks_that_were_started_one_by_one_without_variables_are_one_job() -> N
             stack.enter_context(process)
             stack.callback(process.kill)
             assert process.stdout is not None
-            one = Candidate(process.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
+            one = JobCandidate(process.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
             return jobs.LocalJob(f"pid {process.pid}", "net", {process.pid: (one, "rank")}), process.stdout.readline()
 
         first, port = started(RANK_0)

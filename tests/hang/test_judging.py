@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.hang.report import changes, got_on
+from distdoctor.hang.report import changes, progressed_ranks
 from distdoctor.model.facts import AgentView, BuildLock, Frame, GroupView, JobProcess, JobThread, Member, Socket
 from tests.hang.job_cases import (
     AGENT,
@@ -320,7 +320,7 @@ def test_who_only_ran_for_the_look_before_did_not_get_on(idle: float, told: list
     """Its stack was read at the end of that look, 5 s before this one, for which it may have been stopped."""
     before = replace(judged(local(REDUCE, REDUCE)), started_at="2026-01-01T10:00:00", seconds=2.0)
     after = judged(local(process(0, REDUCE, idle=90.0), process(1, REDUCE, idle=idle)))
-    assert got_on(before, replace(after, started_at="2026-01-01T10:00:07")) == told
+    assert progressed_ranks(before, replace(after, started_at="2026-01-01T10:00:07")) == told
 
 
 def test_ranks_of_which_nothing_is_seen_are_not_blamed() -> None:

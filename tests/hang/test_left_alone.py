@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.facts import AgentView, BuildLock, GroupView, Moved, NodeFacts, Socket
+from distdoctor.model.facts import AgentView, BuildLock, GroupView, NodeFacts, ProcessChanges, Socket
 from tests.hang.job_cases import (
     AGENT,
     ALL,
@@ -44,7 +44,7 @@ from tests.hang.live_facts import MAKING, RENDEZVOUS, WORKS, call, frames, node,
 def on_gpus(**moved: Any) -> NodeFacts:
     """A job with NCCL of which all ranks compute."""
     changes = {"threads": ("pt_nccl_watchdg",), "call": "", "state": "R"}
-    spins = Moved(1.5, cpu=1.5, main_cpu=1.5, **{"stack": False, **moved})
+    spins = ProcessChanges(1.5, cpu=1.5, main_cpu=1.5, **{"stack": False, **moved})
     return local(*(process(number, CODE, moved=spins, **changes) for number in range(4)))
 
 
@@ -71,17 +71,21 @@ LEFT = {
     ),
     "it trains": (local(*(process(r, REDUCE, moved=WORKS) for r in range(4))), "pass", ""),
     "it sends by a slow link": (
-        local(*(process(r, REDUCE, moved=Moved(1.5, read=10**6, stack=False, exchanged=10**6)) for r in range(4))),
+        local(
+            *(process(r, REDUCE, moved=ProcessChanges(1.5, read=10**6, stack=False, exchanged=10**6)) for r in range(4))
+        ),
         "pass",
         "",
     ),
     "gloo's threads of three groups only wake up": (
-        local(*(process(r, REDUCE, moved=Moved(1.5, cpu=0.07, stack=False), threads=3 * WHOLE) for r in range(4))),
+        local(
+            *(process(r, REDUCE, moved=ProcessChanges(1.5, cpu=0.07, stack=False), threads=3 * WHOLE) for r in range(4))
+        ),
         "incomplete",
         "all ranks wait in the same place",
     ),
     "threads of it write, and gloo's do not": (
-        local(*(process(r, REDUCE, moved=Moved(1.5, read=10**6, stack=False)) for r in range(4))),
+        local(*(process(r, REDUCE, moved=ProcessChanges(1.5, read=10**6, stack=False)) for r in range(4))),
         "incomplete",
         "all ranks wait in the same place",
     ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang import stacks
-from distdoctor.model.facts import Frame, Given, JobProcess, JobThread, Moved
+from distdoctor.model.facts import CallArguments, Frame, JobProcess, JobThread, ProcessChanges
 from tests.hang.job_cases import ALL, CODE, FIFO, LOADING, READS, REDUCE, RUNS, judged, local, roots, warned
 from tests.hang.live_facts import C10D, WORKS, call, frames, node, process, store
 
@@ -16,7 +16,7 @@ MISMATCH = "collective/mismatch"
 
 def in_call(rank: int, name: str, partner: int | None) -> JobProcess:
     """A rank in ``send`` to this one, or in ``recv`` from it."""
-    frame = Frame(name, C10D, 1, given=None if partner is None else Given(peer=partner))
+    frame = Frame(name, C10D, 1, given=None if partner is None else CallArguments(peer=partner))
     return process(rank, (frame, *REDUCE[1:]))
 
 
@@ -125,8 +125,12 @@ def test_what_a_function_of_the_job_has_to_wait_for(variables: dict[str, str], h
 
 def waits(rank: int, has: str, **more: object) -> JobProcess:
     """A rank that waits in C++ below its own code, which has this among its variables."""
-    kinds = {"work": Given(has="work"), "lock": Given(has="lock"), "either": Given(has="either")}
-    given = (kinds | {"store": Given(has="store")}).get(has)
+    kinds = {
+        "work": CallArguments(has="work"),
+        "lock": CallArguments(has="lock"),
+        "either": CallArguments(has="either"),
+    }
+    given = (kinds | {"store": CallArguments(has="store")}).get(has)
     return process(rank, (Frame("step", "train.py", 8, own=True, given=given),), **more)
 
 
@@ -220,7 +224,7 @@ def test_a_barrier_inside_of_a_lock_that_processes_share() -> None:
 
 def test_a_call_that_one_rank_alone_has_not_waited_for() -> None:
     """An all_reduce(async_op=True) before the barrier, which the others make after it: gloo's barrier waits for it."""
-    had = process(1, (REDUCE[0], replace(REDUCE[1], given=Given(has="work"))))
+    had = process(1, (REDUCE[0], replace(REDUCE[1], given=CallArguments(has="work"))))
     notes = judged(local(REDUCE, had, REDUCE, REDUCE)).notes
     assert any(note.startswith("not all ranks hold a Work there (rank 1, but not rank 0,") for note in notes)
     without = judged(local(REDUCE, *(replace(had, rank=rank, pid=100 + rank) for rank in (1, 2, 3)))).notes
@@ -228,7 +232,7 @@ def test_a_call_that_one_rank_alone_has_not_waited_for() -> None:
     assert not any("a Work" in note for note in judged(local(REDUCE, REDUCE, REDUCE, REDUCE)).notes)
 
 
-LOOKS_AGAIN = {"call": "clock_nanosleep", "threads": RUNS, "moved": Moved(1.5, switches=15, stack=False)}
+LOOKS_AGAIN = {"call": "clock_nanosleep", "threads": RUNS, "moved": ProcessChanges(1.5, switches=15, stack=False)}
 
 
 def test_who_asks_again_and_again_whether_its_collective_is_through() -> None:
@@ -247,7 +251,7 @@ def test_who_asks_again_and_again_whether_its_collective_is_through() -> None:
 @pytest.mark.parametrize(
     ("has", "more"),
     [("", {}), ("lock", {}), ("work", {"threads": ("gloo_tcp_loop", "pt_gloo_runloop")}),
-     ("work", {"moved": Moved(1.5, switches=15, read=9, written=9, stack=False)})],
+     ("work", {"moved": ProcessChanges(1.5, switches=15, read=9, written=9, stack=False)})],
     ids=["nothing", "a lock", "no collective under way", "it writes meanwhile"],
 )  # fmt: skip
 def test_who_looks_again_and_again_for_something_else(has: str, more: dict[str, object]) -> None:
@@ -257,12 +261,12 @@ def test_who_looks_again_and_again_for_something_else(has: str, more: dict[str, 
 
 def test_a_key_of_a_store_that_is_a_file() -> None:
     """FileStore.get() looks every 10 ms whether it is there."""
-    moved = Moved(1.5, switches=140, stack=False)
+    moved = ProcessChanges(1.5, switches=140, stack=False)
     asks = waits(1, "store", call="clock_nanosleep", moved=moved)
     (found,) = judged(local(REDUCE, asks, REDUCE, REDUCE)).findings
     assert (found.check, found.ranks) == ("process/waiting-in-user-code", (1,))
     assert "is waiting for a key of the store at train.py:8" in found.summary
-    rests = waits(1, "store", call="clock_nanosleep", moved=Moved(1.5, switches=1, stack=False))
+    rests = waits(1, "store", call="clock_nanosleep", moved=ProcessChanges(1.5, switches=1, stack=False))
     assert "is in its own code" in judged(local(REDUCE, rests, REDUCE, REDUCE)).findings[0].summary
     works = judged(local(process(0, CODE, moved=READS), asks, REDUCE, REDUCE))
     assert warned(works) == [("process/waiting-in-user-code", (0,))] and works.verdict == "warn"

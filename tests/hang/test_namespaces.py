@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.hang import inspect
-from distdoctor.hang.jobs import Candidate, LocalJob
+from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.hang.namespaces import address_in_namespace, inside
 from distdoctor.model.facts import JobProcess, Socket
 from tests.helpers.namespaces import ENV, entry
@@ -67,7 +67,7 @@ def test_what_it_tells_of_itself_is_asked_there(elsewhere: tuple[int, int]) -> N
     one = JobProcess(
         pid, 1, "rank", variables={"NCCL_RAS_ADDR": f"localhost:{port}"}, sockets=(Socket("LISTEN", "127.0.0.1", port),)
     )
-    job = LocalJob("job", netns, {pid: (Candidate(pid, 1, 0.0, "S", "python", (), {}), "rank")})
+    job = LocalJob("job", netns, {pid: (JobCandidate(pid, 1, 0.0, "S", "python", (), {}), "rank")})
     _, ras = inspect.ask_services(job, (), [one], timeout=0.3, host="here")
     assert ras is not None and "it says nothing" in ras.problem
     _, ras = inspect.ask_services(LocalJob("job", "", job.members), (), [one], timeout=0.3, host="here")

@@ -17,7 +17,7 @@ from distdoctor.hang.proc import SocketTables
 from distdoctor.model.facts import AgentView, JobProcess, JobThread, RendezvousView
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.text import left_said
+from distdoctor.model.text import duration_to_second
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 from tests.hang.job_cases import BEGUN, WAITING_HOST, judged
@@ -79,7 +79,7 @@ def test_a_node_fails_to_join_once_the_limit_of_torchrun_is_over(backend: str, l
     report = waits(backend, age=limit + 5)
     finding = only(report)
     assert (finding.severity, report.verdict, report.details["job"]["state"]) == ("fail", "fail", "hangs")
-    assert f"for {left_said(limit + 5)}; the limit of {left_said(limit)} is over." in finding.summary
+    assert f"for {duration_to_second(limit + 5)}; the limit of {duration_to_second(limit)} is over." in finding.summary
 
 
 def test_a_limit_of_the_job_s_own_and_one_that_is_unknown() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from distdoctor.hang import blocked_on, snapshot
 from distdoctor.hang.proc import SocketTables
-from distdoctor.hang.report import changes, got_on, report_on_jobs
-from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved, NodeFacts
+from distdoctor.hang.report import changes, progressed_ranks, report_on_jobs
+from distdoctor.model.facts import Frame, JobProcess, JobThread, NodeFacts, ProcessChanges
 from distdoctor.model.report import Report
 from distdoctor.render.text import render
 from tests.facts_builder import CHECKS
@@ -58,13 +58,13 @@ SENDER = JobThread(1300, "python", "S", call="futex", frames=(Frame("send_metric
 def joins(woke: tuple[int, ...], written: int, *more: Any, function: str = "Thread.join") -> Any:
     """Rank 3, which waits until its thread 1300 has ended; these of its threads ran, and it wrote so much."""
     one = process(3, (Frame(function, "threading.py", 1119), *CODE), idle=90.0)
-    moved = Moved(1.5, written=written, stack=False, woke=woke)
+    moved = ProcessChanges(1.5, written=written, stack=False, woke=woke)
     return replace(one, threads=(*one.threads, SENDER, *more), moved=moved)
 
 
 def watched(call: str, reads: str) -> Any:
     """Rank 3, which waits there for long, while a thread of it starts nvidia-smi every second."""
-    return process(3, CODE, call=call, reads=reads, idle=90.0, moved=Moved(1.5, stack=False, ended=1))
+    return process(3, CODE, call=call, reads=reads, idle=90.0, moved=ProcessChanges(1.5, stack=False, ended=1))
 
 
 LEFT = {
@@ -99,12 +99,17 @@ LEFT = {
         "waits for its own thread at metrics.py:7",
     ),
     "one program of its own after the other": (
-        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0, moved=Moved(1.5, stack=False, ended=1))),
+        local(
+            REDUCE,
+            REDUCE,
+            REDUCE,
+            process(3, CODE, call="wait4", idle=9.0, moved=ProcessChanges(1.5, stack=False, ended=1)),
+        ),
         "warn",
         "for rank 3, which runs one program after another at train.py:8. The wait has lasted at least 9 s",
     ),
     "one program of its own after the other, for long": (
-        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", moved=Moved(1.5, ended=1)), waited=300.0),
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", moved=ProcessChanges(1.5, ended=1)), waited=300.0),
         "warn",
         "for rank 3, which runs one program after another at train.py:8. The wait has lasted at least 5 minutes",
     ),
@@ -119,7 +124,7 @@ LEFT = {
         "(recvfrom; has not moved for 4 s). The wait has lasted at least 5 minutes.",
     ),
     "a thread of it fetches data slowly": (
-        local(REDUCE, REDUCE, REDUCE, process(3, CODE, idle=90.0, moved=Moved(1.5, fed=1))),
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, idle=90.0, moved=ProcessChanges(1.5, fed=1))),
         "warn",
         "waits for data at train.py:8 (one of its threads or processes gets some from time to time)",
     ),
@@ -176,7 +181,7 @@ FOUND = {
         "looks up the name of a host",
     ),
     "a file, beside a thread that gets data": (
-        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="read", reads="/data/x", moved=Moved(1.5, fed=1))),
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="read", reads="/data/x", moved=ProcessChanges(1.5, fed=1))),
         "read on /data/x",
     ),
     "a file, beside a thread that runs programs": (
@@ -259,7 +264,7 @@ def below_loop(rank: int, thread: JobThread | None, **more: Any) -> Any:
 
 
 REDUCES = JobThread(1400, "python", "S", call="futex", frames=call("all_reduce", 30))
-POLLED = {"call": "clock_nanosleep", "moved": Moved(1.5, switches=3)}
+POLLED = {"call": "clock_nanosleep", "moved": ProcessChanges(1.5, switches=3)}
 
 
 @pytest.mark.parametrize("more", [{}, POLLED], ids=["event loop", "looks again and again"])
@@ -400,8 +405,8 @@ def test_who_is_where_it_was_and_got_on_meanwhile() -> None:
 
     first = seen(8.0, "00")
     assert changes(first, seen(3.0, "10")) == []
-    assert got_on(first, seen(3.0, "10")) == ["rank 0", "rank 1", "rank 2"]
-    assert got_on(first, seen(18.0, "10")) == []
+    assert progressed_ranks(first, seen(3.0, "10")) == ["rank 0", "rank 1", "rank 2"]
+    assert progressed_ranks(first, seen(18.0, "10")) == []
 
 
 def test_an_agent_whose_ranks_are_not_seen_leaves_what_the_store_tells() -> None:
@@ -427,6 +432,6 @@ def test_the_page_tells_since_when_and_where_to_look_next() -> None:
 
 def test_who_looks_again_is_named_beside_one_that_was_seen_to_run() -> None:
     """On a busy machine one of two that look every second for a file is seen on its way."""
-    looks_again = Moved(1.5, main_cpu=0.01, switches=1, stack=True)
+    looks_again = ProcessChanges(1.5, main_cpu=0.01, switches=1, stack=True)
     (found,) = judged(local(REDUCE, REDUCE, sleeps(2, 0.4), sleeps(3, 0.9, moved=looks_again))).findings
     assert (found.ranks, found.severity) == ((2, 3), "warn")

@@ -14,7 +14,7 @@ import pytest
 from distdoctor.hang.blocked_on import with_pipe_peers
 from distdoctor.hang.proc import SocketTables
 from distdoctor.hang.snapshot import thread_facts
-from distdoctor.model.facts import JobProcess, Moved
+from distdoctor.model.facts import JobProcess, ProcessChanges
 from tests.hang.job_cases import CODE, REDUCE, judged, local, roots, warned
 from tests.hang.live_facts import STILL, WORKS, process
 
@@ -101,7 +101,7 @@ def test_who_waits_at_a_pipe_of_nobody_is_whatever_the_others_do() -> None:
     ("moved", "found"), [(WORKS, []), (STILL, [("process/waiting-in-user-code", (0,), ("host0",))])]
 )
 def test_who_opens_a_named_pipe_may_wait_for_a_rank_that_works(
-    moved: Moved, found: list[tuple[str, tuple[int, ...], tuple[str, ...]]]
+    moved: ProcessChanges, found: list[tuple[str, tuple[int, ...], tuple[str, ...]]]
 ) -> None:
     opens = process(0, CODE, call="openat")
     assert opens.main is not None

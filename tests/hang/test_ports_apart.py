@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.hang import jobs, stacks
-from distdoctor.hang.jobs import Candidate
-from distdoctor.model.facts import Contact, Frame, Given, JobProcess, NodeFacts, StoreView
+from distdoctor.hang.jobs import JobCandidate
+from distdoctor.model.facts import CallArguments, Contact, Frame, JobProcess, NodeFacts, StoreView
 from tests.hang.job_cases import REDUCE, REFUSED, SILENT, WAITING_HOST, judged, roots
 from tests.hang.live_facts import C10D, MAKING, RENDEZVOUS, node, process, store
 from tests.hang.test_jobs import candidate, scan
 
 
-def rank(number: int, port: int, world: int = 3, *, script: str = "train.py", **more: str) -> Candidate:
+def rank(number: int, port: int, world: int = 3, *, script: str = "train.py", **more: str) -> JobCandidate:
     told = {"RANK": str(number), "WORLD_SIZE": str(world), "MASTER_ADDR": "host0", "MASTER_PORT": str(port), **more}
     return replace(candidate(number + 10 * port, 0, told, "2.13.0", False), command=("python", script))
 
@@ -38,7 +38,7 @@ FIRST_OF_TWO, SECOND_OF_TWO = LOCAL | {"LOCAL_RANK": "0"}, LOCAL | {"LOCAL_RANK"
         ([rank(0, 1), rank(1, 1), rank(2, 2), *(rank(n, 3, script="b.py") for n in range(3))], [[0, 1, 2], [0, 1, 2]]),
     ],
 )
-def test_ranks_that_are_a_job_only_together(ranks: list[Candidate], found: list[list[int]]) -> None:
+def test_ranks_that_are_a_job_only_together(ranks: list[JobCandidate], found: list[list[int]]) -> None:
     them = jobs.find(scan(*ranks))
     assert sorted(sorted(int(one.variables["RANK"]) for one in job.ranks) for job in them) == found
 
@@ -92,7 +92,8 @@ def test_others_are_not(facts: NodeFacts) -> None:
 def meets(number: int, method: str, **changes: object) -> JobProcess:
     """A rank in init_process_group(), with what it was given there."""
     frames = tuple(
-        replace(one, given=Given(init_method=method)) if one.function == "init_process_group" else one for one in MAKING
+        replace(one, given=CallArguments(init_method=method)) if one.function == "init_process_group" else one
+        for one in MAKING
     )
     return replace(process(number, frames, threads=(), **changes), world_size=2)
 

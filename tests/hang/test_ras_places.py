@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.cli.diagnose import of_facts
-from distdoctor.model.facts import Frame, JobProcess, Moved, RasCount, RasRank, RasView, Socket
+from distdoctor.model.facts import Frame, JobProcess, ProcessChanges, RasCount, RasRank, RasView, Socket
 from tests.facts_builder import CHECKS
 from tests.job_builder import TRAIN, WAITS, job, rank
 
-SPINS = Moved(1.5, cpu=1.5, main_cpu=1.5, switches=24, stack=False, paths=1)
+SPINS = ProcessChanges(1.5, cpu=1.5, main_cpu=1.5, switches=24, stack=False, paths=1)
 SYNC = (Frame("synchronize", "torch/cuda/__init__.py", 1162), TRAIN)
 SLEEPS = (Frame("load", "train.py", 12, own=True),)
 
@@ -44,7 +44,7 @@ def test_so_it_is_below_a_call_of_torch_distributed() -> None:
 
 
 def test_who_is_ahead_in_a_collective_waits_in_it() -> None:
-    held = rank(1, SLEEPS, call="clock_nanosleep", moved=Moved(1.5, stack=False))
+    held = rank(1, SLEEPS, call="clock_nanosleep", moved=ProcessChanges(1.5, stack=False))
     held = replace(held, threads=(replace(held.threads[0], left=900.0), *held.threads[1:]), idle=60.0)
     assert said(spinning(0), held, counts=(count("all_reduce", 4, 3),)) == (
         "fail",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved, RayBundle, RayDemand, RayView
+from distdoctor.model.facts import Frame, JobProcess, JobThread, ProcessChanges, RayBundle, RayDemand, RayView
 from distdoctor.model.report import Report
 from tests.hang.job_cases import judged
 from tests.hang.live_facts import node
@@ -29,7 +29,7 @@ def report(age: float = 90.0, **view: Any) -> Report:
         "impossible": True,
     } | view
     main = JobThread(90, "python", "S", call="futex", frames=FIT)
-    driver = JobProcess(90, 1, "launcher", "python", "S", age=age, threads=(main,), moved=Moved(1.5))
+    driver = JobProcess(90, 1, "launcher", "python", "S", age=age, threads=(main,), moved=ProcessChanges(1.5))
     ray = RayView("session_1", told.pop("driver", 90), **told)
     return judged(node(driver, launcher="ray", master_addr="", master_port=None, world_size=None, nnodes=None, ray=ray))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.hang import inspect, proc
-from distdoctor.hang.jobs import Candidate, LocalJob
+from distdoctor.hang.jobs import JobCandidate, LocalJob
 from distdoctor.model.launch_settings import RANK
 
 DUMP = {
@@ -31,7 +31,7 @@ def found(tmp_path: Path) -> LocalJob:
     """A job of which this process is rank 5, just started."""
     variables = {RANK.variables[0]: "5", "TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/trace_"}
     pid = os.getpid()
-    one = Candidate(pid, 1, proc.uptime() - 5.0, "S", "python", (), variables)
+    one = JobCandidate(pid, 1, proc.uptime() - 5.0, "S", "python", (), variables)
     return LocalJob("job", "", {pid: (one, "rank")})
 
 

@@ -81,7 +81,7 @@ def test_what_ended_below_a_process_is_counted() -> None:
     code = "import subprocess\nwhile True:\n    subprocess.run(['sleep', '0.6'])"
     with subprocess.Popen([sys.executable, "-S", "-c", code]) as process:
         try:
-            rank = jobs.Candidate(process.pid, os.getpid(), 0.0, "S", "python", (), {})
+            rank = jobs.JobCandidate(process.pid, os.getpid(), 0.0, "S", "python", (), {})
             found = LocalJob("job", "", {process.pid: (rank, "rank")})
             while len(found.members) < 2:
                 scan = jobs.scan_processes()

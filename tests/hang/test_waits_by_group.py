@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, JobThread, Member, NodeFacts, Socket
+from distdoctor.model.facts import CallArguments, Frame, GroupView, JobProcess, JobThread, Member, NodeFacts, Socket
 from tests.hang.job_cases import ALL, judged, local, roots
 from tests.hang.live_facts import C10D, call, process
 
@@ -83,7 +83,7 @@ def test_who_waits_for_each_other_is_told_by_their_groups(
 
 def scatters(number: int, root: int, running: int = 0) -> JobProcess:
     """A rank that scatters from this root, in the default group or in a further one."""
-    frame = Frame("scatter_object_list", C10D, 1, given=Given(peer=root))
+    frame = Frame("scatter_object_list", C10D, 1, given=CallArguments(peer=root))
     return rank(number, 2, running, (frame, *EARLIER[1:]))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.facts import Frame, Given, JobProcess, NodeFacts
+from distdoctor.model.facts import CallArguments, Frame, JobProcess, NodeFacts
 from tests.hang.job_cases import (
     ALL,
     AT_STORE,
@@ -35,7 +35,7 @@ def for_key(rank: int) -> JobProcess:
 def receives(peer: int) -> tuple[Frame, ...]:
     """In a recv() from this rank."""
     inner, *rest = call("recv")
-    return (replace(inner, given=Given(peer=peer)), *rest)
+    return (replace(inner, given=CallArguments(peer=peer)), *rest)
 
 
 @pytest.mark.parametrize(

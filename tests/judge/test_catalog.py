@@ -20,7 +20,7 @@ from distdoctor.judge.catalog import (
 )
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
-from distdoctor.model.stages import position
+from distdoctor.model.stages import stage_index
 from tests.facts_builder import healthy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +60,7 @@ def write(folder: Path, name: str, text: str = PAGE + CODE) -> Path:
 
 def test_built_in_checks_are_in_ladder_order() -> None:
     checks = load()
-    assert [c.id for c in checks] == sorted((c.id for c in checks), key=lambda i: (position(i.partition("/")[0]), i))
+    assert [c.id for c in checks] == sorted((c.id for c in checks), key=lambda i: (stage_index(i.partition("/")[0]), i))
     assert len(checks) > 30
     assert "gloo/loopback-address" in {c.id for c in checks}
 

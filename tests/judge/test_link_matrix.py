@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.judge.report import link_matrix
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.mesh.measurement import row
 from distdoctor.model.bounds import check_facts
 from distdoctor.model.cluster import build
@@ -29,10 +29,10 @@ def test_each_pair_has_its_figures() -> None:
 
 
 def test_nodes_stand_by_their_names_however_they_came() -> None:
-    targets = [Target(n, f"{name} 1 net", f"10.0.0.{n}", 1, ()) for n, name in enumerate(("gpu10", "gpu9", "cpu"))]
+    targets = [LinkTarget(n, f"{name} 1 net", f"10.0.0.{n}", 1, ()) for n, name in enumerate(("gpu10", "gpu9", "cpu"))]
     places = {name: row(n, targets, ()) for n, name in enumerate(("gpu10", "gpu9", "cpu"))}
     assert {name: one and one.place for name, one in places.items()} == {"cpu": 0, "gpu9": 1, "gpu10": 2}
-    two_addresses = [*targets, Target(0, "gpu10 1 net", "10.1.0.0", 1, ("nccl",))]
+    two_addresses = [*targets, LinkTarget(0, "gpu10 1 net", "10.1.0.0", 1, ("nccl",))]
     assert row(1, two_addresses, ()) == row(1, targets, ())
 
 

@@ -9,10 +9,10 @@ import pytest
 from distdoctor.knowledge.live import places
 from distdoctor.knowledge.live.places import place_of
 from distdoctor.knowledge.live.stacks import works
-from distdoctor.model.facts import Frame, Moved
+from distdoctor.model.facts import Frame, ProcessChanges
 from tests.job_builder import TRAIN, rank
 
-POLLS = Moved(1.5, cpu=0.01, switches=15, stack=False)
+POLLS = ProcessChanges(1.5, cpu=0.01, switches=15, stack=False)
 """It sleeps for 0.1 s at a time."""
 
 
@@ -28,14 +28,14 @@ def test_who_only_looks_again_and_again_does_not_work(stack: bool | None) -> Non
     [replace(POLLS, stack=True), replace(POLLS, cpu=0.2), replace(POLLS, read=400, written=400)],
     ids=["at another line", "it computes", "it exchanges data"],
 )
-def test_who_sleeps_between_steps_works(moved: Moved) -> None:
+def test_who_sleeps_between_steps_works(moved: ProcessChanges) -> None:
     assert works(rank(1, [TRAIN], call="clock_nanosleep", moved=moved))
 
 
 def test_a_store_that_the_jobs_own_code_makes_is_waited_at() -> None:
     """TCPStore(..., is_master=True) looks every 10 ms who has come, and shows no frame of torch."""
     own = [Frame("perform", "train.py", 12, own=True)]
-    polls = Moved(1.5, cpu=0.02, switches=140, read=5184, written=1440, stack=False)
+    polls = ProcessChanges(1.5, cpu=0.02, switches=140, read=5184, written=1440, stack=False)
     alone = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv"])
     assert place_of(alone).kind == places.HOSTING
     later = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv", "gloo_tcp_loop"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.collect import Collector
-from distdoctor.logs.reading.file_names import above, owners_by_name
+from distdoctor.logs.reading.file_names import owners_by_name, prefix_length
 from tests.logs.judging import CLOSED, LOGS, judged_files, raised
 
 
@@ -22,10 +22,10 @@ def test_folders_above_the_one_that_is_asked_for_are_no_hosts(tmp_path: Path) ->
 
 
 def test_how_much_of_a_name_says_nothing() -> None:
-    assert above("/data/gpu1/logs/job/host0/a.log", "/data/gpu1/logs/job") == len("/data/gpu1/logs/")
-    assert above("job/a.log", "job") == 0
-    assert above("/data/gpu1/u/x/host0/run/a.log", "") == len("/data/gpu1/u/x/")
-    assert above("a.log", "") == 0
+    assert prefix_length("/data/gpu1/logs/job/host0/a.log", "/data/gpu1/logs/job") == len("/data/gpu1/logs/")
+    assert prefix_length("job/a.log", "job") == 0
+    assert prefix_length("/data/gpu1/u/x/host0/run/a.log", "") == len("/data/gpu1/u/x/")
+    assert prefix_length("a.log", "") == 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from distdoctor.judge.logs.findings import judge_logs
 from distdoctor.logs.collect import Collector
 from distdoctor.logs.reading import reader
-from distdoctor.logs.reading.follow import Follower
+from distdoctor.logs.reading.follow import LogFollower
 from tests.facts_builder import CHECKS
 from tests.helpers.commands import environment
 from tests.logs.judging import LOGS
@@ -25,11 +25,11 @@ STEPS = "step 1 loss 2\nstep 2 loss 1\n"
 OUT = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 
 
-def follower(*paths: Path) -> Follower:
-    return Follower(paths, Collector(LOGS))
+def follower(*paths: Path) -> LogFollower:
+    return LogFollower(paths, Collector(LOGS))
 
 
-def lines(one: Follower) -> list[str]:
+def lines(one: LogFollower) -> list[str]:
     """Where roots are seen: file and line."""
     findings = judge_logs(one.collected().logs, CHECKS).findings
     return [finding.evidence[0].partition(": rank")[0] for finding in findings if finding.because_of is None]

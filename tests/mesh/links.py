@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 
 
-def target(member: int, port: int, address: str = "127.0.0.1", key: str | None = None) -> Target:
-    return Target(member, key or f"host{member} 1 net:[{member}]", address, port, ("gloo",))
+def target(member: int, port: int, address: str = "127.0.0.1", key: str | None = None) -> LinkTarget:
+    return LinkTarget(member, key or f"host{member} 1 net:[{member}]", address, port, ("gloo",))
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:

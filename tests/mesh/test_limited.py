@@ -10,14 +10,17 @@ LIMITED = """
 import asyncio, subprocess, time
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 TOKEN = "00" * TOKEN_BYTES
 async def main():
     listener = Listener(TOKEN, 2)
     port = await listener.start()
     table = f"table ip f {{ chain i {{ type filter hook input priority 0; {RULE}; }}; }}"
     subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
-    listening = [Target(number, f"host{number} 1 net:[{number}]", "127.0.0.1", port, ("gloo",)) for number in (1, 2)]
+    listening = [
+        LinkTarget(number, f"host{number} 1 net:[{number}]", "127.0.0.1", port, ("gloo",))
+        for number in (1, 2)
+    ]
     taken = await asyncio.open_connection("127.0.0.1", port)  # the only one of its time
     began = time.monotonic()
     facts = await Measurement(TOKEN, 1, listening, 2, frozenset(SEEN)).run(measure=False)

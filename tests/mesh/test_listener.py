@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES, Target, packed, unpacked
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES, LinkTarget, packed, unpacked
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.facts import MeshFacts
 from tests.helpers.namespaces import ROOT
@@ -61,7 +61,10 @@ class Running:
 
     def climb(self) -> MeshFacts:
         """What another node sees of it."""
-        targets = [Target(1, "me 1 n", "127.0.0.1", 1, ()), Target(7, "it 2 m", "127.0.0.1", self.port, ("gloo",))]
+        targets = [
+            LinkTarget(1, "me 1 n", "127.0.0.1", 1, ()),
+            LinkTarget(7, "it 2 m", "127.0.0.1", self.port, ("gloo",)),
+        ]
         return asyncio.run(Measurement(TOKEN, 1, targets, 1).run(measure=False))
 
 

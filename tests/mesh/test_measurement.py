@@ -50,13 +50,13 @@ WHOLE = """
 import asyncio, subprocess
 from distdoctor.mesh.link import try_link
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 rule = "meta length 1490-1510 drop" if DROPPED else "accept"
 table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
 subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
-    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)), token)
+    tried = await try_link(LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)), token)
     listener.close()
     print(tried.outcome, tried.payload)
 asyncio.run(main())
@@ -73,14 +73,14 @@ LOSSY = """
 import asyncio, subprocess
 from distdoctor.mesh.link import PINGS, try_link
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
     port = await listener.start()
     rule = f"meta length < 100 tcp flags & (syn | fin | psh) == psh {WHICH} {port} numgen inc mod 10 == 3 drop"
     table = f"table ip f {{ chain i {{ type filter hook {HOOK} priority 0; {rule}; }}; }}"
     subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
-    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", port, ("gloo",)), token)
+    tried = await try_link(LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", port, ("gloo",)), token)
     listener.close()
     rate = tried.rate
     told = 2 < rate.retransmitted < 0.3 * rate.segments and rate.segments > PINGS
@@ -104,7 +104,7 @@ SOME = """
 import asyncio, subprocess, time
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 rules = {
     "one packet": "tcp flags syn numgen inc mod 1000 < 1 drop",
     "one connection": "tcp flags syn numgen inc mod 1000 < 1 add @of {{ tcp sport }} drop; tcp sport @of drop",
@@ -114,8 +114,8 @@ table = f"table ip f {{ set of {{ type inet_service; size 9; }}; {chain}; }}"
 subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
-    targets = [Target(0, "host0 1 net:[0]", "127.0.0.1", 9, ("gloo",))]
-    targets.append(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)))
+    targets = [LinkTarget(0, "host0 1 net:[0]", "127.0.0.1", 9, ("gloo",))]
+    targets.append(LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)))
     began = time.monotonic()
     facts = await Measurement(token, 0, targets, 0).run(measure=False)
     listener.close()
@@ -145,7 +145,7 @@ def test_a_lost_packet_is_not_waited_for_as_a_dead_path_is() -> None:
 DEAD = """
 import asyncio, subprocess
 from distdoctor.mesh.listener import Listener
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 from distdoctor.mesh.measurement import CutOff, measure_rate
 from distdoctor.model.facts import LinkRate
 rule = "ct direction original ct bytes > 300000 drop" if DROPPED else "accept"
@@ -153,7 +153,7 @@ table = f"table ip f {{ chain i {{ type filter hook {DROPPED or 'input'} priorit
 subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
-    target = Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",))
+    target = LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",))
     try:
         rate = await measure_rate(target, token, LinkRate(target.key, None), 0.3)
         print("open", rate.bytes_per_second > 1e6)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.facts import Link, MeshFacts
 from tests.facts_builder import healthy, judged
@@ -31,9 +31,9 @@ asyncio.run(main())
 CLIMBER = """
 import asyncio, sys
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.listener import Target
-targets = [Target(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
-targets += [Target(2, "host2 1 net:[2]", "127.0.0.1", int(port), ("gloo",)) for port in sys.argv[2:]]
+from distdoctor.mesh.listener import LinkTarget
+targets = [LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
+targets += [LinkTarget(2, "host2 1 net:[2]", "127.0.0.1", int(port), ("gloo",)) for port in sys.argv[2:]]
 print("ready", flush=True)
 facts = asyncio.run(Measurement(sys.argv[1], 1, targets, lead=1).run(measure=False))
 print(facts.good, [(link.outcome, link.accepted) for link in facts.bad], flush=True)
@@ -54,8 +54,8 @@ def listener() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def climb(port: int) -> MeshFacts:
-    targets = [Target(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
-    targets += [Target(2, "host2 1 net:[2]", "127.0.0.1", port, ("gloo",))]
+    targets = [LinkTarget(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
+    targets += [LinkTarget(2, "host2 1 net:[2]", "127.0.0.1", port, ("gloo",))]
     return asyncio.run(Measurement(TOKEN, 1, targets, lead=1).run(measure=False))
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.stages import (
+    ALL_STAGES,
     ALONE,
     BARRIER,
     BY_NAME,
     COLLECTIVE,
     GLOO,
-    LADDER,
     MESH,
     NCCL,
     STAGES,
@@ -22,20 +22,20 @@ from distdoctor.model.stages import (
     Stage,
     needs_torch,
     opened_up_to,
+    required_stages,
     spoken,
-    stands_on,
 )
 
 PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
 
 
-@pytest.mark.parametrize("stage", LADDER, ids=lambda stage: stage.name)
+@pytest.mark.parametrize("stage", ALL_STAGES, ids=lambda stage: stage.name)
 def test_a_stage_needs_only_what_is_climbed_before_it(stage: Stage) -> None:
-    assert stands_on(stage) <= set(STAGES[: STAGES.index(stage.name)])
+    assert required_stages(stage) <= set(STAGES[: STAGES.index(stage.name)])
 
 
 def test_every_stage_that_node_0_opens_has_an_end() -> None:
-    assert all(stage.seconds for stage in (*LADDER, TRIAL) if stage.opened)
+    assert all(stage.seconds for stage in (*ALL_STAGES, TRIAL) if stage.opened)
 
 
 def test_those_climbed_alone_come_first() -> None:
@@ -49,13 +49,13 @@ def test_torch_is_needed_from_the_meeting_on() -> None:
 
 
 def test_one_backend_that_fails_does_not_keep_the_other_from_being_tried() -> None:
-    assert stands_on(NCCL) == stands_on(GLOO) == {"network", "store", "mesh"}
-    assert stands_on(BARRIER) > {"gloo", "nccl"} and stands_on(COLLECTIVE) > stands_on(BARRIER)
+    assert required_stages(NCCL) == required_stages(GLOO) == {"network", "store", "mesh"}
+    assert required_stages(BARRIER) > {"gloo", "nccl"} and required_stages(COLLECTIVE) > required_stages(BARRIER)
 
 
 def test_what_links_the_mesh_measures_is_no_error_that_ends_it_everywhere() -> None:
-    assert [stage for stage in LADDER if not stage.ends_everywhere] == [MESH]
-    assert [stage for stage in LADDER if stage.links] == [MESH]
+    assert [stage for stage in ALL_STAGES if not stage.ends_everywhere] == [MESH]
+    assert [stage for stage in ALL_STAGES if stage.links] == [MESH]
     assert STORE.doomed_seconds is not None and MESH.doomed_seconds is None
 
 

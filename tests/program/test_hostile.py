@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.session.protocol.messages import Command, Event, Marker
 from tests.facts_builder import healthy
 from tests.helpers.hostile import (
@@ -77,7 +77,7 @@ def test_a_member_connects_to_nothing_on_its_loopback_that_no_member_announced(l
     """Its own services, whatever node 0 says: here the ports of two listeners that must stay alone."""
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
         ports = [listener.getsockname()[1] for listener in (first, second)]
-        targets = tuple(Target(0, "host0 1 n", "127.0.0.1", port, ("gloo",)) for port in ports)
+        targets = tuple(LinkTarget(0, "host0 1 n", "127.0.0.1", port, ("gloo",)) for port in ports)
         status, report, _ = joined(libuv, opening("mesh", targets=targets))
         assert (status, roots(report)) == (1, {FORGED})
         for listener in (first, second):

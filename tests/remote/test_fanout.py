@@ -11,8 +11,8 @@ RUN = """
 import json
 from distdoctor.remote.fanout import FanOut
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
-ends = Target(NamedHost("gpu01"), "srun", ("sh", "-c", "exec 0<&-; echo no such name >&2; sleep 0.5; exit 255"))
+from distdoctor.remote.transports import HostTarget
+ends = HostTarget(NamedHost("gpu01"), "srun", ("sh", "-c", "exec 0<&-; echo no such name >&2; sleep 0.5; exit 255"))
 one = FanOut([ends], [{}], None, lambda: bool(one.lines[0].said), setup=None, hello=20, limit=30)
 (call,) = one.run()
 print(json.dumps([call.outcome, call.status, call.said]))
@@ -23,7 +23,7 @@ MANY = """
 import json, time
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -34,7 +34,7 @@ fanout.AT_ONCE = 2
 script = '''sleep 0.3; echo \'@distdoctor {"hello": true}\'
 while read line; do case "$line" in *go*) break;; esac; done
 echo \'@distdoctor {"nothing": "here"}\'; sleep 1'''
-targets = [Target(NamedHost(f"gpu{n}"), "kubectl", ("sh", "-c", script)) for n in range(5)]
+targets = [HostTarget(NamedHost(f"gpu{n}"), "kubectl", ("sh", "-c", script)) for n in range(5)]
 told = []
 many = fanout.FanOut(targets, [{"way": "x"}] * 5, Watcher(), lambda: False, setup=None, hello=20, limit=30,
     on_results=lambda lines, calls: told.append((time.monotonic(), [call.outcome for call in calls])))
@@ -48,7 +48,7 @@ BUSY = """
 import json, sys
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -62,7 +62,7 @@ echo '@distdoctor {"hello": true}'
 while read line; do case "$line" in *go*) break;; esac; done
 echo '@distdoctor {"nothing": "here"}' '''
 targets = [
-    Target(NamedHost(name), "ssh", ("sh", "-c", script, f"{sys.argv[1]}/{name}", str(turned_away)))
+    HostTarget(NamedHost(name), "ssh", ("sh", "-c", script, f"{sys.argv[1]}/{name}", str(turned_away)))
     for name, turned_away in (("gpu0", 1), ("gpu1", 2), ("gpu2", 9))
 ]
 busy = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30)
@@ -74,7 +74,7 @@ ENDLESS = """
 import json
 from distdoctor.remote import fanout, connection
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -92,7 +92,7 @@ script = '''head -c 5000000 /dev/zero | tee /dev/stderr; echo
 echo '@distdoctor {"hello": true}'
 while read line; do case "$line" in *go*) break;; esac; done
 echo '@distdoctor {"nothing": "here"}' '''
-target = Target(NamedHost("gpu0"), "kubectl", ("sh", "-c", script))
+target = HostTarget(NamedHost("gpu0"), "kubectl", ("sh", "-c", script))
 (call,) = Seen([target], [{"way": "x"}], Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
 print(json.dumps([call.outcome, max(kept)]))
 """
@@ -102,7 +102,7 @@ WITHOUT = """
 import json
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 told = []
 class Watcher:
@@ -115,7 +115,7 @@ ways = ["ssh", "ssh", "ssh"]
 for way in ("ssh", "kubectl"):  # a start-up file of the login shell that hands over to one that is gone
     scripts.append("exec nosuchshell -l")
     ways.append(way)
-targets = [Target(NamedHost(f"gpu{n}"), ways[n], ("sh", "-c", script)) for n, script in enumerate(scripts)]
+targets = [HostTarget(NamedHost(f"gpu{n}"), ways[n], ("sh", "-c", script)) for n, script in enumerate(scripts)]
 calls = fanout.FanOut(targets, [{"way": "x"}] * 5, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
 print(json.dumps([[call.outcome for call in calls], sorted(told)]))
 """
@@ -125,7 +125,7 @@ SLOW_HERE = """
 import json, time
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -141,7 +141,7 @@ done = []
 def meanwhile():
     time.sleep(5)
     done.append(True)
-run = fanout.FanOut([Target(NamedHost("gpu0"), "kubectl", ("bash", "-c", script))], [{"way": "x"}], Watcher(),
+run = fanout.FanOut([HostTarget(NamedHost("gpu0"), "kubectl", ("bash", "-c", script))], [{"way": "x"}], Watcher(),
     lambda: False, setup=None, hello=20, limit=30, meanwhile=meanwhile, on_results=lambda *_: done.append("told"))
 print(json.dumps([[call.outcome for call in run.run()], done]))
 """
@@ -151,7 +151,7 @@ STALLED = """
 import json, time
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -164,7 +164,7 @@ while read line; do case "$line" in *go*) break;; esac; done
 [ "$0" = quiet ] || echo '@distdoctor {"note": "hold this place up"}'
 for turn in $(seq 20); do echo '@distdoctor {"beat": true}'; sleep 0.5; done
 echo '@distdoctor {"nothing": "here"}' '''
-targets = [Target(NamedHost(name), "kubectl", ("sh", "-c", script, name)) for name in ("gpu0", "quiet")]
+targets = [HostTarget(NamedHost(name), "kubectl", ("sh", "-c", script, name)) for name in ("gpu0", "quiet")]
 run = fanout.FanOut(targets, [{"way": "x"}] * 2, Watcher(), lambda: False, setup=None, hello=40, limit=60)
 print(json.dumps([call.outcome for call in run.run()]))
 """
@@ -174,7 +174,7 @@ TWICE = """
 import json, sys
 from distdoctor.remote import fanout
 from distdoctor.remote.transports import NamedHost
-from distdoctor.remote.transports import Target
+from distdoctor.remote.transports import HostTarget
 
 class Watcher:
     def hello(self, present, left): pass
@@ -184,7 +184,7 @@ class Watcher:
 script = '''printf '@distdoctor {"hello": true, "machine": "%s"}\\\\n' "$0"
 while read line; do case "$line" in *go*) echo '@distdoctor {"nothing": "here"}'; exit;; *stop*) exit;; esac; done'''
 names = [NamedHost(name) for name in ("gpu0", "gpu1", "alias")]
-targets = [Target(name, "kubectl", ("sh", "-c", script, one)) for name, one in zip(names, sys.argv[1:])]
+targets = [HostTarget(name, "kubectl", ("sh", "-c", script, one)) for name, one in zip(names, sys.argv[1:])]
 told = []
 run = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30,
     on_results=lambda lines, calls: told.append(len(calls)))

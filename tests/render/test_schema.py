@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from distdoctor.cli.app import run
-from distdoctor.model.findings import Candidate, Finding, Fix
+from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.render import json
 from distdoctor.render.json import document
 from distdoctor.render.schema import MEANING, schema
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_not_valid(where: tuple[str | int, ...], value: object)
 
 
 def test_this_version_writes_each_field_and_no_other() -> None:
-    asked = Candidate("a/b", "why", "against", "next")
+    asked = PossibleCause("a/b", "why", "against", "next")
     whole = document(dataclasses.replace(reports.loopback(), candidates=(asked,)))
     report_in(plain.dumps(whole))
     assert strict()["additionalProperties"] is False

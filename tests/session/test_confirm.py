@@ -11,7 +11,7 @@ import pytest
 from distdoctor.model.facts import StageFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import LADDER, STAGES
+from distdoctor.model.stages import ALL_STAGES, STAGES
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.confirm import proven, with_unconfirmed
 from tests.facts_builder import CHECKS, healthy
@@ -66,7 +66,7 @@ def recorded(**changes: Any) -> Any:
     return SimpleNamespace(options=Options(plan, CHECKS), plan=plan, facts=facts, leads_node=True)
 
 
-ALL = {stage.name: 2 for stage in LADDER if stage.opened}
+ALL = {stage.name: 2 for stage in ALL_STAGES if stage.opened}
 
 
 def test_all_stages_with_all_nodes_in_them_are_proof() -> None:

@@ -12,7 +12,7 @@ import pytest
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.context import RunContext
-from distdoctor.session.follower.follower import Follower
+from distdoctor.session.follower.follower import StageFollower
 from distdoctor.session.follower.outbox import Outbox
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Command, Event
@@ -38,6 +38,8 @@ def test_a_stage_that_failed_is_told_where_no_thread_is_left_to_read_the_kernels
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    follower = Follower(context, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send)))
+    follower = StageFollower(
+        context, cast(Zygote, None), cast(JoinedStore, None), cast(Outbox, SimpleNamespace(send=send))
+    )
     asyncio.run(follower._run_stage(Command("stage", "gloo", seconds=3.0), climb))
     assert [(one.kind, one.stage, one.ok) for one in told] == [("result", "gloo", False)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.facts import NodeFacts, RendezvousFacts
 from distdoctor.render import html, markdown
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
@@ -36,7 +36,7 @@ def waiting(nodes: int) -> NodeFacts:
     first = healthy(nodes)[0]
     stages = tuple(one for one in first.stages if one.stage in ("environment", "host", "gpu", "network"))
     ranks = tuple(replace(rank, stages=()) for rank in first.ranks)
-    meeting = MeetingFacts(joined=True, ours=True, hosted=True, waited=6.0, arrived=(first.key,), expected=nodes)
+    meeting = RendezvousFacts(joined=True, ours=True, hosted=True, waited=6.0, arrived=(first.key,), expected=nodes)
     return replace(first, stages=stages, mesh=None, ranks=ranks, meeting=meeting)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distdoctor.model.plan import Plan, PlanProblem
-from distdoctor.model.stages import GPU, LADDER
+from distdoctor.model.stages import ALL_STAGES, GPU
 from distdoctor.ranks import devices
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
@@ -25,7 +25,7 @@ def context(plan: Plan) -> RunContext:
 
 
 def test_devices_are_not_looked_at_without_torch() -> None:
-    assert [stage for stage in LADDER if "torch" in stage.skips_without] == [GPU]
+    assert [stage for stage in ALL_STAGES if "torch" in stage.skips_without] == [GPU]
     status, why = asyncio.run(local.look_at_gpus(context(Plan()), None))
     assert (status, why) == ("skipped", "devices are seen through torch, which is not loaded up to the network stage")
 

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from distdoctor.model.facts import MeetingFacts, encode
+from distdoctor.model.facts import RendezvousFacts, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.context import RunContext
 from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
-from distdoctor.session.protocol.messages import Command, Keys, Marker
+from distdoctor.session.protocol.messages import Command, Marker, RunKeys
 from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
@@ -29,16 +29,16 @@ def no_report(*_: object) -> Report:
     raise AssertionError("only node 0 makes one")
 
 
-def held(nnodes: int, order: Command | None, counted: bool = True) -> MeetingFacts:
+def held(nnodes: int, order: Command | None, counted: bool = True) -> RendezvousFacts:
     """What a node knows of a meeting whose store went away: before it had said hello, else after it had read node 0's
     first ``order``, where there is one."""
     store = RealStore("libuv")
     plan = Plan(nnodes=nnodes, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
     context = RunContext(Options(plan, CHECKS), Told())
     context.update_meeting(joined=True)
-    keys = Keys(MARKER.run)
+    keys = RunKeys(MARKER.run)
 
-    async def work() -> MeetingFacts:
+    async def work() -> RendezvousFacts:
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)

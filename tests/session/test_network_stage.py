@@ -17,7 +17,7 @@ from distdoctor.model.plan import Plan
 from distdoctor.probes.network.ports import refused_bind
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.protocol.messages import Keys
+from distdoctor.session.protocol.messages import RunKeys
 from distdoctor.session.rendezvous.master import MasterLookup
 from distdoctor.session.stages import network
 from distdoctor.session.stages.local import Ended
@@ -93,7 +93,7 @@ def test_a_store_is_another_jobs_unless_an_agent_would_join_it(store: RealStore)
         assert bind is not None and bind.answer is not None and bind.answer.kind == "tcpstore"
     ended, seen = looked(store.port, rdzv_backend="c10d", node_rank=None)
     assert ended == ("ok", "") and seen.bind is None
-    store.set(Keys.marker(Plan()), "the mark of another run")
+    store.set(RunKeys.marker(Plan()), "the mark of another run")
     bind = looked(store.port)[1].bind
     assert bind is not None and bind.answer is not None and bind.answer.kind == "distdoctor"
 

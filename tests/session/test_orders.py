@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.model.bounds import MAX_RANKS_PER_NODE, MAX_ROUNDS, check_facts, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.session.leader.inbox import Participant
@@ -25,8 +25,8 @@ def opening(stage: str, **changes: Any) -> Command:
     return replace(command, **changes)
 
 
-def target(member: int, address: str = "10.0.0.2", port: int = 40000) -> Target:
-    return Target(member, f"host{member} 1 n", address, port, ("gloo",))
+def target(member: int, address: str = "10.0.0.2", port: int = 40000) -> LinkTarget:
+    return LinkTarget(member, f"host{member} 1 n", address, port, ("gloo",))
 
 
 def orders(**changes: Any) -> CommandValidator:

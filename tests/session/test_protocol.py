@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.model.facts import BadFacts, NodeFacts, decode, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
-from distdoctor.session.protocol.messages import PROTOCOL, Command, Event, Keys, Marker, OtherProtocol, read_marker
+from distdoctor.session.protocol.messages import PROTOCOL, Command, Event, Marker, OtherProtocol, RunKeys, read_marker
 from tests.facts_builder import healthy, node
 
 EVERYTHING = Command(
@@ -25,7 +25,7 @@ EVERYTHING = Command(
     group_ranks={"1": (0, 1)},
     ranks={"1": (0, 1)},
     node_ranks={"1": 0},
-    targets=(Target(2, "host1 17 net:[1]", "10.0.0.2", 4711, ("gloo", "primary")),),
+    targets=(LinkTarget(2, "host1 17 net:[1]", "10.0.0.2", 4711, ("gloo", "primary")),),
     lead=1,
     env={"1": {"GLOO_SOCKET_IFNAME": None, "GLOO_X": "y"}},
 )
@@ -141,13 +141,13 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 
 
 def test_under_an_agent_each_run_and_restart_has_a_marker_of_its_own() -> None:
-    assert Keys.marker(Plan()) == Keys.marker(Plan(run_id="x")) == "distdoctor/marker"
-    keys = {Keys.marker(Plan(agent_store=True, run_id=run, restart=turn)) for run in "ab" for turn in (0, 1)}
+    assert RunKeys.marker(Plan()) == RunKeys.marker(Plan(run_id="x")) == "distdoctor/marker"
+    keys = {RunKeys.marker(Plan(agent_store=True, run_id=run, restart=turn)) for run in "ab" for turn in (0, 1)}
     assert len(keys) == 4
 
 
 def test_every_key_of_a_run_is_its_own_and_below_the_runs_name() -> None:
-    keys = Keys("0123")
+    keys = RunKeys("0123")
     found = [keys.members, keys.tick, keys.bye, keys.done]
     found += [make(number) for make in (keys.beat, keys.command, keys.report) for number in range(2)]
     found += [keys.message(member, place) for member in range(2) for place in range(2)]
@@ -155,4 +155,4 @@ def test_every_key_of_a_run_is_its_own_and_below_the_runs_name() -> None:
     assert len(set(found)) == len(found)
     assert all(key.startswith("distdoctor/0123/") for key in found)
     assert [keys.place(key) for key in (keys.message(3, 0), keys.command(7))] == ["m/3/0", "c/7"]
-    assert not set(found) & {getattr(Keys("4567"), name) for name in ("members", "tick", "bye", "done")}
+    assert not set(found) & {getattr(RunKeys("4567"), name) for name in ("members", "tick", "bye", "done")}

@@ -18,7 +18,7 @@ from distdoctor.ranks.supervisor import Child
 from distdoctor.session.context import RunContext
 from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
-from distdoctor.session.protocol.messages import Command, Event, Keys
+from distdoctor.session.protocol.messages import Command, Event, RunKeys
 from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.stages.ranks import RankStages
 from distdoctor.store.client import StoreClient
@@ -81,7 +81,7 @@ def climb_store(
         status = await stage
         spent = time.monotonic() - started
         events: list[Event] = []
-        while (value := await client.get(Keys(run).message(1, len(events)))) is not None:
+        while (value := await client.get(RunKeys(run).message(1, len(events)))) is not None:
             events.append(decode(value, Event))
         ranks.close()
         client.close()

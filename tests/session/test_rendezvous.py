@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import pytest
 
-from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
+from distdoctor.model.facts import Answer, Contact, NetworkFacts, RendezvousFacts, StageStatus, encode
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.ranks.supervisor import Child, Zygote
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.protocol.messages import Keys, Marker
+from distdoctor.session.protocol.messages import Marker, RunKeys
 from distdoctor.session.rendezvous.join import JoinedStore, Rendezvous
 from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, MasterLookup
 from distdoctor.session.rendezvous.store_host import StoreHost
@@ -58,7 +58,7 @@ class Joined:
         return self.context.facts.network
 
     @property
-    def meeting(self) -> MeetingFacts:
+    def meeting(self) -> RendezvousFacts:
         assert self.context.facts.meeting is not None
         return self.context.facts.meeting
 
@@ -241,7 +241,7 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(
         client = await own_client(self)
         if len(tries) == 1:
             assert self.marker is not None
-            await client.set(Keys.marker(self.context.plan), self.sealed(self.marker))
+            await client.set(RunKeys.marker(self.context.plan), self.sealed(self.marker))
             client.close()
             raise StoreGone("the store did not answer for 1 s")
         return client

@@ -13,7 +13,7 @@ from distdoctor.model.stages import COLLECTIVE, GLOO, TRIAL, Stage
 from distdoctor.session.leader import stages
 from distdoctor.session.leader.inbox import Inbox, Participant
 from distdoctor.session.leader.stages import Numbering, StageOpener
-from distdoctor.session.protocol.messages import Command, Keys
+from distdoctor.session.protocol.messages import Command, RunKeys
 from tests.facts_builder import node
 
 
@@ -21,7 +21,7 @@ class Quiet:
     """An inbox in which nobody writes but for the signs of life."""
 
     def __init__(self, one: Participant) -> None:
-        self.participants, self.keys, self.beats = {one.number: one}, Keys("run"), 0
+        self.participants, self.keys, self.beats = {one.number: one}, RunKeys("run"), 0
 
     async def send(self, _command: Command) -> None:
         pass
@@ -64,7 +64,7 @@ def test_who_is_silent_for_long_and_there_did_not_go_away_either(monkeypatch: py
     inbox = Quiet(one)
     clock = iter(range(0, 10_000, 4))
     monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    monkeypatch.setattr(stages, "knock", knock)
+    monkeypatch.setattr(stages, "connect_to_listener", knock)
     monkeypatch.setattr(inbox, "number", silent)
     opener = StageOpener(cast(Inbox, inbox), time.monotonic() + 600)
     passed = asyncio.run(opener.open(GLOO, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 300.0))

@@ -11,10 +11,10 @@ from distdoctor.model.facts import encode
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.context import RunContext
-from distdoctor.session.follower.follower import Follower
+from distdoctor.session.follower.follower import StageFollower
 from distdoctor.session.follower.outbox import StorePost
 from distdoctor.session.options import Options
-from distdoctor.session.protocol.messages import Command, Keys, Marker
+from distdoctor.session.protocol.messages import Command, Marker, RunKeys
 from distdoctor.session.protocol.trust import Seal
 from distdoctor.session.rendezvous.join import JoinedStore
 from distdoctor.store.client import StoreClient
@@ -35,13 +35,13 @@ def test_the_time_since_its_last_order_counts_and_no_order_that_was_not_read_yet
         node0 = await StoreClient.connect("127.0.0.1", store.port)
         client = await StoreClient.connect("127.0.0.1", store.port)
         seat = JoinedStore(client, MARKER, Seal(None), "127.0.0.1", store.port, host=None, leads=False)
-        follower = Follower(context, cast(Zygote, None), seat, StorePost(client, MARKER.run, seat.seal))
+        follower = StageFollower(context, cast(Zygote, None), seat, StorePost(client, MARKER.run, seat.seal))
         following = asyncio.ensure_future(follower.follow())
         while not follower.enrolled:
             assert not following.done(), following
             await asyncio.sleep(0.01)
         before = await follower.unled()
-        await node0.set(Keys(MARKER.run).command(0), encode(ORDER))
+        await node0.set(RunKeys(MARKER.run).command(0), encode(ORDER))
         while not context.facts.stages:
             assert not following.done(), following
             await asyncio.sleep(0.01)
@@ -49,7 +49,7 @@ def test_the_time_since_its_last_order_counts_and_no_order_that_was_not_read_yet
         after = await follower.unled()
         following.cancel()
         await asyncio.wait([following])
-        await node0.set(Keys(MARKER.run).command(1), encode(ORDER))
+        await node0.set(RunKeys(MARKER.run).command(1), encode(ORDER))
         unread = await follower.unled()
         for one in (client, node0):
             one.close()

@@ -41,7 +41,7 @@ WITHOUT_SOME = 5.0
 """``--wait`` if it is known that a host will not join: all others begin at one moment."""
 
 
-class Order:
+class StarterConnection:
     """Connection to the machine that started the run."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Order:
 class SendingObserver(Observer):
     """Observer that sends the progress to the machine that started the run."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: StarterConnection) -> None:
         self._order = order
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
@@ -149,7 +149,7 @@ class SendingObserver(Observer):
 
 def remote() -> int:
     """Carry out the order, and send the result. Return the status of this host's own view."""
-    line = Order()
+    line = StarterConnection()
     line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid(), machine=_machine())
     order = line.what()
     task = order.get("task", "check")
@@ -214,14 +214,14 @@ BLOCK = 1 << 20
 """Bytes of a file in one message."""
 
 
-class Line(Protocol):
+class ReplyConnection(Protocol):
     """Connection to the machine that started the command."""
 
     def send(self, **message: Any) -> None:
         """Send one message."""
 
 
-def look(line: Line, order: Mapping[str, Any]) -> int:
+def look(line: ReplyConnection, order: Mapping[str, Any]) -> int:
     """Send the facts of the selected job for ``hang``, or the reason that there are none."""
     from distdoctor.hang.inspect import NoJob, Wanted, inspect
     from distdoctor.model.facts import encode
@@ -233,7 +233,7 @@ def look(line: Line, order: Mapping[str, Any]) -> int:
     return OK
 
 
-def hand_over(line: Line, order: Mapping[str, Any]) -> int:
+def hand_over(line: ReplyConnection, order: Mapping[str, Any]) -> int:
     """Send the requested files for ``diagnose``, as they are."""
     from distdoctor.logs.reading.reader import Unreadable, find
 
@@ -256,7 +256,7 @@ def _meant(pattern: str) -> Sequence[Path]:
     return [Path(one) for one in found or [pattern]]
 
 
-def _hand_over(line: Line, path: Path, most: int) -> int:
+def _hand_over(line: ReplyConnection, path: Path, most: int) -> int:
     """Send one file. Return its bytes. Nothing is read of /proc and of anything but regular files."""
     if not path.is_file():
         line.send(unread=f"{path}: not a regular file")

@@ -28,8 +28,8 @@ from distdoctor.render.exit_status import INCOMPLETE, OK
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
     from distdoctor.model.facts import HostCall, NodeFacts
-    from distdoctor.remote.connection import Line
-    from distdoctor.remote.transports import Target
+    from distdoctor.remote.connection import HostConnection
+    from distdoctor.remote.transports import HostTarget
 
 MARGIN_SECONDS = 30.0
 """Seconds beside --wait and --timeout, to connect to the hosts and back."""
@@ -58,7 +58,7 @@ def check_hosts(command: CheckCommand) -> int:
     ahead = [replace(target, until="" if orders[0]["env"] else command.how.until) for target in targets]
     statuses: list[int] = []
 
-    def print_report(lines: Sequence[Line], calls: Sequence[HostCall]) -> None:
+    def print_report(lines: Sequence[HostConnection], calls: Sequence[HostCall]) -> None:
         observer.close()
         facts = orchestrate.facts_of(lines)
         report = _report(facts, *judging(), calls)
@@ -86,7 +86,7 @@ def check_hosts(command: CheckCommand) -> int:
     return statuses[0]
 
 
-def _orders(command: CheckCommand, flag: str, targets: Sequence[Target]) -> list[dict[str, Any]]:
+def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> list[dict[str, Any]]:
     """Return the order of each host. Raises UsageError if the flags make no plan."""
     from distdoctor.plan.resolve import resolve
 
@@ -109,7 +109,7 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[Target]) -> list
     return orders
 
 
-def _master(flag: str, first: Target) -> str:
+def _master(flag: str, first: HostTarget) -> str:
     """Return node 0's address for the others. Raises UsageError if it would be each host itself."""
     address = transports.address_of(first)
     if address == "localhost" or is_loopback(address):

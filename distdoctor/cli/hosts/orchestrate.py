@@ -21,12 +21,12 @@ from distdoctor.remote.transports import make_room
 
 if TYPE_CHECKING:
     from distdoctor.model.facts import HostCall, NodeFacts
-    from distdoctor.remote.connection import Line
+    from distdoctor.remote.connection import HostConnection
     from distdoctor.remote.fanout import Watcher
-    from distdoctor.remote.transports import Target
+    from distdoctor.remote.transports import HostTarget
 
 
-def targets_of(where: HostFlags) -> tuple[str, tuple[Target, ...]]:
+def targets_of(where: HostFlags) -> tuple[str, tuple[HostTarget, ...]]:
     """Return the flag that names the hosts, and the hosts. Raises UsageError."""
     flags = {"--hosts": where.hosts, "--hostfile": where.hostfile, "--slurm-job": where.slurm_job, "--pods": where.pods}
     given = [flag for flag, value in flags.items() if value is not None]
@@ -61,7 +61,7 @@ def order(flag: str, **what: Any) -> dict[str, Any]:
 
 
 def carry_out(
-    targets: Sequence[Target],
+    targets: Sequence[HostTarget],
     orders: Sequence[Mapping[str, Any]],
     watcher: Watcher,
     *,
@@ -69,8 +69,8 @@ def carry_out(
     wait: float,
     limit: float,
     meanwhile: Callable[[], object] | None = None,
-    on_results: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
-) -> tuple[list[Line], list[HostCall]]:
+    on_results: Callable[[Sequence[HostConnection], Sequence[HostCall]], object] | None = None,
+) -> tuple[list[HostConnection], list[HostCall]]:
     """Send each host its order, and wait for the end of all. Return the connection to each, and its result.
 
     ``wait``, ``limit``: seconds until a host must be connected, and until all must have ended. ``meanwhile``: runs
@@ -103,12 +103,12 @@ def carry_out(
     return fan_out.lines, calls
 
 
-def facts_of(lines: Sequence[Line]) -> list[NodeFacts]:
+def facts_of(lines: Sequence[HostConnection]) -> list[NodeFacts]:
     """Return the facts of the hosts, without hosts that sent none or bad ones."""
     return [one for one in map(_facts, lines) if one is not None]
 
 
-def _facts(line: Line) -> NodeFacts | None:
+def _facts(line: HostConnection) -> NodeFacts | None:
     from distdoctor.model.bounds import check_facts
     from distdoctor.model.facts import BadFacts, NodeFacts, decode
 

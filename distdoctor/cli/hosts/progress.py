@@ -11,7 +11,7 @@ from typing import Any
 from distdoctor import streams
 from distdoctor.model.observer import Observer
 from distdoctor.model.plan import Plan
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import STAGES, stage_index
 from distdoctor.render.words import fold_short
 
 MOST_NOTES, MOST_TEXT = 1000, 4096
@@ -96,7 +96,7 @@ class Progress:
     def _wait(self) -> None:
         """Report what is awaited: the last running stage, and its hosts."""
         under_way = [stage for stage in self._began if stage not in self._reported]
-        stage = max(under_way, key=position) if under_way else ""
+        stage = max(under_way, key=stage_index) if under_way else ""
         at_work, now = self._running - {*self._ended.get(stage, {})}, time.monotonic()
         if stage == self._stage and len(at_work) > FEW and now - self._worded < EVERY_SECONDS:
             return

@@ -35,13 +35,13 @@ _MAX_ROUNDS = 64
 _CHUNK = 5000
 
 
-class Reading:
+class StoreReading:
     """Facts read so far; ``view()`` may be called at any time."""
 
     def __init__(self, found: StoreView, run_id: str) -> None:
         self.found = found
         self._run_id = run_id
-        self._keys = Keys()
+        self._keys = StoreKeys()
         self._values: dict[bytes, bytes] = {}
         self._members: dict[bytes, Member] = {}
         self._rendezvous: list[RendezvousView] = []
@@ -277,7 +277,7 @@ class GroupKeys:
 
 
 @dataclass
-class Keys:
+class StoreKeys:
     """All keys that are recognized by name."""
 
     clients: bool = False

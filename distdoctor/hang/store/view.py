@@ -18,7 +18,7 @@ from typing import Literal, TypedDict
 
 from distdoctor.hang import namespaces, proc
 from distdoctor.hang.jobs import LocalJob
-from distdoctor.hang.store.reader import Reading
+from distdoctor.hang.store.reader import StoreReading
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.facts import StoreState, StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
@@ -87,7 +87,7 @@ async def _view(
 ) -> StoreView:
     started = time.monotonic()
     blank = StoreView(fit(host), port, expected_world=world, hosted_by=hosted_by, via=via)
-    reading = Reading(blank, run_id)
+    reading = StoreReading(blank, run_id)
     try:
         # The reading ends a little before that by itself: "nobody answered at all" is then known.
         await asyncio.wait_for(_read(reading, host, port, started + 0.9 * timeout), timeout)
@@ -97,7 +97,7 @@ async def _view(
     return replace(reading.view(), seconds=seconds)
 
 
-async def _read(reading: Reading, host: str, port: int, end: float) -> None:
+async def _read(reading: StoreReading, host: str, port: int, end: float) -> None:
     addresses = await _addresses(host, end - time.monotonic())
     if not addresses:
         reading.problem(f"no address of {fit(host)!r} is known here")

@@ -103,7 +103,7 @@ STALE = (
 _MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed out)")
 
 
-def stale(logs: LogFacts) -> list[str]:
+def stale_restart_note(logs: LogFacts) -> list[str]:
     """Return a note about ranks that one launcher restarted and that did not meet in the last attempt."""
     tried = {source.name: _attempt(source.name) for source in logs.sources}
     again = {source.name for source in logs.sources if source.restarted or (tried[source.name] or ("", 0))[1]}

@@ -20,7 +20,7 @@ _REAL = calendar.timegm((1973, 1, 1, 0, 0, 0))
 """Times before it have no year in the log."""
 
 
-def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
+def long_before_the_job(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
     """Return the kernel's lines that are older by more than LONG than anything in the job's logs.
 
     If the job's logs have no known line, their start counts. Nothing is returned if either has no date.
@@ -144,12 +144,12 @@ FIX = (
 )
 
 
-def starts(matches: Iterable[Match]) -> list[Match]:
+def boot_messages(matches: Iterable[Match]) -> list[Match]:
     """Return the kernel's lines about a boot."""
     return [match for match in matches if "booted" in match.values]
 
 
-def that_ended_it(boots: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
+def fatal_boots(boots: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
     """Return the boots that ended the job, as its cause.
 
     A log of the job on that host stops in mid-work shortly before, without a failure of its own among ``matches``.
@@ -169,14 +169,14 @@ def that_ended_it(boots: Collection[Match], sources: Sequence[LogSource], matche
 
 def _stops(source: LogSource, start: Match) -> bool:
     """Return whether the log began before ``start`` and stops shortly before it, before the end of the job."""
-    at = started_at(start)
+    at = booted_at(start)
     if at is None or source.began is None or source.ended is None or source.done:
         return False
     began, ended = in_a_year(source.began), in_a_year(source.ended)
     return began < at and 0 <= at - ended <= DOWN
 
 
-def started_at(match: Match) -> float | None:
+def booted_at(match: Match) -> float | None:
     """Return the boot time, in whatever year; None if unknown."""
     time = written_at(match)
     written = match.values.get("when", "")
@@ -225,7 +225,7 @@ def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[
     return [*others, *rest]  # the rest of the report goes with them: "java invoked oom-killer"
 
 
-def is_strange(match: Match) -> bool:
+def is_of_unknown_process(match: Match) -> bool:
     """Return whether the kernel reports the end of a process whose name is not a job's: a rank's own message counts
     more."""
     ended = match.check.startswith("process/") and "program" in match.values

@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from time import strptime
 
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.logs.attempts import by_job, last_try, stale
+from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
-from distdoctor.judge.logs.first_failure import Reading, read
+from distdoctor.judge.logs.first_failure import SortedMatches, read
 from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, only_second_stream, process
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
-from distdoctor.model.findings import Candidate, Finding, Fix
+from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
+from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
 from distdoctor.model.text import shortened
 
@@ -37,11 +37,11 @@ class LogJudgement:
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PossibleCause, ...] = ()
     notes: tuple[str, ...] = ()
     ignored: tuple[Finding, ...] = ()
     """Findings set aside because the user ignores their checks."""
-    reading: Reading = field(default_factory=Reading)
+    reading: SortedMatches = field(default_factory=SortedMatches)
     """All known lines, sorted by what they prove."""
 
 
@@ -88,7 +88,7 @@ def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
             *(note for part in parts for note in part.notes),
         ),
         ignored=tuple(one for part in parts for one in part.ignored),
-        reading=Reading(
+        reading=SortedMatches(
             roots[0] if roots else None,
             (*roots[1:], *(one for reading in readings for one in reading.others)),
             tuple(one for reading in readings for one in reading.symptoms),
@@ -122,7 +122,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         # Comparisons of ranks count more than a single rank's message; a launcher's reaction counts least.
         symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
         candidates = _candidates(symptoms, known)
-        notes = [*stale(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
+        notes = [*stale_restart_note(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
         notes.insert(0, inconclusive_note(symptoms, aside_note(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
     verdict, ended = no_failure_note(logs, reading.noise, reading.caught)
@@ -140,7 +140,7 @@ def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
 # -- findings --------------------------------------------------------------------------------------------------------
 
 
-def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of: str | None) -> Finding:
+def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], because_of: str | None) -> Finding:
     check_id = match.check
     check = known[check_id]
     same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
@@ -244,7 +244,7 @@ def first_fix(check: Check) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> list[Finding]:
+def _consequences(reading: SortedMatches, root: Finding, known: dict[str, Check]) -> list[Finding]:
     """Return the consequences of the root: later causes, ends of processes, and the reactions of their peers."""
     found: dict[str, Finding] = {}
     for match in (*reading.others, *reading.symptoms):
@@ -256,7 +256,7 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
         if match.exception and "caught" in match.values:
             continue  # a program goes on after it, so it follows from nothing
         if check_id != root.check and check_id not in found and check_id in known:
-            found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
+            found[check_id] = _finding(match, SortedMatches(others=reading.others), known, root.id)
     return [*found.values()]
 
 
@@ -281,7 +281,7 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
     return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
-def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
+def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[PossibleCause, ...]:
     first: dict[str, Match] = {}
     for match in symptoms:
         known_one = first.setdefault(match.check, match)
@@ -290,7 +290,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Can
     return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
 
 
-def _candidate(check: Check, match: Match) -> Candidate:
+def _candidate(check: Check, match: Match) -> PossibleCause:
     why, against, (following, command) = _reason(match), match.why, check.next
     if match.ranks:
         named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
@@ -302,7 +302,7 @@ def _candidate(check: Check, match: Match) -> Candidate:
             "the logs of all ranks, above all of the one that ended first",
             "distdoctor diagnose LOGS...",
         )
-    return Candidate(check.id, why, against, following, command)
+    return PossibleCause(check.id, why, against, following, command)
 
 
 # Notes on logs: how logs without a failure end, silent or missing logs, files that were not read.
@@ -514,12 +514,12 @@ def _is_of(match: Match, ranks: Collection[int]) -> bool:
     return _rank_number(match.who) in ranks
 
 
-def _is_others(who: Who, ranks: Collection[int]) -> bool:
+def _is_others(who: LineOrigin, ranks: Collection[int]) -> bool:
     number = _rank_number(who)
     return number is not None and number not in ranks
 
 
-def _rank_number(who: Who) -> int | None:
+def _rank_number(who: LineOrigin) -> int | None:
     return who.rank if who.rank is not None else who.local_rank
 
 
@@ -576,7 +576,7 @@ def _is_of_step(match: Match, logs: LogFacts) -> bool:
 # Full disk as the cause of a file that could not be written.
 
 
-def with_full_disk(reading: Reading, logs: LogFacts) -> Reading:
+def with_full_disk(reading: SortedMatches, logs: LogFacts) -> SortedMatches:
     """Return ``reading`` with the full disk as the root of the failed write, if there is no other root."""
     root = reading.root
     full = [
@@ -598,7 +598,7 @@ MINUTES = 600
 tries); two clocks differ by less."""
 
 
-def with_cause(reading: Reading, logs: LogFacts) -> Reading:
+def with_cause(reading: SortedMatches, logs: LogFacts) -> SortedMatches:
     """Return ``reading`` with a kernel's message as its root, if it is the cause and came shortly before."""
     root = reading.root
     at = written_at(root) if root is not None else None

@@ -15,26 +15,26 @@ from distdoctor.judge.logs.clocks import (
     BEFORE,
     CLOCKS,
     before_the_job,
+    boot_messages,
     earliest,
+    fatal_boots,
     first_by_clock,
-    is_strange,
+    is_of_unknown_process,
     lines_about_other_processes,
-    long_ago,
-    starts,
-    that_ended_it,
+    long_before_the_job,
 )
 from distdoctor.judge.logs.survived import (
     RAISED,
     caught,
-    cleared,
-    entailed,
+    errors_at_exit,
     last_line,
     logged,
-    of_the_end,
+    raised_by_symptoms,
     reports_after_recovery,
+    revoked_causes,
     survived,
 )
-from distdoctor.model.facts.logs import LogFacts, Match, Who
+from distdoctor.model.facts.logs import LineOrigin, LogFacts, Match
 
 BECAUSE = "it was raised because of what stands above it"
 SIGABRT = 6
@@ -49,7 +49,7 @@ TIDIES = re.compile(
 
 
 @dataclass(frozen=True)
-class Reading:
+class SortedMatches:
     """Known lines, sorted by what they prove."""
 
     root: Match | None = None
@@ -67,7 +67,7 @@ class Reading:
         return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
 
 
-def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
+def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMatches:
     """Find the root among the lines of ``logs``, if one of them proves it.
 
     ``checks`` define what follows from what; without them only the order counts.
@@ -76,10 +76,10 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     by_source: dict[str, list[Match]] = {}
     for match in matches:
         by_source.setdefault(match.source, []).append(match)
-    old = long_ago(matches, logs.sources)
+    old = long_before_the_job(matches, logs.sources)
     ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
     went_on = survived(logs.sources, by_source)
-    over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
+    over = (*ended, *went_on, *revoked_causes(matches), *logged(logs.sources, by_source, went_on))
     over = (
         *over,
         *lines_about_other_processes(logs.sources, matches),
@@ -89,13 +89,13 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     by_itself = caught(logs.sources, matches, (*over, *early))
     past = {match.order for match in (*over, *early, *by_itself)}
-    begun = starts(match for match in matches if match.order not in past)
+    begun = boot_messages(match for match in matches if match.order not in past)
     past |= {match.order for match in begun}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
     left = [match for match in matches if match.order not in past]
-    left += that_ended_it(begun, logs.sources, left)
+    left += fatal_boots(begun, logs.sources, left)
     left = _without_rests(sorted(left, key=lambda match: match.order))
-    because = [*entailed(left), *of_the_end(left)]
+    because = [*raised_by_symptoms(left), *errors_at_exit(left)]
     causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]
     ends = [match for match in left if match.shows == "end"]
@@ -108,7 +108,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     rows, known = _first_rows((*ends, *symptoms)), checks or {}
     began = {source.name: source.began for source in logs.sources}
     ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
-    strange = [match for match in single if match in old or match in ahead or is_strange(match)]
+    strange = [match for match in single if match in old or match in ahead or is_of_unknown_process(match)]
     root = _first([match for match in single if match not in strange], rows, known, began)
     left = _uncaught(_without_survived(raised, rows), symptoms)
     root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
@@ -123,7 +123,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    return Reading(
+    return SortedMatches(
         root, others, tuple(symptoms), tuple(noise), (*by_itself, *reports_after_recovery(logs.sources, went_on))
     )
 
@@ -245,7 +245,7 @@ def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Ma
     ]
 
 
-def _is_of(who: Who, row: Who) -> bool:
+def _is_of(who: LineOrigin, row: LineOrigin) -> bool:
     """Return whether ``who`` is the process of a row of torchrun's table."""
     same = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
     return same and (who.host is None or who.host == row.host)

@@ -220,7 +220,7 @@ def by_scheduler(match: Match) -> bool:
     return "state" in match.values or "of_table" in match.values
 
 
-def cleared(matches: Sequence[Match]) -> list[Match]:
+def revoked_causes(matches: Sequence[Match]) -> list[Match]:
     """Return causes that a later line of the same check in the same log revokes."""
     over = {
         (match.check, match.source): last_line(match)
@@ -234,7 +234,7 @@ def cleared(matches: Sequence[Match]) -> list[Match]:
     ]
 
 
-def entailed(matches: Sequence[Match]) -> list[Match]:
+def raised_by_symptoms(matches: Sequence[Match]) -> list[Match]:
     """Return exceptions that their own process raised because of a symptom, by Python's traceback.
 
     Why the symptom came, they do not show. ``matches`` in the order of their lines.
@@ -253,7 +253,7 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
     ]
 
 
-def of_the_end(matches: Sequence[Match]) -> list[Match]:
+def errors_at_exit(matches: Sequence[Match]) -> list[Match]:
     """Return exceptions of a process that used its groups in its clean-up (such as ``finally``) when they were gone.
 
     They come on top of the cause of its end. ``matches`` in the order of their lines.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
-from distdoctor.knowledge.firewall.packet import ALL_BITS, Packet, Rule, Verdict, mark_of, passes, shut
+from distdoctor.knowledge.firewall.packet import ALL_BITS, FilteredPacket, Rule, Verdict, mark_of, passes, shut
 from distdoctor.knowledge.firewall.packet_filter import BadRuleset, Direction, FilterHook
 from distdoctor.model.facts import FirewallChain, PacketMark, ShutPort
 
@@ -186,7 +186,7 @@ def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) 
     return tuple(_shut(text, tool, port))
 
 
-def iptables_passes(text: str, packet: Packet) -> bool:
+def iptables_passes(text: str, packet: FilteredPacket) -> bool:
     """Return whether the built-in chains let the packet through for certain. Raises BadRuleset."""
     for name, policy, lines in _met_by(text, replace(packet, other=None)):
         chains = {
@@ -205,7 +205,7 @@ def iptables_marks(
     found, sides = list[PacketMark](), tuple[Direction, ...](("dport", "sport"))
     for table, policies, rules in iptables_tables(text):
         for side in sides if table == "mangle" and "OUTPUT" in policies else ():
-            packet = Packet(port, "out", side == "sport", interface=interface)
+            packet = FilteredPacket(port, "out", side == "sport", interface=interface)
             chains = {name: [_rule(line, packet) for line in rules.get(name, ())] for name in policies}
             mark = mark_of([("OUTPUT", chains)])
             if mark is not None and mark[0]:
@@ -215,7 +215,7 @@ def iptables_marks(
 
 
 @lru_cache(maxsize=64)
-def _met_by(text: str, packet: Packet) -> list[tuple[str, str, dict[str, list[Rule | str]]]]:
+def _met_by(text: str, packet: FilteredPacket) -> list[tuple[str, str, dict[str, list[Rule | str]]]]:
     """Return each built-in chain that a packet meets, with its policy and its table's rules: read once for all
     addresses.
 
@@ -231,7 +231,7 @@ def _met_by(text: str, packet: Packet) -> list[tuple[str, str, dict[str, list[Ru
     return found
 
 
-def _lines(lines: Iterable[str], packet: Packet) -> Iterator[Rule | str]:
+def _lines(lines: Iterable[str], packet: FilteredPacket) -> Iterator[Rule | str]:
     for line in lines:
         rule = _rule(line, packet)
         if rule.matches is not False:
@@ -242,14 +242,14 @@ def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
     for table, policies, rules in iptables_tables(text):
         if table not in ("filter", "raw", "mangle"):
             continue
-        chains = {name: [_rule(line, Packet(port)) for line in rules.get(name, ())] for name in policies}
+        chains = {name: [_rule(line, FilteredPacket(port)) for line in rules.get(name, ())] for name in policies}
         for name in INTO:
             end = shut(name, chains, policies[name].lower()) if name in chains else None
             if end is not None:
                 yield ShutPort(port, 4 if tool == "iptables" else 6, end.how, f"{tool} {table} {name}: {end.text}")
 
 
-def _rule(line: str, packet: Packet) -> Rule:
+def _rule(line: str, packet: FilteredPacket) -> Rule:
     words = _words(line)
     if words is None:
         return Rule(None, "elsewhere", line)
@@ -295,13 +295,13 @@ def _mark(words: list[str]) -> tuple[int, int] | None:
         return _UNKNOWN
 
 
-def _matches(words: list[str], packet: Packet) -> bool | None:
+def _matches(words: list[str], packet: FilteredPacket) -> bool | None:
     """Return whether the rule matches the packet, None if unknown."""
     held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, packet))
     return False if False in held else None if None in held else True
 
 
-def _holds(flag: str, value: str, packet: Packet) -> bool | None:
+def _holds(flag: str, value: str, packet: FilteredPacket) -> bool | None:
     if flag == "-p":
         return value in ("tcp", "all", "6")
     if flag in _INTERFACES:

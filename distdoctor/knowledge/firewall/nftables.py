@@ -12,7 +12,16 @@ from itertools import product
 from typing import Any
 
 from distdoctor.knowledge.firewall.iptables import INERT
-from distdoctor.knowledge.firewall.packet import ALL_BITS, Packet, Rule, Verdict, mark_of, may_pass, passes, shut
+from distdoctor.knowledge.firewall.packet import (
+    ALL_BITS,
+    FilteredPacket,
+    Rule,
+    Verdict,
+    mark_of,
+    may_pass,
+    passes,
+    shut,
+)
 from distdoctor.knowledge.firewall.packet_filter import BadRuleset, Direction, FilterHook
 from distdoctor.model.facts import FirewallChain, PacketMark, ShutPort
 
@@ -342,7 +351,7 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
 
-def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...] = ()) -> bool:
+def nft_passes(text: str, version: int, packet: FilteredPacket, but: tuple[tuple[str, str], ...] = ()) -> bool:
     """Return whether all base chains certainly let a packet of this version of IP through. Raises BadRuleset."""
     try:
         for name, policy, table, lines in _met_by(text, version, replace(packet, other=None), but):
@@ -383,7 +392,7 @@ address."""
 
 @lru_cache(maxsize=64)
 def _met_by(
-    text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...]
+    text: str, version: int, packet: FilteredPacket, but: tuple[tuple[str, str], ...]
 ) -> list[tuple[str, str, NftTable, Lines]]:
     """Return each base chain that a packet meets, with its policy and its table's rules: read once for all
     addresses."""
@@ -414,7 +423,7 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
         for version, families in VERSIONS.items():
             if chain["family"] not in families:
                 continue
-            rules = _rules(table, Packet(port), version)
+            rules = _rules(table, FilteredPacket(port), version)
             if chain.get("type") == "nat" and may_pass(chain["name"], rules):
                 return  # possibly sent to another port before the filter sees it
             end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
@@ -433,14 +442,14 @@ def _marks(items: Sequence[dict[str, Any]], port: int, interface: str | None) ->
     sides: tuple[Direction, ...] = ("dport", "sport")
     for version, side in product(VERSIONS, sides):
         own = [one for one in routing if one["family"] in VERSIONS[version]]
-        packet = Packet(port, "out", side == "sport", interface=interface)
+        packet = FilteredPacket(port, "out", side == "sport", interface=interface)
         mark = mark_of([(one["name"], _rules(tables[one["family"], one["table"]], packet, version)) for one in own])
         if mark is not None and mark[0]:
             where = f"nft chain {own[-1]['family']} {own[-1]['table']} {own[-1]['name']}"
             yield PacketMark(port, side, version, mark[0], f"{where}: {mark[1]}")
 
 
-def _rules(table: NftTable, packet: Packet, version: int) -> dict[str, list[Rule]]:
+def _rules(table: NftTable, packet: FilteredPacket, version: int) -> dict[str, list[Rule]]:
     """Return all chains of a table, as the packet meets them."""
     meets = _Met(packet, version, table)
     return {name: [rule for expr in exprs for rule in meets.rules(expr)] for name, exprs in table.chains.items()}
@@ -449,7 +458,7 @@ def _rules(table: NftTable, packet: Packet, version: int) -> dict[str, list[Rule
 class _Met:
     """Rules of a table, as a packet meets them."""
 
-    def __init__(self, packet: Packet, version: int, table: NftTable) -> None:
+    def __init__(self, packet: FilteredPacket, version: int, table: NftTable) -> None:
         self._packet, self._version, self._table = packet, version, table
 
     def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:

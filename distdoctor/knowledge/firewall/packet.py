@@ -43,7 +43,7 @@ class Shut:
 
 
 @dataclass(frozen=True)
-class Packet:
+class FilteredPacket:
     """Packet between this host and another one, of a connection to ``port`` on either of them."""
 
     port: int

@@ -73,7 +73,9 @@ def may_wait_too(rank: LiveRank) -> bool:
 def called_thread(rank: LiveRank) -> JobThread | None:
     """Return its thread with an unfinished call from another rank."""
     threads = rank.process.threads[1:]
-    return next((one for one in threads if stacks.was_called(one) and not stacks.calls_on(one)), None)
+    return next(
+        (one for one in threads if stacks.serves_remote_call(one) and not stacks.awaits_further_rank(one)), None
+    )
 
 
 def _left_locks(job: LiveJob) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from distdoctor.knowledge.live import places
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import threads_of
-from distdoctor.model.text import left_said
+from distdoctor.model.text import duration_to_second
 
 AGENTS_LIMIT = 900.0
 """The longest of torchrun's defaults (launcher/api.py), where the job's own limit is unknown."""
@@ -39,16 +39,16 @@ class JoinWait:
     @property
     def so_far(self) -> str:
         """Return the time waited so far, such as ``for 1 min 40 s``."""
-        return f"for {left_said(self.waited)}"
+        return f"for {duration_to_second(self.waited)}"
 
     @property
     def ends(self) -> str:
         """Return the end of the wait, in a clause."""
         if self.over:
-            return f"the {'' if self.known else 'default '}limit of {left_said(self.limit)} is over"
+            return f"the {'' if self.known else 'default '}limit of {duration_to_second(self.limit)} is over"
         if self.known:
-            return f"{self.who} gives up in {left_said(self.limit - self.waited)}"
-        return f"by default {self.who} gives up after {left_said(self.limit)}, with NCCL after 10 min"
+            return f"{self.who} gives up in {duration_to_second(self.limit - self.waited)}"
+        return f"by default {self.who} gives up after {duration_to_second(self.limit)}, with NCCL after 10 min"
 
 
 def agents_wait(job: LiveJob) -> JoinWait:

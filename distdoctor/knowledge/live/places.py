@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distdoctor.knowledge.live.stacks import (
+    awaits_further_rank,
     awaits_thread,
     call_of,
-    calls_on,
     compiles,
     dialling,
     hosts_store,
@@ -17,15 +17,15 @@ from distdoctor.knowledge.live.stacks import (
     is_futex,
     is_stopped,
     joins,
+    named_rank,
     own_frame,
     serves,
+    serves_remote_call,
     sleeps,
     switches_of,
     threads_of,
     waiting,
     waits_for_work,
-    was_called,
-    whom,
     work_of,
 )
 from distdoctor.model.facts.job import Frame, JobProcess, JobThread
@@ -208,7 +208,7 @@ def _in_init(view: _View) -> Place | None:
 
 def _in_collective(view: _View) -> Place | None:
     outer = call_of(view.main)
-    return Place(COLLECTIVE, outer, view.own, whom(view.main)) if outer and outer not in _LEAVING else None
+    return Place(COLLECTIVE, outer, view.own, named_rank(view.main)) if outer and outer not in _LEAVING else None
 
 
 def _in_remote_call(view: _View) -> Place | None:
@@ -217,7 +217,14 @@ def _in_remote_call(view: _View) -> Place | None:
     )
     if not remote:
         return None
-    called = next((thread for thread in view.process.threads[1:] if was_called(thread) and not calls_on(thread)), None)
+    called = next(
+        (
+            thread
+            for thread in view.process.threads[1:]
+            if serves_remote_call(thread) and not awaits_further_rank(thread)
+        ),
+        None,
+    )
     if called is None:
         return Place(REMOTE, frame=view.own, why=remote)
     # It may wait for calls from other ranks, but not while it reads a pipe.

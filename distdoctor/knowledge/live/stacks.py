@@ -31,7 +31,7 @@ def call_of(thread: JobThread) -> str:
     return next((name for name in called if not name.startswith("_exception")), "")
 
 
-def whom(thread: JobThread) -> str:
+def named_rank(thread: JobThread) -> str:
     """Return the rank that the thread names in that call: the source, the destination, the root."""
     call, peer = _naming(thread) or ("", None)
     how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
@@ -67,13 +67,13 @@ def _naming(thread: JobThread) -> tuple[str, int] | None:
     return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
 
 
-def was_called(thread: JobThread) -> bool:
+def serves_remote_call(thread: JobThread) -> bool:
     """Return whether a thread runs a call from another rank (torch/distributed/rpc/internal.py): in Python, or a
     function in C, which has no frame."""
     return any(frame.file.endswith(_CALLED) for frame in thread.frames)
 
 
-def calls_on(thread: JobThread) -> bool:
+def awaits_further_rank(thread: JobThread) -> bool:
     """Return whether the call from another rank waits for a call of its own on a further rank."""
     inner = takewhile(lambda frame: not frame.file.endswith(_CALLED), thread.frames)
     return any(_RPC in frame.file for frame in inner)

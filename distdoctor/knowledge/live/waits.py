@@ -17,7 +17,7 @@ from typing import NamedTuple
 from distdoctor.knowledge.live import places, stacks
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import is_futex, partner_of, root_of
-from distdoctor.model.facts import Given, GroupView, JobProcess, JobThread
+from distdoctor.model.facts import CallArguments, GroupView, JobProcess, JobThread
 
 _SHOWN, _MOST_IN_CIRCLE = 8, 16
 Graph = Mapping[str, set[str]]
@@ -396,7 +396,7 @@ class Blame:
     """True if they name another root than others, False if they make other groups."""
 
 
-def making(rank: LiveRank) -> Given | None:
+def making(rank: LiveRank) -> CallArguments | None:
     """Return the group that a rank is making, None if none or unknown."""
     main = rank.process.main
     if main is None or rank.place.kind not in (places.GROUP, places.PEERS):
@@ -505,7 +505,7 @@ def _later(one: str, other: str) -> bool:
     return one.isdecimal() and other.isdecimal() and int(one) > int(other)
 
 
-def _group_text(given: Given) -> str:
+def _group_text(given: CallArguments) -> str:
     shown = ", ".join(map(str, given.ranks[:8])) + (" ..." if len(given.ranks) > 8 else "")
     return f"group {given.group} of ranks {shown}"
 
@@ -564,7 +564,7 @@ def partners_of(ranks: Sequence[LiveRank]) -> set[int] | None:
     return None if None in named else found
 
 
-def for_the_next(inside: Sequence[LiveRank]) -> list[LiveRank]:
+def in_message_circle(inside: Sequence[LiveRank]) -> list[LiveRank]:
     """Return the ranks, all waiting to receive or send, that wait in a circle rather than for one in it; all if unknown
     for one."""
     by_number = {rank.number: rank for rank in inside}

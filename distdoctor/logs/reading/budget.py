@@ -94,10 +94,10 @@ class Part:
 
     def spent(self) -> Spent:
         """Return the error that says how much of the file was read."""
-        return Spent(f"{spoken(self._unpacked)} unpacked" if self._unpacked else f"{spoken(self._packed)} read")
+        return Spent(f"{size_text(self._unpacked)} unpacked" if self._unpacked else f"{size_text(self._packed)} read")
 
 
-def spoken(size: int) -> str:
+def size_text(size: int) -> str:
     """Return a number of bytes in words: ``2.0 GB``, ``256 MB``."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size} bytes"
 

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 _TASK = re.compile(
     r"(?P<folder>.*/|)(?P<job>[^/]*?(?<!\d)\d{2,12})[._-](?P<host>(?=[A-Za-z_.-]{1,62}\d)(?!(?:rank|task|proc|local|std|out|err|log|try|"
@@ -41,7 +41,7 @@ _RUN = re.compile(
 """Folder per node, with torchrun's --log-dir and a folder for its run in it."""
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Return a sort key that puts 2 before 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
@@ -59,7 +59,7 @@ NEAR = 3
 """Last parts of the path of a file given by itself that may name its rank and host."""
 
 
-def above(name: str, folder: str) -> int:
+def prefix_length(name: str, folder: str) -> int:
     """Return the length of the part of ``name`` that is only a place on the disk and names no host.
 
     That is the part before ``folder``, in which it was found; for a file given by itself, everything but its end.
@@ -71,17 +71,17 @@ def _end_of(name: str) -> str:
     return "/".join(name.split("/")[-NEAR:])
 
 
-def owners_by_name(names: Iterable[str]) -> dict[str, Who]:
+def owners_by_name(names: Iterable[str]) -> dict[str, LineOrigin]:
     """Return the host of each file whose name gives it in the context of the others.
 
     The rank, too, where hosts have several tasks, all of which are there: a single task per host may be the launcher of
     its ranks.
     """
     every = [*names]
-    found = {name: Who(host=host) for name, host in _of_folders(every).items()}
+    found = {name: LineOrigin(host=host) for name, host in _of_folders(every).items()}
     jobs: dict[tuple[str, str, str], dict[str, re.Match[str]]] = {}
     for name, task in (_of_step(every) | _of_streams(every)).items():
-        found[name] = Who(task=task)
+        found[name] = LineOrigin(task=task)
     found.update(_on_hosts(every))
     for name in every:
         if (parts := _TASK.fullmatch(name)) is not None:
@@ -94,7 +94,7 @@ def owners_by_name(names: Iterable[str]) -> dict[str, Who]:
             continue
         ranks = len(tasks) == len(files) > len(hosts) and sorted(tasks) == [*range(len(tasks))]
         for name, parts in files.items():
-            found[name] = Who(rank=int(parts["task"]) if ranks else None, host=parts["host"])
+            found[name] = LineOrigin(rank=int(parts["task"]) if ranks else None, host=parts["host"])
     return found
 
 
@@ -126,12 +126,12 @@ def _of_streams(names: Iterable[str]) -> dict[str, int]:
     }
 
 
-def _on_hosts(names: Iterable[str]) -> dict[str, Who]:
+def _on_hosts(names: Iterable[str]) -> dict[str, LineOrigin]:
     """Return the ranks, if task numbers of several hosts continue from one host to the next."""
-    jobs: dict[tuple[str, str], dict[str, Who]] = {}
+    jobs: dict[tuple[str, str], dict[str, LineOrigin]] = {}
     for name in names:
         if (parts := _ON_HOST.fullmatch(name)) is not None:
-            who = Who(rank=int(parts["task"]), host=parts["host"])
+            who = LineOrigin(rank=int(parts["task"]), host=parts["host"])
             jobs.setdefault((parts["job"], parts["end"]), {})[name] = who
     return {
         name: who

@@ -42,7 +42,7 @@ class _Growing:
     """True if it was read as a whole and is of a kind that does not grow."""
 
 
-class Follower:
+class LogFollower:
     """Reader of growing files, folders and stdin into ``collector``."""
 
     def __init__(self, paths: Sequence[Path], collector: Collector) -> None:

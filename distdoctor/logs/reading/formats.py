@@ -21,7 +21,7 @@ from typing import Any
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.endings import PROGRESS
 from distdoctor.logs.reading import budget
-from distdoctor.model.facts.logs import Who
+from distdoctor.model.facts.logs import LineOrigin
 
 ARRAY = 64 << 20
 """Most bytes of an array that are read."""
@@ -514,4 +514,4 @@ def common_mark(head: bytes) -> re.Pattern[bytes] | None:
 def _is_logs(line: bytes) -> bool:
     """Return whether a job writes such a line, rather than a program has it as a comment."""
     who, text = split(readable(line[:300]))
-    return who != Who() or PROGRESS.search(text) is not None
+    return who != LineOrigin() or PROGRESS.search(text) is not None

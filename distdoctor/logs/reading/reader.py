@@ -110,7 +110,7 @@ def oldest_first(found: Sequence[Source]) -> list[Source]:
 def _below(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names, key=file_names.natural):
+        for name in sorted(names, key=file_names.natural_sort_key):
             file = Path(folder) / name
             if not name.startswith(".") and (file_names.is_of_restart(str(file)) or not _has_nothing(file)):
                 yield file
@@ -360,7 +360,7 @@ def _files(source: Source, budget: Budget, held: _Held, notes: list[str]) -> Ite
             raise Unreadable(f"{source.name}: {err.strerror or err}") from None
 
 
-def _data(member: tar.Member, held: _Held, part: Part) -> tuple[bytes, bool, Exception | None]:
+def _data(member: tar.TarMember, held: _Held, part: Part) -> tuple[bytes, bool, Exception | None]:
     """Return the member's bytes, True if they were compressed, and the reason why they are not complete."""
     pack, kept, why = None, BytesIO(), None
     if held.size + member.left > PLAIN:

@@ -25,7 +25,7 @@ class Damaged(Exception):
 
 
 @dataclass
-class Member:
+class TarMember:
     """Regular file in an archive; ``left``: its bytes that were not read yet."""
 
     name: str
@@ -49,7 +49,7 @@ def is_tar(head: bytes) -> bool:
     return len(head) >= BLOCK and (_is_header(head[:BLOCK]) or not any(head[: 2 * BLOCK]))
 
 
-def members(raw: BufferedReader) -> Iterator[Member]:
+def members(raw: BufferedReader) -> Iterator[TarMember]:
     """Yield the regular files of the archive, each to be read before the next.
 
     Raises Damaged, and the errors of reading ``raw``.
@@ -75,7 +75,7 @@ def members(raw: BufferedReader) -> Iterator[Member]:
         size = own_size if size < 0 else size
         if kind in _NO_DATA:
             size = 0
-        file = Member(name[-LONGEST_NAME:], size, sparse or kind in _GNU_SPARSE, raw)
+        file = TarMember(name[-LONGEST_NAME:], size, sparse or kind in _GNU_SPARSE, raw)
         padded = -size % BLOCK
         if (kind in _REGULAR and not name.endswith("/")) or kind in _GNU_SPARSE:
             yield file

@@ -37,7 +37,7 @@ class Socket:
 
 
 @dataclass(frozen=True)
-class Given:
+class CallArguments:
     """Arguments of a function of torch.distributed that identify its peers; or of filelock; or the waitable objects of
     the job's own function."""
 
@@ -67,7 +67,7 @@ class Frame:
     line: int = 0
     own: bool = False
     """True for the job's own code, not torch's, Python's or that of an installed package."""
-    given: Given | None = field(default=None, compare=False)
+    given: CallArguments | None = field(default=None, compare=False)
     """None for any other function, or if unreadable. Two frames are the same position whatever it is."""
 
 
@@ -131,7 +131,7 @@ class JobThread:
 
 
 @dataclass(frozen=True)
-class Moved:
+class ProcessChanges:
     """Changes between two looks at a process, ``seconds`` apart."""
 
     seconds: float
@@ -198,7 +198,7 @@ class JobProcess:
     does not say (/proc/PID/sched)."""
     stack_error: str = ""
     """Reason for missing frames, if there are none."""
-    moved: Moved | None = None
+    moved: ProcessChanges | None = None
     frozen: str = ""
     """Control group with which it is frozen, as a paused container; empty if it is not."""
 

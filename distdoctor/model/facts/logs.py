@@ -8,7 +8,7 @@ from distdoctor.model.log_line import Reason, Shows
 
 
 @dataclass(frozen=True)
-class Who:
+class LineOrigin:
     """Origin of a line, by its prefix, its file or its text."""
 
     rank: int | None = None
@@ -53,7 +53,7 @@ class Match:
     line: int
     text: str
     """Line without its prefix, cleaned and shortened."""
-    who: Who = Who()
+    who: LineOrigin = LineOrigin()
     values: dict[str, str] = field(default_factory=dict)
     why: str = ""
     order: int = 0
@@ -94,7 +94,7 @@ class LogSource:
     """True if it ends in the middle of starting up: a rendezvous, a process group, a barrier."""
     done: bool = False
     """True if it ends with the end of the job, and no step after it."""
-    who: Who = Who()
+    who: LineOrigin = LineOrigin()
     """Origin of all of it, if its path says so."""
     part_of: str = ""
     """Name of the log that continues this older part of it."""

@@ -131,7 +131,7 @@ class NeighbourTable:
 
 
 @dataclass(frozen=True)
-class OtherWay:
+class InterfaceContact:
     """Result of a connection to the master's port by another interface than the one that the routes name."""
 
     interface: str
@@ -139,7 +139,7 @@ class OtherWay:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class StoreOnOtherPort:
     """Store of a check that waits for a node, on another port of the master's host than this node's MASTER_PORT."""
 
     address: str
@@ -223,13 +223,13 @@ class NetworkFacts:
     node 0 at the end of the rendezvous."""
     neighbour_table: NeighbourTable | None = None
     """None: there was room, or that is unknown, as in a container."""
-    other_ways: tuple[OtherWay, ...] = ()
+    other_ways: tuple[InterfaceContact, ...] = ()
     """Results by each other interface that has the master's address in its own network, too, if nothing answered."""
     master_lines: tuple[HostsLine, ...] = ()
     """Lines of /etc/hosts that name MASTER_ADDR, if it does not resolve all the same, or nobody is there."""
     neighbour: Neighbour | None = None
     """Next host on the route to MASTER_ADDR, if nothing answered a connection there."""
-    elsewhere: Elsewhere | None = None
+    elsewhere: StoreOnOtherPort | None = None
     """Store on another port that may be this run's, while nothing listens on MASTER_PORT."""
 
     @property

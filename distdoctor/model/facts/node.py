@@ -33,7 +33,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class MeetingFacts:
+class RendezvousFacts:
     """Facts of the rendezvous of the nodes, as this process saw it."""
 
     joined: bool = False
@@ -164,7 +164,7 @@ class NodeFacts:
     graph: TopologyFile | None = None
     """File of NCCL_GRAPH_FILE; None if it names none, or if not probed."""
     network: NetworkFacts | None = None
-    meeting: MeetingFacts | None = None
+    meeting: RendezvousFacts | None = None
     mesh: MeshFacts | None = None
     ranks: tuple[RankFacts, ...] = ()
     stages: tuple[StageFacts, ...] = ()

@@ -84,7 +84,7 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class RankVariables:
+class LauncherRanks:
     """Variables of such a launcher: each rank's number and the number of ranks, in all and on its node."""
 
     rank: str

@@ -24,7 +24,7 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.launch_variables import RUN_ID
 from distdoctor.plan import torchrun
 from distdoctor.plan.launchers import base, schedulers
-from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables
+from distdoctor.plan.launchers.base import DerivedValue, Launched, LauncherRanks
 from distdoctor.plan.syntax import number_of, repeated
 
 AGENTS = ("torch.distributed.run", "torch.distributed.launch")
@@ -193,7 +193,7 @@ def ray_note(env: Mapping[str, str]) -> str:
 # Its executor for SLURM starts them with srun.
 
 
-RANKS = RankVariables(
+RANKS = LauncherRanks(
     "SUBMITIT_LOCAL_GLOBALID",
     "SUBMITIT_LOCAL_NTASKS",
     "SUBMITIT_LOCAL_LOCALID",

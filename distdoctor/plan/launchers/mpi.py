@@ -18,11 +18,11 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import MASTER_ADDR, RANK, STANDALONE, WORLD_SIZE
 from distdoctor.model.launch_variables import HOROVOD, MVAPICH, OPENMPI
 from distdoctor.plan.launchers import base, schedulers
-from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables
+from distdoctor.plan.launchers.base import DerivedValue, Launched, LauncherRanks
 from distdoctor.plan.syntax import number_of
 
 OPENMPI_NAME = "Open MPI"
-OPENMPI_RANKS = RankVariables(*OPENMPI, "mpirun -x {}={}")
+OPENMPI_RANKS = LauncherRanks(*OPENMPI, "mpirun -x {}={}")
 _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 
@@ -57,12 +57,12 @@ def _first(env: Mapping[str, str]) -> DerivedValue | None:
 
 
 HYDRA_NAME, PMI_NAME = "hydra", "PMI"
-HYDRA_RANKS = RankVariables(*launch_variables.HYDRA, "mpiexec -genv {} {}")
-CRAY = RankVariables(*launch_variables.CRAY, "mpiexec --env {}={}")
+HYDRA_RANKS = LauncherRanks(*launch_variables.HYDRA, "mpiexec -genv {} {}")
+CRAY = LauncherRanks(*launch_variables.CRAY, "mpiexec --env {}={}")
 """Cray's PALS, whose mpiexec sets these two beside PMI_*."""
-PALS = RankVariables(*launch_variables.PALS, CRAY.with_variable)
+PALS = LauncherRanks(*launch_variables.PALS, CRAY.with_variable)
 """Cray's PALS for a program that uses no PMI, or PMIx."""
-FLUX = RankVariables(*launch_variables.FLUX, "flux run --env={}={}")
+FLUX = LauncherRanks(*launch_variables.FLUX, "flux run --env={}={}")
 """Flux. It has no variable for the tasks of a node; FLUX_JOB_NNODES is the number of nodes (flux-environment(7)). PMI_*
 are missing with ``-o pmi=none``."""
 
@@ -85,7 +85,7 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
     return _one_of_several(env, "Cray PALS", PALS) if PALS.size in env else _one_of_several(env, PMI_NAME, HYDRA_RANKS)
 
 
-def _one_of_several(env: Mapping[str, str], launcher: str, ranks: RankVariables) -> Launched | None:
+def _one_of_several(env: Mapping[str, str], launcher: str, ranks: LauncherRanks) -> Launched | None:
     if not ranks.one_of_several(env):
         return None
     found = ranks.placed(env)
@@ -127,7 +127,7 @@ def hydra_control_port(pid: int | None = None) -> str:
 
 
 MVAPICH_NAME = "MVAPICH2"
-MVAPICH_RANKS = RankVariables(*MVAPICH, "mpirun_rsh ... {}={}")
+MVAPICH_RANKS = LauncherRanks(*MVAPICH, "mpirun_rsh ... {}={}")
 
 
 def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
@@ -146,7 +146,7 @@ def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
 
 
 HOROVOD_NAME = "Horovod"
-HOROVOD_RANKS = RankVariables(*HOROVOD, "{}={} horovodrun")
+HOROVOD_RANKS = LauncherRanks(*HOROVOD, "{}={} horovodrun")
 _DRIVER = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 

@@ -13,7 +13,7 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 from distdoctor.model.launch_variables import JSRUN, SLURM_JOB, SLURM_LISTS, SLURM_NODE, SLURM_STEP, SLURM_TERMINAL
 from distdoctor.plan.launchers import base
-from distdoctor.plan.launchers.base import DerivedValue, Launched, RankVariables, text_of
+from distdoctor.plan.launchers.base import DerivedValue, Launched, LauncherRanks, text_of
 from distdoctor.plan.syntax import MAX_NODES, expand, number_of, repeated
 
 SLURM_NAME = "SLURM"
@@ -208,7 +208,7 @@ def refuse_outside_pbs(env: Mapping[str, str]) -> None:
 # LSF: the tasks of jsrun, and a batch script without it (lightning/fabric/plugins/environments/lsf.py).
 
 
-LSF_RANKS = RankVariables(*JSRUN, "jsrun -E {}={}")
+LSF_RANKS = LauncherRanks(*JSRUN, "jsrun -E {}={}")
 
 
 def detect_lsf(env: Mapping[str, str]) -> Launched | None:

@@ -37,7 +37,7 @@ async def probe(
         gloo.predict(variables, own_name, ours, can_bind),
         nccl.predict(variables, ours),
         limits.probe_limits(),
-        gloo_more=gloo.further(variables, ours),
+        gloo_more=gloo.further_addresses(variables, ours),
         announced=called,
         announced_reached=await _reached(called.addresses, ours) if announced_by_name else None,
         name_sources=sources(),

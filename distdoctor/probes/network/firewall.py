@@ -22,7 +22,7 @@ from distdoctor.knowledge.firewall.iptables import (
     parse_iptables,
 )
 from distdoctor.knowledge.firewall.nftables import nft_marks, nft_passes, nft_proxied, nft_shut, opaque, parse_nft_json
-from distdoctor.knowledge.firewall.packet import Packet, open_ranges, open_sources, untracks
+from distdoctor.knowledge.firewall.packet import FilteredPacket, open_ranges, open_sources, untracks
 from distdoctor.knowledge.firewall.packet_filter import with_few_rules
 from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort
 
@@ -56,7 +56,7 @@ class Read:
 
     text: str
     shutting: Shutting
-    passes: Callable[[int, Packet], bool]
+    passes: Callable[[int, FilteredPacket], bool]
     """Return whether the ruleset passes a packet of an IP version for certain."""
 
 
@@ -157,7 +157,7 @@ def _passes_both_ways(
         raise ValueError("too many rules")
     back: Literal["in", "out"] = "out" if direction == "in" else "in"
     packets = [
-        Packet(port, side, reply, other, interface)
+        FilteredPacket(port, side, reply, other, interface)
         for port in ports
         for side, reply in ((direction, False), (back, True))
     ]

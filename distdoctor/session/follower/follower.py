@@ -23,16 +23,16 @@ from distdoctor.session.leader.inbox import Inbox
 from distdoctor.session.leader.leader import Leader, MakeReport
 from distdoctor.session.leader.roll_call import planned
 from distdoctor.session.protocol.confirm import Unconfirmed, confirm, proven
-from distdoctor.session.protocol.messages import Command, Event, Keys
+from distdoctor.session.protocol.messages import Command, Event, RunKeys
 from distdoctor.session.protocol.trust import CommandValidator
 from distdoctor.session.rendezvous.join import JoinedStore
-from distdoctor.session.stages.local import Ended, look_again, look_for_files
+from distdoctor.session.stages.local import Ended, look_at_kernel_log, look_for_files
 from distdoctor.session.stages.mesh import MeshStage
 from distdoctor.session.stages.ranks import RankStages
 from distdoctor.store.client import StoreClient, StoreError, StoreGone, StoreSilent
 
 
-class Follower:
+class StageFollower:
     """Carries out the leader's commands until its report is there."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Follower:
             _where_possible(look_for_files(self._context, command.marks)),
         )
         if status not in ("ok", "skipped"):
-            await _where_possible(look_again(self._context))
+            await _where_possible(look_at_kernel_log(self._context))
         await self._send_result(command, status in ("ok", "skipped"), "")
 
     async def _run_trial(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
@@ -222,15 +222,15 @@ class Membership:
 
     def __init__(self, context: RunContext, zygote: Zygote, store: JoinedStore, make_report: MakeReport) -> None:
         run = store.marker.run
-        self._context, self._store, self._keys = context, store, Keys(run)
+        self._context, self._store, self._keys = context, store, RunKeys(run)
         self._inbox: Inbox | None = None
         self._leader: Leader | None = None
         if store.leads:
             self._inbox = inbox = Inbox(store.client, run, store.seal, planned(context.plan))
             self._leader = Leader(context, inbox, make_report)
-            self._follower = Follower(context, zygote, store, OwnPost(inbox), inbox.transcript.digest)
+            self._follower = StageFollower(context, zygote, store, OwnPost(inbox), inbox.transcript.digest)
         else:
-            self._follower = Follower(context, zygote, store, StorePost(store.client, run, store.seal))
+            self._follower = StageFollower(context, zygote, store, StorePost(store.client, run, store.seal))
         self._untrusted = False
 
     @property

@@ -14,7 +14,7 @@ from distdoctor.model.bounds import MAX_RANKS, check_report, within
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.report import Report
 from distdoctor.session.leader.inbox import OWN, Inbox
-from distdoctor.session.protocol.messages import Command, Event, Keys, Transcript, unpack
+from distdoctor.session.protocol.messages import Command, Event, RunKeys, Transcript, unpack
 from distdoctor.session.protocol.trust import NotAuthentic, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -70,7 +70,7 @@ class StorePost:
 
     def __init__(self, client: StoreClient, run: str, seal: Seal) -> None:
         self._client, self._seal = client, seal
-        self.keys = Keys(run)
+        self.keys = RunKeys(run)
         self.number = -1
         self.transcript = Transcript()
         self.forged: dict[str, str] = {}

@@ -15,7 +15,7 @@ from distdoctor.model.facts import BadFacts, Caller, NodeFacts, StageFacts, deco
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
 from distdoctor.model.text import fit
-from distdoctor.session.protocol.messages import Command, Event, Keys, Transcript, pack, read_event, read_facts
+from distdoctor.session.protocol.messages import Command, Event, RunKeys, Transcript, pack, read_event, read_facts
 from distdoctor.session.protocol.trust import SURPLUS, NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -34,7 +34,7 @@ class Inbox:
 
     def __init__(self, client: StoreClient, run: str, seal: Seal, planned: int) -> None:
         """Count the messages of this process as read. ``planned``: number of processes that are to join."""
-        self.client, self.keys, self.seal = client, Keys(run), seal
+        self.client, self.keys, self.seal = client, RunKeys(run), seal
         self.participants: dict[int, Participant] = {}
         self.own_commands: asyncio.Queue[Command] = asyncio.Queue()
         """Commands for node 0's own process."""
@@ -90,10 +90,10 @@ class Inbox:
 
     async def read_callers(self, plan: Plan) -> None:
         """Read the accounts of processes refused because of their tokens."""
-        count = min(await self.number(Keys.callers(plan)), MAX_CALLERS)
+        count = min(await self.number(RunKeys.callers(plan)), MAX_CALLERS)
         for number in range(1 + len(self.callers), count + 1):
             try:
-                value = await self.client.get(Keys.caller(plan, number))
+                value = await self.client.get(RunKeys.caller(plan, number))
                 if value is None:
                     return  # it is being written
                 caller = decode(value, Caller)

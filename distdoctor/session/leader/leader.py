@@ -11,10 +11,10 @@ from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.mesh.link import LIMITED_SECONDS
 from distdoctor.model.cluster import Cluster, build
-from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
+from distdoctor.model.facts import NodeFacts, RendezvousFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
+from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, required_stages
 from distdoctor.session.context import RunContext
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.leader.inbox import OWN, Inbox, Participant
@@ -82,7 +82,7 @@ class Leader:
         """Return all facts so far, with the leader's own record of the rendezvous in those of node 0."""
         own = self._inbox.own.facts.meeting if self._inbox.own else None
         everyone = self._inbox.participants.values()
-        record = MeetingFacts(
+        record = RendezvousFacts(
             joined=True,
             ours=True,
             hosted=True,
@@ -149,7 +149,7 @@ class Leader:
                 await self._skip(stage, f"no time left: --timeout {self._options.timeout:g}")
                 continue
             reason = self._lacking(stage)
-            needs = next((name for name in failed if name in stands_on(stage)), None)
+            needs = next((name for name in failed if name in required_stages(stage)), None)
             if reason is None and needs is not None:
                 reason = f"needs {needs}"
             if reason is not None:

@@ -128,7 +128,7 @@ class Heartbeats:
             self._beats[participant.number] = (beat, now if beat != before else since)
             if beat == before and now - since > GONE_SECONDS:
                 silent.append((participant, now - since))
-        answers = await asyncio.gather(*(knock(participant) for participant, _ in silent))
+        answers = await asyncio.gather(*(connect_to_listener(participant) for participant, _ in silent))
         for (participant, seconds), answer in zip(silent, answers, strict=True):
             participant.there = answer == "open"
             if answer == "refused":
@@ -139,10 +139,10 @@ class Heartbeats:
 
 async def listens(participant: Participant) -> bool:
     """Return whether the listener of a participant still exists."""
-    return await knock(participant) == "open"
+    return await connect_to_listener(participant) == "open"
 
 
-async def knock(participant: Participant) -> ConnectOutcome | None:
+async def connect_to_listener(participant: Participant) -> ConnectOutcome | None:
     """Return the result of a connection to its listener: a kernel accepts for a stopped process, and refuses for an
     ended one.
 

@@ -12,7 +12,7 @@ from distdoctor.model.bounds import MAX_ROUNDS
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import SmallerGroup, Trial
 from distdoctor.model.findings import Finding
-from distdoctor.model.stages import SEARCH, SECONDS_PER_RANK, TRIAL, TRIED_AGAIN
+from distdoctor.model.stages import SEARCH, SECONDS_PER_RANK, TRIAL, TRIAL_STAGES
 from distdoctor.session.leader.inbox import Inbox
 from distdoctor.session.leader.stages import Numbering, StageOpener
 from distdoctor.session.protocol.trust import TRIED
@@ -81,7 +81,7 @@ async def try_fixes(
     seconds = round(time.monotonic() - started, 2)
     error = errors[0] if errors else None
     return [
-        Trial(check, option, choice.env, TRIED_AGAIN, passed, seconds, error)
+        Trial(check, option, choice.env, TRIAL_STAGES, passed, seconds, error)
         for check, option in choice.options.items()
     ]
 

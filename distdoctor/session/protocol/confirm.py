@@ -20,7 +20,7 @@ from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.model.findings import SEVERITIES, Finding
 from distdoctor.model.launch_settings import VARIABLE
 from distdoctor.model.report import Report
-from distdoctor.model.stages import GPU, LADDER, position
+from distdoctor.model.stages import ALL_STAGES, GPU, stage_index
 from distdoctor.probes.network.tcp import open_socket
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import OWN
@@ -106,7 +106,7 @@ def proven(context: RunContext, together: Mapping[str, int]) -> bool:
     options, facts = context.options, context.facts
     gpus = bool(facts.ranks) and all(rank.gpu is not None and rank.gpu.visible for rank in facts.ranks)
     ended = {stage.stage: stage.status for stage in facts.stages}
-    for stage in LADDER[: position(options.until) + 1]:
+    for stage in ALL_STAGES[: stage_index(options.until) + 1]:
         needless = (
             (stage.climbs == "node" and not context.leads_node)
             or ("other nodes" in stage.skips_without and context.plan.one_node)

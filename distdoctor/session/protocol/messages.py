@@ -15,7 +15,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Literal
 
-from distdoctor.mesh.listener import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import TOKEN_BYTES, LinkTarget
 from distdoctor.model.bounds import FIRST_LISTENING_PORT, MAX_ROUNDS, check_facts, check_plan, check_run, within
 from distdoctor.model.facts import BadFacts, NodeFacts, decode
 from distdoctor.model.plan import Plan
@@ -29,7 +29,7 @@ RANK_BYTES = 16 * 1024
 """Limits of one process's message, and of the part of each of its ranks."""
 
 
-class Keys:
+class RunKeys:
     """Keys of one run: all of them, so that nothing else of a store is touched."""
 
     def __init__(self, run: str) -> None:
@@ -56,12 +56,12 @@ class Keys:
     @staticmethod
     def callers(plan: Plan) -> str:
         """Return the counter of processes refused because of their token. They do not know the run's own keys."""
-        return f"{Keys.marker(plan)}/callers"
+        return f"{RunKeys.marker(plan)}/callers"
 
     @staticmethod
     def caller(plan: Plan, number: int) -> str:
         """Return the key of a refused process's account of itself, which is never sealed."""
-        return f"{Keys.callers(plan)}/{number}"
+        return f"{RunKeys.callers(plan)}/{number}"
 
     def message(self, number: int, sequence: int) -> str:
         """Return the key of a participant's message; ``sequence`` counts from 0."""
@@ -166,7 +166,7 @@ class Command:
     across: int | None = None
     """In a search: each rank of the group's first process is tried with the rank of the second whose index is this much
     higher."""
-    targets: tuple[Target, ...] = ()
+    targets: tuple[LinkTarget, ...] = ()
     limited: tuple[str, ...] = ()
     """In the mesh and gloo stages: addresses that limit new connections per time."""
     lead: int = 0

@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Mapping
 
-from distdoctor.mesh.listener import Target
+from distdoctor.mesh.listener import LinkTarget
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.bounds import (
     FIRST_LISTENING_PORT,
@@ -28,7 +28,7 @@ from distdoctor.model.bounds import (
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import BY_NAME, GLOO, LADDER, MESH, SEARCH, STORE, TRIAL
+from distdoctor.model.stages import ALL_STAGES, BY_NAME, GLOO, MESH, SEARCH, STORE, TRIAL
 from distdoctor.probes.host.files import MARK_NAME
 from distdoctor.session.protocol.messages import Command
 
@@ -96,7 +96,7 @@ class Seal:
 
 ORDER = tuple(
     step.name
-    for stage in LADDER
+    for stage in ALL_STAGES
     if stage.opened
     for step in (stage, *[TRIAL] * stage.tries_fixes, *[SEARCH] * stage.searched)
 )
@@ -209,7 +209,7 @@ class CommandValidator:
             if parse_address(address) is None:
                 raise BadFacts(f"{address[:60]!r} is no address")
 
-    def _target(self, target: Target) -> None:
+    def _target(self, target: LinkTarget) -> None:
         address = parse_address(target.address)
         if address is None or "%" in target.address:
             raise BadFacts(f"{target.address[:60]!r} is no address")

@@ -19,7 +19,7 @@ from distdoctor.model.stages import NETWORK
 from distdoctor.probes.network.ports import intercepted
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.context import RunContext
-from distdoctor.session.protocol.messages import Keys, Marker, OtherProtocol, read_marker
+from distdoctor.session.protocol.messages import Marker, OtherProtocol, RunKeys, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal, Sealed
 from distdoctor.session.rendezvous.master import (
     PROBLEM_SECONDS,
@@ -273,8 +273,8 @@ class MarkerFinder:
             client = await StoreClient.connect(contact.address, contact.port)
             if self._context.plan.agent_store and self._context.plan.rank == 0:
                 marker = self._hosting.marker = self._hosting.new_marker()
-                await client.set(Keys.marker(self._context.plan), self._hosting.sealed(marker))
-                await client.has(Keys.marker(self._context.plan))
+                await client.set(RunKeys.marker(self._context.plan), self._hosting.sealed(marker))
+                await client.has(RunKeys.marker(self._context.plan))
                 self._context.update_network(answer=Answer("distdoctor", answer.generation))
                 return marker
             value = await self._wait(client)
@@ -293,7 +293,7 @@ class MarkerFinder:
 
     async def _wait(self, client: StoreClient) -> Marker | None:
         end = time.monotonic() + MARKER_SECONDS
-        key = Keys.marker(self._context.plan)
+        key = RunKeys.marker(self._context.plan)
         while True:
             try:
                 value = await client.get(key)
@@ -326,7 +326,7 @@ class MarkerFinder:
         if plan.opens_store:
             return  # node 0 of another run, which only shares the port
         caller = Caller(self._context.facts.identity.hostname, client.own_address, token)
-        key = Keys.caller(plan, await client.add(Keys.callers(plan), 1))
+        key = RunKeys.caller(plan, await client.add(RunKeys.callers(plan), 1))
         await client.set(key, encode(caller))
         await client.has(key)  # an answer shows that the set before it has arrived
 

@@ -13,11 +13,11 @@ from distdoctor.model.facts import (
     AddressChoice,
     BadFacts,
     Contact,
-    Elsewhere,
+    InterfaceContact,
     NodeFacts,
-    OtherWay,
     Resolution,
     Route,
+    StoreOnOtherPort,
     encode,
 )
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
@@ -30,7 +30,7 @@ from distdoctor.probes.network.tcp import CONNECT_SECONDS, connect
 from distdoctor.probes.resolver import ASKER
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.notice import read_notice
-from distdoctor.session.protocol.messages import Keys, Marker, read_marker
+from distdoctor.session.protocol.messages import Marker, RunKeys, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal
 from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.store.client import Oversize, StoreClient, StoreError
@@ -167,7 +167,7 @@ class MasterContact:
         counts, if that had all its time.
         """
         tried: list[Contact] = []
-        other_ways: tuple[OtherWay, ...] = ()
+        other_ways: tuple[InterfaceContact, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
             self._wait_reporter.trying = address, time.monotonic()
             before, seconds = self._slow_result_before(address), CONNECT_SECONDS
@@ -227,7 +227,7 @@ class MasterContact:
         if found is not None and found.state == "silent" and not (network and network.master_lines):
             self._context.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
-    async def _by_other_interfaces(self, address: str) -> tuple[OtherWay, ...]:
+    async def _by_other_interfaces(self, address: str) -> tuple[InterfaceContact, ...]:
         """Return the result by each other interface whose network contains the address, too."""
         facts = self._context.facts
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
@@ -244,7 +244,7 @@ class MasterContact:
             return ()
         port = facts.plan.master_port
         attempts = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_INTERFACES])
-        return tuple(map(OtherWay, others, await asyncio.gather(*attempts)))
+        return tuple(map(InterfaceContact, others, await asyncio.gather(*attempts)))
 
     async def _control(self, address: str) -> Contact:
         """Connect to other ports of the same host: any answer of its own shows that it is up."""
@@ -336,7 +336,7 @@ class PortScanner:
             marker = read_marker(self._seal.open(key, value)) if value is not None else None
             if marker is None or marker.plan is None or not await self._lacks_one(client, marker):
                 return False
-            found = Elsewhere(contact.address, contact.port, marker.host, marker.plan)
+            found = StoreOnOtherPort(contact.address, contact.port, marker.host, marker.plan)
             self._context.update_network(elsewhere=found)
             self._informed = contact, await self._write_facts(client, marker)
             return True
@@ -354,7 +354,7 @@ class PortScanner:
         expected = theirs.world_size if ranks else theirs.nnodes
         if theirs.started != ours.started or expected != (ours.world_size if ranks else ours.nnodes):
             return False
-        count = await client.get(Keys(marker.run).members)
+        count = await client.get(RunKeys(marker.run).members)
         others = int(count) if count is not None and count.isdigit() and len(count) < 8 else 0
         return expected is not None and 1 + others < expected
 
@@ -376,7 +376,7 @@ class PortScanner:
                 client.close()
 
     async def _write_facts(self, client: StoreClient, marker: Marker) -> str:
-        keys = Keys(marker.run)
+        keys = RunKeys(marker.run)
         number = await client.add(keys.astray, 1)
         key = keys.stray(number)
         await client.set(key, self._seal.close(key, encode(self._context.facts)))

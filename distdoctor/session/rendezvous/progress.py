@@ -14,7 +14,7 @@ from distdoctor.judge.engine import judge
 from distdoctor.model.addresses import endpoint, parse_address
 from distdoctor.model.cluster import build
 from distdoctor.model.errors import PlanError, UsageError
-from distdoctor.model.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
+from distdoctor.model.facts import Contact, NetworkFacts, NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.launch_settings import (
     BACKEND,
@@ -100,7 +100,7 @@ class WaitReporter:
             return
         if self.node0_may_be_late() and left > LAST_CHANCE:
             return
-        facts = replace(context.facts, meeting=replace(context.facts.meeting or MeetingFacts(), ended=True))
+        facts = replace(context.facts, meeting=replace(context.facts.meeting or RendezvousFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
         self._next = now + REPORT_AGAIN_SECONDS

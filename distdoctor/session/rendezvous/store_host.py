@@ -22,7 +22,7 @@ from distdoctor.probes.network import ports
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session.context import RunContext, wait_for_torch
 from distdoctor.session.leader.notice import post_notice
-from distdoctor.session.protocol.messages import Keys, Marker
+from distdoctor.session.protocol.messages import Marker, RunKeys
 from distdoctor.session.protocol.trust import Seal
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
@@ -98,7 +98,7 @@ class StoreHost:
 
     def sealed(self, marker: Marker) -> bytes:
         """Return the mark as it is written."""
-        return self.seal.close(Keys.marker(self.context.plan), encode(marker))
+        return self.seal.close(RunKeys.marker(self.context.plan), encode(marker))
 
     async def altered(self) -> bool:
         """Return whether somebody else has written another mark into the store that this process hosts."""
@@ -109,7 +109,7 @@ class StoreHost:
         except StoreError:
             return False
         try:
-            value = await client.get(Keys.marker(self.context.plan))
+            value = await client.get(RunKeys.marker(self.context.plan))
         except Oversize:
             return True
         except StoreError:
@@ -125,7 +125,7 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            self.context.update_meeting(visitors=await client.add(Keys(self.marker.run).members, 0))
+            self.context.update_meeting(visitors=await client.add(RunKeys(self.marker.run).members, 0))
         except StoreError:
             pass
         finally:
@@ -165,7 +165,7 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            return await client.has(Keys.marker(self.context.plan))
+            return await client.has(RunKeys.marker(self.context.plan))
         except StoreError:
             return False
         finally:
@@ -231,8 +231,8 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            await client.set(Keys.marker(self.context.plan), self.sealed(self.marker))
-            self._marked = await client.has(Keys.marker(self.context.plan))  # an answer: the set before it arrived
+            await client.set(RunKeys.marker(self.context.plan), self.sealed(self.marker))
+            self._marked = await client.has(RunKeys.marker(self.context.plan))  # an answer: the set before it arrived
         except StoreError:
             pass
         finally:

@@ -187,7 +187,7 @@ async def known_kernel_lines(checks: Iterable[Check]) -> tuple[KernelLine, ...] 
     return tuple(sorted((*lasting[-MAX_KERNEL_LINES:], *lately[-MAX_KERNEL_LINES:]), key=lambda line: line.at))
 
 
-async def look_again(context: RunContext) -> None:
+async def look_at_kernel_log(context: RunContext) -> None:
     """Read the kernel's lines since a stage failed here."""
     lines, host = await known_kernel_lines(context.options.checks), context.facts.host
     if lines is not None and host is not None:

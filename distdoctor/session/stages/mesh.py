@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from distdoctor.mesh.listener import Listener, Target, addresses_of
+from distdoctor.mesh.listener import LinkTarget, Listener, addresses_of
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.addresses import is_loopback, parse_address, reaches_no_other
 from distdoctor.probes.network import names, ports, routing
@@ -120,7 +120,7 @@ def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:
+def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[LinkTarget]:
     """Yield every node's addresses that its peers would use, each once; with ``nccl`` also those that NCCL would."""
     everyone = list(participants)
     one_host = len({one.facts.identity.host for one in everyone}) == 1
@@ -132,4 +132,4 @@ def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Targ
             if not reaches_no_other(address) or (one_host and is_loopback(address)):
                 uses.setdefault(address, []).append(use)
         for address, use_of in uses.items():
-            yield Target(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))
+            yield LinkTarget(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))

@@ -18,7 +18,7 @@ from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.trials import first_error, round_robin
-from distdoctor.session.protocol.messages import Command, Event, Keys
+from distdoctor.session.protocol.messages import Command, Event, RunKeys
 from distdoctor.session.rendezvous.master import names_cost_seconds
 from distdoctor.session.stages.local import Ended
 
@@ -47,7 +47,7 @@ class RankStages:
         zygote: Zygote,
         address: str,
         port: int,
-        keys: Keys,
+        keys: RunKeys,
         number: int,
         send: Callable[[Event], Awaitable[None]],
     ) -> None:

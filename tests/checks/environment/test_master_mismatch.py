@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.saved import diagnose
-from distdoctor.model.facts import Bind, Contact, Elsewhere
+from distdoctor.model.facts import Bind, Contact, StoreOnOtherPort
 from distdoctor.model.facts.files import read
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.odd import other_spellings
@@ -50,14 +50,14 @@ def other_port_by_init_method() -> Facts:
 def waits_on_another_port() -> Facts:
     """host1 alone, which found a store of a check that lacks a node."""
     a, b = other_port()
-    return (with_network(b, elsewhere=Elsewhere("10.77.0.10", PORT, "host0", a.plan)),)
+    return (with_network(b, elsewhere=StoreOnOtherPort("10.77.0.10", PORT, "host0", a.plan)),)
 
 
 def on_one_host() -> Facts:
     """Node 1 of two on one host, whose port of localhost nobody has; the other one waits beside it."""
     a, b = other_port()
     b = outside(with_master(b, "localhost", own=True, resolved=["127.0.0.1"]))
-    return (with_network(b, elsewhere=Elsewhere("127.0.0.1", PORT, "host1", a.plan)),)
+    return (with_network(b, elsewhere=StoreOnOtherPort("127.0.0.1", PORT, "host1", a.plan)),)
 
 
 def other_address() -> Facts:
@@ -124,7 +124,7 @@ def test_alone_it_names_the_port_on_which_node_0_waits() -> None:
 
 def test_a_node_that_met_its_own_run_after_all_names_no_other() -> None:
     a, b = healthy(2)
-    there = Elsewhere("10.77.0.10", 29400, "host0", a.plan)
+    there = StoreOnOtherPort("10.77.0.10", 29400, "host0", a.plan)
     assert judged(with_network(b, elsewhere=there)).findings == ()
 
 

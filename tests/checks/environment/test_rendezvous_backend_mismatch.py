@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Elsewhere
+from distdoctor.model.facts import StoreOnOtherPort
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
 from tests.facts_builder import PORT, healthy, judged, outside, with_network, with_plan
 
@@ -23,7 +23,9 @@ def rendezvous(*backends: str) -> Facts:
 def found_alone() -> Facts:
     """host1 alone, with c10d, which found node 0's static store on another port."""
     a, b = rendezvous("static", "c10d")
-    b = with_network(outside(with_plan(b, master_port=29400)), elsewhere=Elsewhere("10.77.0.10", PORT, "host0", a.plan))
+    b = with_network(
+        outside(with_plan(b, master_port=29400)), elsewhere=StoreOnOtherPort("10.77.0.10", PORT, "host0", a.plan)
+    )
     return (b,)
 
 

@@ -11,9 +11,9 @@ from distdoctor.model.facts import (
     Contact,
     HostsLine,
     Interface,
+    InterfaceContact,
     IpsecPolicy,
     Neighbour,
-    OtherWay,
     Route,
     TableRoute,
 )
@@ -102,7 +102,7 @@ def vpn_alone(outcome: ConnectOutcome = "refused") -> Facts:
     _, b = two("unreachable", errno=113)
     assert b.host is not None
     b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
-    way = OtherWay("eth0", Contact("10.77.0.10", PORT, outcome))
+    way = InterfaceContact("eth0", Contact("10.77.0.10", PORT, outcome))
     b = with_network(b, route=Route("10.77.0.10", "10.16.0.19", "tun0"), other_ways=(way,))
     b = with_network(b, neighbour=Neighbour("10.77.0.10", "tun0", "silent", False))
     return (routed(b, route(LAN), route("10.77.0.0/25", None, "tun0")),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Contact, HardwareAddress, NodeFacts, OtherWay, TableRoute
+from distdoctor.model.facts import Contact, HardwareAddress, InterfaceContact, NodeFacts, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import PORT, healthy, outside, waited_in_vain, with_host, with_network
 
@@ -26,7 +26,7 @@ def doubled(facts: NodeFacts, own: str, first: str = "eth1", second: str = "eth0
 def client(outcome: str = "refused", first: str = "eth1") -> Facts:
     """Node 1 sends by eth1 (or another), where nobody answers."""
     a, b = healthy(2, declared=True)
-    other = OtherWay("eth0", Contact("10.77.0.10", PORT, outcome))  # type: ignore[arg-type]
+    other = InterfaceContact("eth0", Contact("10.77.0.10", PORT, outcome))  # type: ignore[arg-type]
     b = with_network(doubled(outside(b, "unreachable", errno=113), "10.77.0.111", first), other_ways=(other,))
     return waited_in_vain(a), b
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from distdoctor.model.facts import Limits, Link, MeshFacts, NodeFacts, Socket, StageFacts
 from distdoctor.model.facts.node import STOOD_STILL
 from distdoctor.model.findings import Finding
-from distdoctor.model.stages import position
+from distdoctor.model.stages import stage_index
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing, uncounted
@@ -54,7 +54,7 @@ def stood_still(stage: str = "mesh", after: bool = False) -> Facts:
     waited = "DistStoreError: wait timeout after 20150ms, keys: /distdoctor/f64f5714022607c6/gloo/0/0//cpu//0/1"
     a, b, c = (failing(one, "gloo", waited) for one in healthy(3))
     its = StageFacts(stage, "error", 8.3, STOOD_STILL)
-    before = [entry for entry in b.stages if after or position(entry.stage) < position(stage)]
+    before = [entry for entry in b.stages if after or stage_index(entry.stage) < stage_index(stage)]
     b = replace(b, stages=(*(entry for entry in before if entry.stage != stage), its))
     return a, b if after else replace(b, ranks=tuple(replace(rank, stages=()) for rank in b.ranks)), c
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Answer, Bind, MeetingFacts, NodeFacts
+from distdoctor.model.facts import Answer, Bind, NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Fix
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.master import held
@@ -163,7 +163,7 @@ def test_nodes_that_met_apart_have_not_all_met_whatever_the_reason() -> None:
 
 
 def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> None:
-    facts = replace(node("host1", 1), meeting=MeetingFacts(ended=True), network=None)
+    facts = replace(node("host1", 1), meeting=RendezvousFacts(ended=True), network=None)
     text = str(judged(with_plan(facts, master_addr=None)).findings)
     assert "None:" not in text
     assert "no setting here names node 0" in text
