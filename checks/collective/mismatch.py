@@ -287,7 +287,8 @@ def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Findi
     most = max(inside, key=live.waits.collectives_running)
     unsure = len(odd) == len(inside)
     summary = (
-        f"{live.ranks_called(odd)} {_do(odd)} not call the same collectives{'' if unsure else ' as the others'}: all wait "
+        f"{live.ranks_called(odd)} {_do(odd)} not call the same collectives{'' if unsure else ' as the others'}: all "
+        "wait "
         "in "
         f"the same call, and {most.called} has {live.waits.collectives_running(most)} collectives running."
     )

@@ -110,7 +110,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     nodes = list(dict.fromkeys(rank.node for rank in waits))
     yield live.rank_finding(
         waits,
-        f"{live.ranks_called(waits)} wait{'s' if len(waits) == 1 else ''} for the build of an extension that no process "
+        f"{live.ranks_called(waits)} wait{'s' if len(waits) == 1 else ''} for the build of an extension that no "
+        "process "
         "here "
         f"builds: {locks[0][1].path} is a leftover.",
         evidence=(

@@ -150,7 +150,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     nodes = list(dict.fromkeys(rank.node for rank in stuck))
     yield live.rank_finding(
         stuck,
-        f"{live.ranks_called(stuck)} on {names_of(nodes)} wait{'s' if len(stuck) == 1 else ''} in the kernel for a disk "
+        f"{live.ranks_called(stuck)} on {names_of(nodes)} wait{'s' if len(stuck) == 1 else ''} in the kernel for a "
+        "disk "
         "or "
         "a file server, without progress.",
         evidence=(*live.where_ranks_are(stuck), *live.waiting_evidence(job, stuck)),
