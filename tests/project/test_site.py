@@ -122,4 +122,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(sys, "argv", ["site.py"])
     assert site.main() == 0
     page = (tmp_path / "site/checks/nccl/init-failed.html").read_text()
-    assert "The NCCL process group cannot be made" in page
+    assert "NCCL cannot form its process group" in page

@@ -229,7 +229,7 @@ def test_where_a_range_is_open_the_kernel_may_pick_from_it() -> None:
 
 def test_the_rule_that_shuts_out_what_answers_is_shown_and_passed_by() -> None:
     (root,) = judged(*answers_shut(RANGE)).roots
-    assert any("30000-50000" in line and "answers its own connections" in line for line in root.evidence)
+    assert any("30000-50000" in line and "drops replies to its own connections" in line for line in root.evidence)
     (command,) = root.fixes[0].commands
     assert command.startswith("nft insert rule inet filter input ip saddr '{ 10.77.0.10")
 

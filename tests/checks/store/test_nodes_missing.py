@@ -227,7 +227,7 @@ def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
     """host1's own file is here: that it never came is not so, and there is no command to start it with."""
     zero = waited_in_vain(node("host0", 0))
     text = missing_text(zero, outside(node("host1", 1)))
-    assert "host1 did not meet host0: waited 60 s for 10.77.0.10:29500; finally 10.77.0.10:29500 refused" in text
+    assert "host1 did not reach host0: waited 60 s for 10.77.0.10:29500; finally 10.77.0.10:29500 refused" in text
     assert "never came" not in text and "Run `" not in text
     assert "node1 did not join within 60 s" in missing_text(zero)
 
