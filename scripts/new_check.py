@@ -33,7 +33,11 @@ TODO: the cause.
 
 Fix
 ---
-TODO: the instruction, with a command.
+TODO: the instruction, with a command: `ulimit -s 8192` in the job's script.
+
+Confirm with
+------------
+TODO: `ulimit -s` on the node, which prints 8192.
 
 When it is harmless
 -------------------

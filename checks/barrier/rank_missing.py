@@ -16,7 +16,9 @@ Fix
 Fix the last error in the output of the missing rank. If signal 9 ended it, request more memory:
 `sbatch --mem 64G job.sh`. If it runs and gets no processor, end the other load on its node.
 
-Confirm with: `ps -o pid,stat,pcpu,args -p 4711` on its node, `journalctl -k --since -1h | grep -i oom`, and
+Confirm with
+------------
+`ps -o pid,stat,pcpu,args -p 4711` on its node, `journalctl -k --since -1h | grep -i oom`, and
 `sacct -j JOBID`.
 
 When it is harmless

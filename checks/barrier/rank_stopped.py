@@ -17,7 +17,9 @@ Fix
 ---
 Resume it: `kill -CONT 4711`. If a scheduler suspended the job, resume it there: `scontrol resume JOBID`.
 
-Confirm with: `ps -eo pid,stat,args | grep " T"` (state T is stopped, t is traced).
+Confirm with
+------------
+`ps -eo pid,stat,args | grep " T"` (state T is stopped, t is traced).
 
 When it is harmless
 -------------------

@@ -13,7 +13,9 @@ Fix
 ---
 Create the group with both backends: `init_process_group("cpu:gloo,cuda:nccl")`. Or move the tensor: `tensor.cuda()`.
 
-Confirm with: `print(dist.get_backend_config())` in the script.
+Confirm with
+------------
+`print(dist.get_backend_config())` in the script.
 
 When it is harmless
 -------------------

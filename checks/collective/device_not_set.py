@@ -16,7 +16,9 @@ Fix
 Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before init_process_group(), or pass
 `init_process_group(device_id=torch.device("cuda", local_rank))`.
 
-Confirm with: `grep -c "devices used by this process are currently unknown" LOG` (must be 0 afterwards).
+Confirm with
+------------
+`grep -c "devices used by this process are currently unknown" LOG` (must be 0 afterwards).
 
 When it is harmless
 -------------------

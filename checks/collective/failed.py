@@ -15,7 +15,9 @@ Fix
 Fix the error of the rank that ended first; the errors of the others are its consequences. If no rank ended, set one
 MTU on all nodes: `ip link set dev eth0 mtu 1500`.
 
-Confirm with: `distdoctor diagnose LOGS...` (names the first rank), and `ping -M do -s 1472 -c 1 10.0.0.11`.
+Confirm with
+------------
+`distdoctor diagnose LOGS...` (names the first rank), and `ping -M do -s 1472 -c 1 10.0.0.11`.
 
 When it is harmless
 -------------------

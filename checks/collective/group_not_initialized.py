@@ -13,7 +13,9 @@ Fix
 Start the script with `torchrun --nproc-per-node 2 train.py`, and call `dist.init_process_group()` first. If it must
 also run as one process, guard the code with `dist.is_initialized()`.
 
-Confirm with: `printenv RANK WORLD_SIZE MASTER_ADDR` in the job (set by every launcher).
+Confirm with
+------------
+`printenv RANK WORLD_SIZE MASTER_ADDR` in the job (set by every launcher).
 
 When it is harmless
 -------------------

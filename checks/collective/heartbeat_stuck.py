@@ -7,14 +7,17 @@ What you see
 
 Why it happens
 --------------
-A CUDA call, or a thread that holds the GIL, does not return. The hang is elsewhere, and the monitor ends the process.
+A CUDA call, or a thread that holds the GIL, does not return. The hang has another cause. The monitor ends
+the process.
 
 Fix
 ---
 Fix the call that does not return: `py-spy dump --native --pid 4711` shows its stack. TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
 only hides the hang.
 
-Confirm with: `distdoctor hang` on a node of the job while it hangs.
+Confirm with
+------------
+`distdoctor hang` on a node of the job while it hangs.
 
 When it is harmless
 -------------------

@@ -12,7 +12,9 @@ Fix
 ---
 Guard the call: `if not dist.is_initialized(): dist.init_process_group()`.
 
-Confirm with: `grep -rn "init_process_group" .` in the source tree (shows both calls).
+Confirm with
+------------
+`grep -rn "init_process_group" .` in the source tree (shows both calls).
 
 When it is harmless
 -------------------

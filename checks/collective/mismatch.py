@@ -15,7 +15,9 @@ Fix
 Call the same collectives in the same order with the same shapes on all ranks. Run
 `export TORCH_DISTRIBUTED_DEBUG=DETAIL` to see the first difference.
 
-Confirm with: `distdoctor hang` while it hangs, or `distdoctor diagnose LOGS...` afterwards.
+Confirm with
+------------
+`distdoctor hang` while it hangs, or `distdoctor diagnose LOGS...` afterwards.
 
 When it is harmless
 -------------------

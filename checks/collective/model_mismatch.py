@@ -13,7 +13,9 @@ Fix
 Build the same model on every rank, from the same configuration and checkpoint, and wrap it once:
 `model = DistributedDataParallel(model)`.
 
-Confirm with: `print(rank, sum(p.numel() for p in model.parameters()))` on every rank before the wrap.
+Confirm with
+------------
+`print(rank, sum(p.numel() for p in model.parameters()))` on every rank before the wrap.
 
 When it is harmless
 -------------------

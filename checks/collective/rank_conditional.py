@@ -12,7 +12,9 @@ Fix
 ---
 Move the collective out of the condition: call it on all ranks, and keep only local work under `if rank == 0:`.
 
-Confirm with: `py-spy dump --pid 4711` on every rank while it hangs, or `distdoctor hang`.
+Confirm with
+------------
+`py-spy dump --pid 4711` on every rank while it hangs, or `distdoctor hang`.
 
 When it is harmless
 -------------------

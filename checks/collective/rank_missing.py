@@ -14,7 +14,9 @@ Fix
 Fix what keeps the missing rank: `distdoctor hang` on its node shows its current line. If it died, fix the last error
 in its log.
 
-Confirm with: `py-spy dump --pid 4711` on its node, and `tail -50` of its log.
+Confirm with
+------------
+`py-spy dump --pid 4711` on its node, and `tail -50` of its log.
 
 When it is harmless
 -------------------

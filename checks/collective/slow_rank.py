@@ -18,7 +18,9 @@ Fix
 Remove the binding or raise the quota: `srun --cpu-bind=none`, `mpirun --bind-to none`, `docker run --cpus=16`. Or end
 the other load on the node.
 
-Confirm with: `taskset -cp 4711`, `cat /sys/fs/cgroup/cpu.max` and `top` on that node.
+Confirm with
+------------
+`taskset -cp 4711`, `cat /sys/fs/cgroup/cpu.max` and `top` on that node.
 
 When it is harmless
 -------------------
@@ -145,6 +147,6 @@ def fix(group: list[Worked]) -> Fix:
     else:
         text = (
             f"On {node.name}, end the other load on the processors of rank "
-            f"{together(str(rank) for _, rank, _ in group)}, or start the job elsewhere. Confirm with: `top`."
+            f"{together(str(rank) for _, rank, _ in group)}, or start the job on other nodes. Confirm with: `top`."
         )
     return Fix.on(node, text)

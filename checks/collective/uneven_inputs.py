@@ -12,7 +12,9 @@ Fix
 ---
 Use `DistributedSampler(dataset, drop_last=True)`, or wrap the loop in `with model.join():`.
 
-Confirm with: `print(rank, len(loader))` on every rank (must be equal).
+Confirm with
+------------
+`print(rank, len(loader))` on every rank (must be equal).
 
 When it is harmless
 -------------------

@@ -12,7 +12,9 @@ Fix
 ---
 Use `DistributedDataParallel(model, find_unused_parameters=True)`, or freeze or remove the unused parameters.
 
-Confirm with: `TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...` (names the parameters).
+Confirm with
+------------
+`TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...` (names the parameters).
 
 When it is harmless
 -------------------

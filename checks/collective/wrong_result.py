@@ -13,7 +13,9 @@ Fix
 Remove the affected nodes from the job, one at a time (`srun --exclude=host1`), until the result is right. Then replace
 the memory or network card of the faulty node.
 
-Confirm with: `ethtool -S eth0 | grep -i err`, `edac-util -v`, and `memtester 4G 1` on the affected nodes.
+Confirm with
+------------
+`ethtool -S eth0 | grep -i err`, `edac-util -v`, and `memtester 4G 1` on the affected nodes.
 
 When it is harmless
 -------------------

@@ -17,7 +17,9 @@ Fix
 On each node, set it to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`. Every node must
 name the same number of interfaces. If the hostname resolves to a real address, `unset GLOO_SOCKET_IFNAME` also works.
 
-Confirm with: `ip -br address` (lists the interfaces and their addresses).
+Confirm with
+------------
+`ip -br address` (lists the interfaces and their addresses).
 
 When it is harmless
 -------------------

@@ -17,7 +17,9 @@ Fix
 ---
 On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
 
-Confirm with: `ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
+Confirm with
+------------
+`ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
 
 When it is harmless
 -------------------

@@ -27,7 +27,9 @@ Fix
 On each node, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.
 Or replace the 127.0.1.1 line in /etc/hosts with the real address: `10.0.0.10 host0`.
 
-Confirm with: `getent ahosts $(hostname)` (must print no 127.x address).
+Confirm with
+------------
+`getent ahosts $(hostname)` (must print no 127.x address).
 
 When it is harmless
 -------------------

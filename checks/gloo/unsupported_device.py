@@ -12,7 +12,9 @@ Fix
 ---
 Install another release: `pip install torch==2.7.1`, or one later than 2.8. Or run the job in WSL.
 
-Confirm with: `python -c "import torch; print(torch.__version__)"`.
+Confirm with
+------------
+`python -c "import torch; print(torch.__version__)"`.
 
 When it is harmless
 -------------------

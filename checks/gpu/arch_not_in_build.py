@@ -15,7 +15,9 @@ Install a wheel with that architecture on every node:
 `pip install torch --index-url https://download.pytorch.org/whl/cu128`. Rebuild flash-attn and other extensions with
 `TORCH_CUDA_ARCH_LIST=12.0`.
 
-Confirm with: `python -c "import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())"`.
+Confirm with
+------------
+`python -c "import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())"`.
 
 When it is harmless
 -------------------

@@ -13,7 +13,9 @@ Fix
 Allow several processes: `nvidia-smi -i 0 -c DEFAULT` (as root). Or end the process that holds the GPU (`kill 4711`),
 or use another GPU.
 
-Confirm with: `nvidia-smi --query-gpu=index,compute_mode --format=csv` and
+Confirm with
+------------
+`nvidia-smi --query-gpu=index,compute_mode --format=csv` and
 `nvidia-smi --query-compute-apps=pid,name,gpu_uuid --format=csv`.
 
 When it is harmless

@@ -7,7 +7,7 @@ What you see
 
 Why it happens
 --------------
-If all GPUs fail, the libraries are wrong: LD_LIBRARY_PATH puts another cuBLAS or CUDA before torch's own, or the
+If all GPUs fail, the libraries are wrong. LD_LIBRARY_PATH puts another cuBLAS or CUDA before torch's own, or the
 container has only a part of the driver's files. If one GPU fails, that GPU is faulty. The check multiplies two small
 matrices on each GPU; no other finding explains the error.
 
@@ -16,7 +16,9 @@ Fix
 If all GPUs fail, run `unset LD_LIBRARY_PATH` and try again. If one fails, exclude it
 (`export CUDA_VISIBLE_DEVICES=0,1,3`) and reset it: `nvidia-smi --gpu-reset -i 2`.
 
-Confirm with: `dmesg | grep -i xid` and
+Confirm with
+------------
+`dmesg | grep -i xid` and
 `python -c "import torch; a=torch.ones(64,64,device='cuda:2'); print((a@a).sum())"`.
 
 When it is harmless

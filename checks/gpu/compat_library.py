@@ -15,7 +15,9 @@ Fix
 Remove /usr/local/cuda/compat from LD_LIBRARY_PATH: `export LD_LIBRARY_PATH=/usr/local/cuda/lib64`. Then update the
 host's driver if the image needs a newer CUDA.
 
-Confirm with: `ldconfig -p | grep libcuda.so.1` and `echo $LD_LIBRARY_PATH` in the container.
+Confirm with
+------------
+`ldconfig -p | grep libcuda.so.1` and `echo $LD_LIBRARY_PATH` in the container.
 
 When it is harmless
 -------------------

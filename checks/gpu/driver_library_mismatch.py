@@ -12,7 +12,9 @@ Fix
 ---
 Reboot the node: `systemctl reboot`. Then hold the package: `apt-mark hold nvidia-driver-580-server`.
 
-Confirm with: `cat /proc/driver/nvidia/version` and `modinfo -F version nvidia` (must be equal).
+Confirm with
+------------
+`cat /proc/driver/nvidia/version` and `modinfo -F version nvidia` (must be equal).
 
 When it is harmless
 -------------------

@@ -14,7 +14,9 @@ Fix
 ---
 Start the persistence daemon on the host: `systemctl enable --now nvidia-persistenced`. Or run `nvidia-smi -pm 1`.
 
-Confirm with: `nvidia-smi --query-gpu=persistence_mode --format=csv` and `time nvidia-smi -L`.
+Confirm with
+------------
+`nvidia-smi --query-gpu=persistence_mode --format=csv` and `time nvidia-smi -L`.
 
 When it is harmless
 -------------------

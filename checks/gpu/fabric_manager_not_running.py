@@ -13,7 +13,9 @@ Fix
 ---
 Start it on the host, in the version of the driver: `systemctl enable --now nvidia-fabricmanager`.
 
-Confirm with: `nvidia-smi -q | grep -A2 Fabric` (State: Completed) and `systemctl status nvidia-fabricmanager`.
+Confirm with
+------------
+`nvidia-smi -q | grep -A2 Fabric` (State: Completed) and `systemctl status nvidia-fabricmanager`.
 
 When it is harmless
 -------------------

@@ -17,7 +17,9 @@ Fix
 Start one rank per visible GPU: `torchrun --nproc-per-node gpu`. Or make the hidden GPUs visible:
 `unset CUDA_VISIBLE_DEVICES`, `srun --gpus-per-node 8`.
 
-Confirm with: `python -c "import torch; print(torch.cuda.device_count())"` and `nvidia-smi -L` in the job's
+Confirm with
+------------
+`python -c "import torch; print(torch.cuda.device_count())"` and `nvidia-smi -L` in the job's
 environment.
 
 When it is harmless

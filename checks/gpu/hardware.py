@@ -15,7 +15,9 @@ Fix
 Remove the node from the job (`scontrol update nodename=host1 state=drain reason="GPU fault"`), then reset the GPU with
 `nvidia-smi --gpu-reset -i 0` or reboot. If the fault returns, replace the GPU.
 
-Confirm with: `dmesg -T | grep -i xid` (NVIDIA's list explains the number), or `dcgmi diag -r 3` on an idle node. The
+Confirm with
+------------
+`dmesg -T | grep -i xid` (NVIDIA's list explains the number), or `dcgmi diag -r 3` on an idle node. The
 check does not use DCGM: its health watches report the same as NVML, and its diagnosis needs minutes and the whole GPU.
 
 When it is harmless

@@ -17,7 +17,9 @@ Fix
 Use one of the two only: `unset CUDA_VISIBLE_DEVICES` (AMD: `unset HIP_VISIBLE_DEVICES`). Devices behind a mask count
 from 0.
 
-Confirm with: `nvidia-smi -L` and `python -c "import torch; print(torch.cuda.device_count())"`.
+Confirm with
+------------
+`nvidia-smi -L` and `python -c "import torch; print(torch.cuda.device_count())"`.
 
 When it is harmless
 -------------------

@@ -7,14 +7,16 @@ than possible.
 
 Why it happens
 --------------
-One node came up with a GPU less, or has another model, driver, MIG or ECC setting than the others.
+One node has a GPU less, or has another model, driver, MIG or ECC setting than the others.
 
 Fix
 ---
 Remove the node from the job, or change it to match the others: install the same driver, `nvidia-smi -mig 0`,
 `nvidia-smi -e 1`.
 
-Confirm with: `nvidia-smi --query-gpu=count,name,driver_version,mig.mode.current,ecc.mode.current --format=csv` on
+Confirm with
+------------
+`nvidia-smi --query-gpu=count,name,driver_version,mig.mode.current,ecc.mode.current --format=csv` on
 every node.
 
 When it is harmless

@@ -16,7 +16,9 @@ Fix
 Start the container with `docker run --gpus all`, or load the driver on the host with `modprobe nvidia`. If torch is a
 CPU build, install one for CUDA: `pip install torch --index-url https://download.pytorch.org/whl/cu126`.
 
-Confirm with: `nvidia-smi`, then `python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"`, in
+Confirm with
+------------
+`nvidia-smi`, then `python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"`, in
 the job's environment. The first command that fails shows the cause.
 
 When it is harmless

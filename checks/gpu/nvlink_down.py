@@ -14,7 +14,9 @@ Fix
 Reset all GPUs of the node together with `nvidia-smi --gpu-reset`, or reboot. If the links stay down, replace the GPU
 or its bridge.
 
-Confirm with: `nvidia-smi nvlink -s` and `nvidia-smi nvlink -e`.
+Confirm with
+------------
+`nvidia-smi nvlink -s` and `nvidia-smi nvlink -e`.
 
 When it is harmless
 -------------------

@@ -16,7 +16,9 @@ Fix
 Give each task all GPUs of its node: `srun --gpus-per-node 8 --gpu-bind=none`. Or use device 0 in every task:
 `torch.cuda.set_device(0)`.
 
-Confirm with: `srun --ntasks-per-node 8 nvidia-smi -L` (lists the GPUs of each task).
+Confirm with
+------------
+`srun --ntasks-per-node 8 nvidia-smi -L` (lists the GPUs of each task).
 
 When it is harmless
 -------------------

@@ -16,7 +16,9 @@ Fix
 Reduce the batch size, or enable activation checkpointing or sharding (FSDP). If another process holds the GPU's
 memory, end it: `kill 4711`.
 
-Confirm with: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` while the job runs.
+Confirm with
+------------
+`nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` while the job runs.
 
 When it is harmless
 -------------------

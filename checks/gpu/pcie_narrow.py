@@ -15,7 +15,9 @@ Fix
 Reseat the card, and set its slot to the full generation in the BIOS. Until then remove the node from the job:
 `scontrol update nodename=host1 state=drain reason="PCIe link"`.
 
-Confirm with: `nvidia-smi -q | grep -A12 "GPU Link Info"` and `lspci -vv | grep LnkSta`.
+Confirm with
+------------
+`nvidia-smi -q | grep -A12 "GPU Link Info"` and `lspci -vv | grep LnkSta`.
 
 When it is harmless
 -------------------

@@ -15,7 +15,9 @@ Fix
 Use one GPU per rank: `unset CUDA_VISIBLE_DEVICES`, and `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`. Or set
 a different CUDA_VISIBLE_DEVICES for each rank.
 
-Confirm with: `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
+Confirm with
+------------
+`nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
 When it is harmless
 -------------------

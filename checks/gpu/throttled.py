@@ -13,7 +13,9 @@ Fix
 ---
 Repair the cooling or power supply of the node. If the power limit is too low, raise it: `nvidia-smi -i 3 -pl 700`.
 
-Confirm with: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while a job computes.
+Confirm with
+------------
+`nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while a job computes.
 
 When it is harmless
 -------------------

@@ -16,7 +16,9 @@ Fix
 Accept the other nodes before the rule with the limit: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
 Or raise the idle timeout: `sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=432000`.
 
-Confirm with: `nft list ruleset | grep -E "ct bytes|quota"` and
+Confirm with
+------------
+`nft list ruleset | grep -E "ct bytes|quota"` and
 `sysctl net.netfilter.nf_conntrack_tcp_timeout_established` on every node.
 
 When it is harmless

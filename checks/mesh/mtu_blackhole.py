@@ -17,7 +17,9 @@ Fix
 Set one MTU along the whole path: `ip link set dev eth0 mtu 1500` on every node (1280 behind a tunnel). If a packet
 filter drops by length, accept the other nodes before that rule.
 
-Confirm with: `ping -M do -s 1472 -c 1 10.0.0.11` (fails if the path carries less than 1500 bytes).
+Confirm with
+------------
+`ping -M do -s 1472 -c 1 10.0.0.11` (fails if the path carries less than 1500 bytes).
 
 When it is harmless
 -------------------

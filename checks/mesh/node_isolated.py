@@ -15,7 +15,9 @@ Fix
 On that node, accept all TCP ports from the others: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`. In
 a cloud console, add the node to the security group of the other nodes. Or remove the node from the job.
 
-Confirm with: `nc -zv 10.0.0.11 40000` from another node (must not time out) while `nc -l 40000` runs there.
+Confirm with
+------------
+`nc -zv 10.0.0.11 40000` from another node (must not time out) while `nc -l 40000` runs there.
 
 When it is harmless
 -------------------

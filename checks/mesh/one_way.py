@@ -15,7 +15,9 @@ Fix
 Accept all TCP ports between these nodes in both directions:
 `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`.
 
-Confirm with: `ip route get 10.0.0.11` on both nodes, and `sysctl net.ipv4.conf.all.rp_filter`.
+Confirm with
+------------
+`ip route get 10.0.0.11` on both nodes, and `sysctl net.ipv4.conf.all.rp_filter`.
 
 When it is harmless
 -------------------

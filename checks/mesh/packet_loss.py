@@ -15,7 +15,9 @@ Fix
 Replace the cable or transceiver of the interface with growing error counters, or remove the shaper:
 `tc qdisc del dev eth0 root`.
 
-Confirm with: `ip -s link show dev eth0`, `ethtool -S eth0 | grep -iE "err|drop"` and `tc qdisc show dev eth0` on both
+Confirm with
+------------
+`ip -s link show dev eth0`, `ethtool -S eth0 | grep -iE "err|drop"` and `tc qdisc show dev eth0` on both
 nodes.
 
 When it is harmless

@@ -15,7 +15,9 @@ Accept all TCP ports between the groups in the firewall or security group:
 `nft insert rule inet filter forward ip saddr 10.0.0.0/16 ip daddr 10.0.0.0/16 accept`. Or use the nodes of one group
 only: `srun --nodelist=host[0-3]`.
 
-Confirm with: `traceroute -T -p 40000 10.0.1.11` from a node of one group to the other.
+Confirm with
+------------
+`traceroute -T -p 40000 10.0.1.11` from a node of one group to the other.
 
 When it is harmless
 -------------------

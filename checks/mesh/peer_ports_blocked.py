@@ -20,7 +20,9 @@ Fix
 Accept all TCP ports between the nodes: `nft insert rule inet filter input ip saddr 10.0.0.0/24 accept`. Or set a
 narrow range with `sysctl -w net.ipv4.ip_local_port_range="40000 45000"` and open that range.
 
-Confirm with: `nft list ruleset` on the target; `nc -zv 10.0.0.11 40000` from another node, while `nc -l 40000` runs
+Confirm with
+------------
+`nft list ruleset` on the target; `nc -zv 10.0.0.11 40000` from another node, while `nc -l 40000` runs
 there.
 
 When it is harmless

@@ -14,7 +14,9 @@ Fix
 Set the range to the open ports: `sysctl -w net.ipv4.ip_local_port_range="40000 45000"`. Or accept the whole range from
 the other nodes.
 
-Confirm with: `sysctl net.ipv4.ip_local_port_range` and `nft list ruleset`.
+Confirm with
+------------
+`sysctl net.ipv4.ip_local_port_range` and `nft list ruleset`.
 
 When it is harmless
 -------------------

@@ -7,7 +7,7 @@ tensors end in a timeout.
 
 Why it happens
 --------------
-A port came up with 100 Mbit/s or half duplex (a bad cable, a worn connector), or one of two bonded links is down. Or a
+A port started with 100 Mbit/s or half duplex (a bad cable, a worn connector), or one of two bonded links is down. Or a
 traffic shaper limits it, or a virtual machine has used up its burst credit, or the route uses the management network.
 
 Fix
@@ -16,7 +16,9 @@ Replace the cable or switch port if `ethtool eth0` shows a low speed or half dup
 `tc qdisc del dev eth0 root`. If a faster network exists, name it:
 `export GLOO_SOCKET_IFNAME=eth1 NCCL_SOCKET_IFNAME=eth1`.
 
-Confirm with: `ethtool eth0 | grep -E "Speed|Duplex"`, `tc qdisc show dev eth0`, and `iperf3 -c 10.0.0.11`.
+Confirm with
+------------
+`ethtool eth0 | grep -E "Speed|Duplex"`, `tc qdisc show dev eth0`, and `iperf3 -c 10.0.0.11`.
 
 When it is harmless
 -------------------

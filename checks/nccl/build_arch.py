@@ -14,7 +14,9 @@ Fix
 Install the torch wheel that supports this GPU, with its NCCL: `pip install --force-reinstall torch`. Or build NCCL
 with `make NVCC_GENCODE="-gencode=arch=compute_90,code=sm_90"`.
 
-Confirm with: `nvidia-smi --query-gpu=name,compute_cap --format=csv` and
+Confirm with
+------------
+`nvidia-smi --query-gpu=name,compute_cap --format=csv` and
 `python -c "import torch; print(torch.cuda.nccl.version(), torch.cuda.get_arch_list())"`.
 
 When it is harmless

@@ -14,7 +14,9 @@ Fix
 ---
 Run `export NCCL_CUMEM_HOST_ENABLE=0` on every node before the launch.
 
-Confirm with: `numactl --hardware` in the container (each GPU's NUMA node needs memory), and the job with
+Confirm with
+------------
+`numactl --hardware` in the container (each GPU's NUMA node needs memory), and the job with
 `NCCL_DEBUG=INFO`.
 
 When it is harmless

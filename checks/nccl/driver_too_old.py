@@ -14,7 +14,9 @@ Install a torch build for the driver's CUDA version:
 `pip install torch --index-url https://download.pytorch.org/whl/cu126`. Or update the driver:
 `apt-get install nvidia-driver-580-server`.
 
-Confirm with: `nvidia-smi | grep "CUDA Version"` and `python -c "import torch; print(torch.version.cuda)"`.
+Confirm with
+------------
+`nvidia-smi | grep "CUDA Version"` and `python -c "import torch; print(torch.version.cuda)"`.
 
 When it is harmless
 -------------------

@@ -18,7 +18,9 @@ Fix
 Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before init_process_group(), and start at most as many
 ranks as visible GPUs: `torchrun --nproc-per-node gpu`.
 
-Confirm with: `nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
+Confirm with
+------------
+`nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv` while the job runs.
 
 When it is harmless
 -------------------

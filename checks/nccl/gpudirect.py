@@ -13,7 +13,9 @@ Fix
 Load the module: `modprobe nvidia-peermem`. If it is loaded, turn ACS off on the PCIe switches (BIOS, or `setpci`), or
 avoid GPUDirect with `export NCCL_NET_GDR_LEVEL=LOC`.
 
-Confirm with: `lsmod | grep peermem` and `lspci -vvv | grep ACSCtl` (ReqRedir+ means ACS is on).
+Confirm with
+------------
+`lsmod | grep peermem` and `lspci -vvv | grep ACSCtl` (ReqRedir+ means ACS is on).
 
 When it is harmless
 -------------------

@@ -14,7 +14,9 @@ Fix
 Add an IMEX channel to the container: `docker run --device /dev/nvidia-caps-imex-channels/channel0` (Kubernetes: a
 ComputeDomain). Or disable this path with `export NCCL_MNNVL_ENABLE=0` on every node.
 
-Confirm with: `ls /dev/nvidia-caps-imex-channels` in the container, and `nvidia-imex-ctl -N` on the host.
+Confirm with
+------------
+`ls /dev/nvidia-caps-imex-channels` in the container, and `nvidia-imex-ctl -N` on the host.
 
 When it is harmless
 -------------------

@@ -15,7 +15,9 @@ Fix
 On every node, set the index of the routable RoCE v2 GID: `export NCCL_IB_GID_INDEX=3`. With NCCL 2.21 or later,
 `unset NCCL_IB_GID_INDEX` works as well.
 
-Confirm with: `show_gids` on every node (the index must be v2 with an IPv4 address on all).
+Confirm with
+------------
+`show_gids` on every node (the index must be v2 with an IPv4 address on all).
 
 When it is harmless
 -------------------

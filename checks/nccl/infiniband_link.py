@@ -6,7 +6,7 @@ What you see
 
 Why it happens
 --------------
-A cable, transceiver or switch port lost its link, or came up with fewer lanes or a lower rate. A port that has a link
+A cable, transceiver or switch port lost its link, or started with fewer lanes or a lower rate. A port that has a link
 and stays in INIT or ARMED waits for the subnet manager of its fabric. The check also reports an adapter that only one
 of several nodes lacks.
 
@@ -15,7 +15,9 @@ Fix
 Remove the node from the job: `scontrol update nodename=host1 state=drain reason="RDMA link down"`. Then replace the
 cable, or reset the switch port. If no subnet manager runs, start one: `systemctl start opensm`.
 
-Confirm with: `ibstat` (State: Active, Rate), `ibqueryerrors` and `ethtool eth0`.
+Confirm with
+------------
+`ibstat` (State: Active, Rate), `ibqueryerrors` and `ethtool eth0`.
 
 When it is harmless
 -------------------

@@ -16,7 +16,9 @@ Fix
 If rails are separate networks, run `export NCCL_CROSS_NIC=0` and name the common adapters:
 `export NCCL_IB_HCA=mlx5_0`. If one link fails, remove its node from the job.
 
-Confirm with: `ib_write_bw -d mlx5_0` on one node and `ib_write_bw -d mlx5_0 10.0.0.11` on the other.
+Confirm with
+------------
+`ib_write_bw -d mlx5_0` on one node and `ib_write_bw -d mlx5_0 10.0.0.11` on the other.
 
 When it is harmless
 -------------------

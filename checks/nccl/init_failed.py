@@ -15,7 +15,9 @@ Fix
 ---
 Run the job once with `NCCL_DEBUG=INFO`, and fix the error in the first `NCCL WARN` line.
 
-Confirm with: `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep -m1 "NCCL WARN"`, then `distdoctor explain "THAT LINE"`.
+Confirm with
+------------
+`NCCL_DEBUG=INFO torchrun ... 2>&1 | grep -m1 "NCCL WARN"`, then `distdoctor explain "THAT LINE"`.
 
 When it is harmless
 -------------------

@@ -17,7 +17,9 @@ Fix
 Set it to an interface that every node has, or a prefix of it: `export NCCL_SOCKET_IFNAME=eth0`. Or
 `unset NCCL_SOCKET_IFNAME`.
 
-Confirm with: `ip -br address` on every node.
+Confirm with
+------------
+`ip -br address` on every node.
 
 When it is harmless
 -------------------

@@ -20,7 +20,9 @@ Fix
 ---
 On each node, set it to the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`.
 
-Confirm with: `ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
+Confirm with
+------------
+`ip route get 10.0.0.11` on each node, with the address of another node; it names the interface to use.
 
 When it is harmless
 -------------------

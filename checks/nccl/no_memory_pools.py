@@ -16,7 +16,9 @@ Fix
 On the hypervisor, set `pciPassthru0.cfg.enable_uvm = 1` for the virtual GPU (VMware: VM Options, Advanced), then
 restart the machine. Or pass the whole GPU through, or install a torch with a newer NCCL.
 
-Confirm with: `nvidia-smi -q | grep -A2 "Virtualization Mode"` and
+Confirm with
+------------
+`nvidia-smi -q | grep -A2 "Virtualization Mode"` and
 `python -c "import torch; print(torch.cuda.nccl.version())"`.
 
 When it is harmless

@@ -16,7 +16,9 @@ Fix
 ---
 Run `unset TORCH_NCCL_USE_COMM_NONBLOCKING` on every node, or remove `blocking = 0` from the group's configuration.
 
-Confirm with: `printenv TORCH_NCCL_USE_COMM_NONBLOCKING` on every node (must print nothing).
+Confirm with
+------------
+`printenv TORCH_NCCL_USE_COMM_NONBLOCKING` on every node (must print nothing).
 
 When it is harmless
 -------------------

@@ -14,7 +14,9 @@ Fix
 Reset the GPUs of the node together with `nvidia-smi --gpu-reset`, or reboot it. Until then, disable NVLS:
 `export NCCL_NVLS_ENABLE=0` on every node.
 
-Confirm with: `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3 Fabric`.
+Confirm with
+------------
+`systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3 Fabric`.
 
 When it is harmless
 -------------------

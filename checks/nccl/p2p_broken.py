@@ -2,7 +2,7 @@
 
 What you see
 ------------
-A tensor that is moved from one GPU to another arrives as zeros or old numbers, without an error; the loss is NaN on
+A tensor that is moved from one GPU to another arrives as zeros or old numbers, without an error. The loss is NaN on
 some ranks. The log ends after `via P2P/...` with all GPUs at 100 %;
 `peer access is not supported between these two devices`.
 
@@ -16,7 +16,9 @@ Fix
 Run `export NCCL_P2P_DISABLE=1` on that node until the host is fixed. On the host, boot with `iommu=pt` (kernel command
 line), turn ACS off on the PCIe switches (BIOS), or install another driver.
 
-Confirm with: `NCCL_P2P_DISABLE=1 torchrun ...` (must work), `lspci -vvv | grep ACSCtl` and `cat /proc/cmdline`.
+Confirm with
+------------
+`NCCL_P2P_DISABLE=1 torchrun ...` (must work), `lspci -vvv | grep ACSCtl` and `cat /proc/cmdline`.
 
 When it is harmless
 -------------------

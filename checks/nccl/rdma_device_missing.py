@@ -16,7 +16,9 @@ Fix
 Pass the devices into the container: `docker run --device=/dev/infiniband` (Kubernetes: the device plugin of the
 fabric). Or `unset NCCL_IB_HCA`.
 
-Confirm with: `ls /dev/infiniband` and `ibv_devinfo`, both in the container.
+Confirm with
+------------
+`ls /dev/infiniband` and `ibv_devinfo`, both in the container.
 
 When it is harmless
 -------------------

@@ -15,7 +15,9 @@ Fix
 ---
 Install rdma-core in the image or on the node: `apt-get install libibverbs1 ibverbs-providers`.
 
-Confirm with: `ibv_devinfo` in the job's environment, and `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep "Using network"`.
+Confirm with
+------------
+`ibv_devinfo` in the job's environment, and `NCCL_DEBUG=INFO torchrun ... 2>&1 | grep "Using network"`.
 
 When it is harmless
 -------------------

@@ -16,7 +16,9 @@ Fix
 Unset the variable: `unset NCCL_TOPO_FILE NCCL_GRAPH_FILE`. Or use the file of this machine's image. A network plugin
 such as AWS's has its own topology file; install the plugin for this type of machine.
 
-Confirm with: `echo $NCCL_TOPO_FILE $NCCL_GRAPH_FILE`, then `head -3 FILE` for each.
+Confirm with
+------------
+`echo $NCCL_TOPO_FILE $NCCL_GRAPH_FILE`, then `head -3 FILE` for each.
 
 When it is harmless
 -------------------

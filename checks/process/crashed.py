@@ -14,7 +14,9 @@ Fix
 Rebuild the extensions for this torch (`pip install --force-reinstall --no-binary :all: flash-attn`), the most common
 cause. Start with `export PYTHONFAULTHANDLER=1` to get the Python stack of the crash.
 
-Confirm with: `coredumpctl gdb` (then `bt`), and `dmesg | grep segfault` (names the library).
+Confirm with
+------------
+`coredumpctl gdb` (then `bt`), and `dmesg | grep segfault` (names the library).
 
 When it is harmless
 -------------------

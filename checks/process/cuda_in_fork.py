@@ -15,7 +15,9 @@ Fix
 Use the spawn start method: `mp.set_start_method("spawn")`, `DataLoader(dataset, multiprocessing_context="spawn")`. Or
 use CUDA only after the fork.
 
-Confirm with: `python -c "import multiprocessing as m; print(m.get_start_method())"`.
+Confirm with
+------------
+`python -c "import multiprocessing as m; print(m.get_start_method())"`.
 
 When it is harmless
 -------------------

@@ -12,13 +12,15 @@ their errors are consequences. Without such a launcher (env:// by hand, srun wit
 
 Fix
 ---
-Fix the error in the last line of the traceback of the rank that failed first.
+Fix the error in the last line of the traceback of the rank that failed first (`grep -n "Error" logs/*`).
 
 If torchrun shows no traceback, start with `torchrun --log-dir logs --tee 3 ...`, or decorate main() with
 torch.distributed.elastic.multiprocessing.errors.record. If the other ranks hang, start with torchrun, or with
 `srun --kill-on-bad-exit=1`.
 
-Confirm with: `distdoctor diagnose LOGS...` (names the rank that failed first).
+Confirm with
+------------
+`distdoctor diagnose LOGS...` (names the rank that failed first).
 
 When it is harmless
 -------------------

@@ -7,7 +7,7 @@ longer exists, or is a zombie, and its launcher did not end the rest.
 
 Why it happens
 --------------
-It ended by an exception, a signal or out of memory, and no agent ends the others: the ranks were started one by one,
+It ended by an exception, a signal or out of memory, and no agent ends the others. The ranks were started one by one,
 or a script forked them. The others notice it by their connections. These stay open while a process lives that the rank
 forked (a helper, a worker of a data loader).
 
@@ -16,7 +16,9 @@ Fix
 Fix the last error in the log of that rank, then end the other ranks: `kill 4711 4712`. Start again with torchrun,
 which ends all ranks if one fails.
 
-Confirm with: `journalctl -k --since -1h | grep -iE "oom|segfault"` on its node.
+Confirm with
+------------
+`journalctl -k --since -1h | grep -iE "oom|segfault"` on its node.
 
 When it is harmless
 -------------------

@@ -15,7 +15,9 @@ Fix
 Request more memory (`sbatch --mem 128G`, `bsub -M 128G`, resources.limits.memory of the pod), or use less: fewer
 DataLoader workers, no dataset in every rank's memory.
 
-Confirm with: `journalctl -k --since -1h | grep -iE "oom|killed process"` on that host (names the process).
+Confirm with
+------------
+`journalctl -k --since -1h | grep -iE "oom|killed process"` on that host (names the process).
 
 When it is harmless
 -------------------

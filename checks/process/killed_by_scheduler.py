@@ -13,7 +13,9 @@ Fix
 Request a longer time limit (`sbatch --time 24:00:00`). Write checkpoints, and let the scheduler restart the job from
 the last one: `sbatch --requeue`.
 
-Confirm with: `sacct -j JOBID --format=JobID,State,Elapsed,Timelimit,Reason`.
+Confirm with
+------------
+`sacct -j JOBID --format=JobID,State,Elapsed,Timelimit,Reason`.
 
 When it is harmless
 -------------------

@@ -11,9 +11,12 @@ These are consequences: the other end of the connection died. The log of the ran
 
 Fix
 ---
-Fix the error in the log of the rank that ended first: the earliest one that is not about a connection.
+Fix the error in the log of the rank that ended first: the earliest one that is not about a connection
+(`distdoctor diagnose LOGS...` names the rank).
 
-Confirm with: `distdoctor diagnose LOGS...` with the logs of all ranks (names the first rank).
+Confirm with
+------------
+`distdoctor diagnose LOGS...` with the logs of all ranks (names the first rank).
 
 When it is harmless
 -------------------

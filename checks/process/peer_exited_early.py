@@ -14,7 +14,9 @@ Fix
 Give every rank the same number of steps (`DistributedSampler(dataset, drop_last=True)`, `model.join()`), and call
 `dist.barrier()` before the exit.
 
-Confirm with: `print(rank, step)` at the end of the loop on every rank (must be equal).
+Confirm with
+------------
+`print(rank, step)` at the end of the loop on every rank (must be equal).
 
 When it is harmless
 -------------------

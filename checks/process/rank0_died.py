@@ -11,9 +11,11 @@ Rank 0, or the agent of node 0, hosts the store. When it dies, every other rank 
 
 Fix
 ---
-Fix the last error in the log of rank 0, or of node 0's torchrun, then start again.
+Fix the last error in the log of rank 0, or of node 0's torchrun (`tail -50 LOG`), then start again.
 
-Confirm with: `journalctl -k --since -1h | grep -iE "oom|segfault"` on node 0, and `tail -50` of rank 0's log.
+Confirm with
+------------
+`journalctl -k --since -1h | grep -iE "oom|segfault"` on node 0, and `tail -50` of rank 0's log.
 
 When it is harmless
 -------------------

@@ -17,11 +17,13 @@ Fix
 Resume it: `kill -CONT 4711`. Detach the debugger, or unpause the container: `docker unpause NAME`. The job then
 continues.
 
-Confirm with: `ps -o pid,stat,args -p 4711` (state T is stopped, t is traced).
+Confirm with
+------------
+`ps -o pid,stat,args -p 4711` (state T is stopped, t is traced).
 
 When it is harmless
 -------------------
-When somebody debugs the rank, or a batch system will resume the job. Tools such as strace and py-spy record stop a
+When a person debugs the rank, or a batch system will resume the job. Tools such as strace and py-spy record stop a
 rank for moments only; distdoctor does not report these.
 
 See also

@@ -14,7 +14,9 @@ Fix
 Start the job without a terminal: `tmux new -d "torchrun ..."`, `setsid torchrun ... > job.log 2>&1 < /dev/null &`, or
 `sbatch job.sh`.
 
-Confirm with: `last -n 5` and `journalctl -u ssh --since -1h` (show the end of the session).
+Confirm with
+------------
+`last -n 5` and `journalctl -u ssh --since -1h` (show the end of the session).
 
 When it is harmless
 -------------------

@@ -14,7 +14,9 @@ Fix
 Remove the sender's reason, then restart the job: raise the limit that the scheduler enforces (`sbatch --time`), or the
 pod's resources.
 
-Confirm with: `sacct -j JOBID --format=State,Reason`, `kubectl describe pod POD`, or `ausearch -m OBJ_PID -ts recent`.
+Confirm with
+------------
+`sacct -j JOBID --format=State,Reason`, `kubectl describe pod POD`, or `ausearch -m OBJ_PID -ts recent`.
 
 When it is harmless
 -------------------

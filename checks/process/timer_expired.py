@@ -18,7 +18,9 @@ Fix
 Fix what the timed part waits for: `distdoctor hang` shows it while it waits (a missing peer, a file system, a slow
 step). If it may take that long, raise `expires(after=600)`, or the timeouts of ft_launcher.
 
-Confirm with: `grep -n "Expired timers" LOG` (names the timed part).
+Confirm with
+------------
+`grep -n "Expired timers" LOG` (names the timed part).
 
 When it is harmless
 -------------------

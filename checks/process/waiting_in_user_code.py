@@ -2,10 +2,10 @@
 
 What you see
 ------------
-A job that hangs: most ranks are in a collective, or in init_process_group(), and one is elsewhere. A failure means
-that it does not move: it reads a silent file or pipe, or waits for a lock, a child process or a data loader. A warning
-means that it moves while the others wait: it polls (for a file, a FileLock, an extension build), computes, or waits
-for a server that may still answer.
+A job that hangs: most ranks are in a collective, or in init_process_group(), and one is in other code.
+FAIL: it does not move. It reads a silent file or pipe, or waits for a lock, a child process or a data loader.
+WARN: it moves while the others wait. It polls (for a file, a FileLock, an extension build), computes, or waits for a
+server that may still answer.
 
 Why it happens
 --------------
@@ -16,9 +16,11 @@ that was held at the fork. Or `if rank == 0:` contains something that does not e
 Fix
 ---
 Fix the line that the report names: provide what it waits for, add a timeout, or remove the wait. The job continues as
-soon as the rank does.
+soon as the rank does (`py-spy dump --pid 4711` shows the line).
 
-Confirm with: `distdoctor hang --watch 60` (must show the same line again), or `py-spy dump --pid 4711`.
+Confirm with
+------------
+`distdoctor hang --watch 60` (must show the same line again), or `py-spy dump --pid 4711`.
 
 When it is harmless
 -------------------

@@ -14,7 +14,9 @@ Fix
 End the script on all ranks together: `dist.barrier(); dist.destroy_process_group()`. The line itself never fails a
 run.
 
-Confirm with: `grep -n "exit barrier" LOG` on every node; the agent that ended first prints none.
+Confirm with
+------------
+`grep -n "exit barrier" LOG` on every node; the agent that ended first prints none.
 
 When it is harmless
 -------------------

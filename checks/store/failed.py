@@ -15,7 +15,9 @@ Fix
 Fix the error that the report quotes. If the ranks time out, end other load on node 0, and raise its limit of open
 files with `ulimit -n 65536` before the launch.
 
-Confirm with: `ss -tnp 'sport = :29500' | wc -l`, `uptime` and `ulimit -n` on node 0.
+Confirm with
+------------
+`ss -tnp 'sport = :29500' | wc -l`, `uptime` and `ulimit -n` on node 0.
 
 When it is harmless
 -------------------

@@ -13,7 +13,9 @@ Fix
 ---
 Use another port, the same on every node: `export MASTER_PORT=29501` (torchrun: `--master-port 29501`).
 
-Confirm with: `ss -ltnp 'sport = :29500'` on node 0 (names the process that holds the port).
+Confirm with
+------------
+`ss -ltnp 'sport = :29500'` on node 0 (names the process that holds the port).
 
 When it is harmless
 -------------------

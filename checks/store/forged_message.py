@@ -13,17 +13,18 @@ takes part.
 Fix
 ---
 Allow MASTER_PORT from the nodes of the job only:
-
-    nft insert rule inet filter input tcp dport 29500 ip saddr != 10.0.0.0/24 drop
+`nft insert rule inet filter input tcp dport 29500 ip saddr != 10.0.0.0/24 drop`.
 
 Set the same DISTDOCTOR_TOKEN on every node, and distdoctor trusts only these nodes. The job has no such protection.
 
-Confirm with: `ss -tnp 'sport = :29500'` on node 0 (lists who is connected).
+Confirm with
+------------
+`ss -tnp 'sport = :29500'` on node 0 (lists who is connected).
 
 When it is harmless
 -------------------
 When a scanner probes the network: the job is as exposed to it as this check was. If collective/wrong-result is found,
-the network damages data, and the damaged message is nobody's.
+the network damages data, and no process of the run wrote the damaged message.
 
 See also
 --------

@@ -14,7 +14,9 @@ Fix
 ---
 Run `export USE_LIBUV=0` on every node before the launch, or install a build with libuv.
 
-Confirm with: `python -c "import torch.distributed as d; d.TCPStore('localhost', 29599, 1, True)"` (fails without it).
+Confirm with
+------------
+`python -c "import torch.distributed as d; d.TCPStore('localhost', 29599, 1, True)"` (fails without it).
 
 When it is harmless
 -------------------

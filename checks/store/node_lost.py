@@ -19,11 +19,13 @@ Fix
 Fix the first error in the output of that node, then start again on all nodes. If its process is stopped (state T),
 resume it: `kill -CONT 4711`. If the host is down, restart it, or remove the node from the job.
 
-Confirm with: `journalctl -k -b | tail -50`, `ps -eo pid,stat,args | grep '[d]istdoctor'` and `sacct -j JOBID` for it.
+Confirm with
+------------
+`journalctl -k -b | tail -50`, `ps -eo pid,stat,args | grep '[d]istdoctor'` and `sacct -j JOBID` for it.
 
 When it is harmless
 -------------------
-When somebody stopped it on purpose.
+When a person stopped it on purpose.
 
 See also
 --------
@@ -225,7 +227,7 @@ def stalled_nodes(cluster: Cluster) -> dict[str, list[str]]:
     stalled: dict[str, list[str]] = {}
     for node in cluster.nodes:
         zero, meeting = node0_name(cluster, node), node.meeting
-        orders = f"the store of {zero} answered, and no further order came for {meeting.unled:.0f} s"
+        orders = f"the store of {zero} answered, and no further order arrived for {meeting.unled:.0f} s"
         for name, shown, text in (
             (node.name, node.stood_still, f"it did not finish stage {node.stood_still}"),
             (zero, meeting.unled > UNLED_SECONDS, orders),

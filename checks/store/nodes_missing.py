@@ -17,7 +17,9 @@ Fix
 Run the same command on each missing node: `distdoctor check --nnodes 2 --master-addr 10.0.0.10`. Or request as many
 nodes as the job needs: `sbatch --nodes 2 job.sh`. With Ray, add nodes or lower num_workers in the ScalingConfig.
 
-Confirm with: `squeue -j JOBID`, `kubectl get pods -o wide` or `ray status`.
+Confirm with
+------------
+`squeue -j JOBID`, `kubectl get pods -o wide` or `ray status`.
 
 When it is harmless
 -------------------

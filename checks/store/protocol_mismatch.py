@@ -14,7 +14,9 @@ Fix
 Install the same distdoctor on every node: `pip install distdoctor==0.1.0`. A different distdoctor often means a
 different torch as well.
 
-Confirm with: `distdoctor --version` on every node.
+Confirm with
+------------
+`distdoctor --version` on every node.
 
 When it is harmless
 -------------------

@@ -18,7 +18,9 @@ Fix
 Resume the stopped process with `kill -CONT 4711`. If another program holds the port, use another one on every node:
 `export MASTER_PORT=29501`.
 
-Confirm with: `ss -ltnp 'sport = :29500'` on node 0, then `ps -o pid,stat,args -p 4711` (state T is stopped).
+Confirm with
+------------
+`ss -ltnp 'sport = :29500'` on node 0, then `ps -o pid,stat,args -p 4711` (state T is stopped).
 
 When it is harmless
 -------------------

@@ -15,7 +15,9 @@ launcher gives all nodes the same token:
 
     export DISTDOCTOR_TOKEN=$(openssl rand -hex 16)
 
-Confirm with: `printenv DISTDOCTOR_TOKEN | sha256sum` on every node (the sums must be equal).
+Confirm with
+------------
+`printenv DISTDOCTOR_TOKEN | sha256sum` on every node (the sums must be equal).
 
 When it is harmless
 -------------------

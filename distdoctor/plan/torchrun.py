@@ -6,7 +6,6 @@ unique, and the words behind the script belong to that.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -253,7 +252,11 @@ def _log_level(values: Values) -> None:
     """Note a bad LOGLEVEL: elastic/utils/logging.py passes it to Logger.setLevel(), which knows names in capitals
     only."""
     text = values.env.get("LOGLEVEL")
-    if text is None or isinstance(logging.getLevelName(text), int):
+    if text is None:
+        return
+    import logging  # slow to load, and few have a LOGLEVEL
+
+    if isinstance(logging.getLevelName(text), int):
         return
     meant = text.strip().upper()
     if not isinstance(logging.getLevelName(meant), int):

@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "checks"
-CLEAN = ("environment", "launch", "host", "network")
+CLEAN = (
+    "environment",
+    "launch",
+    "host",
+    "network",
+    "store",
+    "mesh",
+    "gloo",
+    "nccl",
+    "gpu",
+    "barrier",
+    "collective",
+    "process",
+)
 """The stages whose checks keep to the words; test_pages.py asks more of the pages of these, too."""
 LONGEST = 25
 """Words of a sentence."""
