@@ -89,7 +89,7 @@ LOG = (
     # What stands before a message ("[rank3]:", a time) is taken off first: leave it out.
     # A line that does not prove the cause has shows="symptom" and why="what else it may come from"; its row below
     # tests/logs/wordings/ then moves from CAUSES to SYMPTOMS, that of shows="hint" to HINTS.
-    # For a warning: SEVERITY = "warn", MATTERS = "why it matters, in a clause", and no PREVENTS.
+    # A check that only warns has MATTERS = "why it matters, in a clause", and no PREVENTS.
     Line("TODO {id}:", r"TODO {id}: (?P<count>\\d+) of the words that a log has"),
 )
 """

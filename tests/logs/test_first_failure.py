@@ -319,7 +319,7 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
             "another port",
         ),
         ("RuntimeError: [c10d] bind(): Address already in use", "port-in-use", "MASTER_PORT", "same on every node"),
-        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "requested more memory", "Ask for more memory"),
+        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "requested more memory", "Request more memory"),
         (
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8",
             "driver-too-old",
