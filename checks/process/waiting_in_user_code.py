@@ -161,7 +161,7 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
         yield live.rank_finding(
             [holder, *blocked],
             f"{live.ranks_called([holder])} on {holder.node.name} holds the lock on {path} and is "
-            "{holder.place.said()}; "
+            f"{holder.place.said()}; "
             f"{live.ranks_called(blocked).lower()} {'waits' if len(blocked) == 1 else 'wait'} for that lock.",
             evidence=(*live.where_ranks_are([holder, *blocked]), *live.waiting_evidence(job, [holder, *blocked])),
             fixes=(Fix.on(holder.node, "Release the lock before a collective: call barrier() outside the `with`."),),

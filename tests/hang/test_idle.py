@@ -186,7 +186,7 @@ def test_agents_with_different_ids_never_meet(order: tuple[RendezvousView, ...])
     (finding,) = report.findings
     assert (finding.check, finding.severity) == ("environment/rendezvous-id-mismatch", "fail")
     assert (finding.nodes, finding.blame) == (("host0", "host1"), "one-of")
-    assert finding.summary.endswith("never meet: host0 with job0; host1 with job1.")
+    assert finding.summary.endswith("never join: host0 with job0; host1 with job1.")
 
 
 def test_another_job_s_agents_at_the_same_store_are_not_these() -> None:
