@@ -21,7 +21,7 @@ def taken(report: dict[str, Any]) -> dict[str, Any]:
     """The only root: that another run has the port."""
     (root,) = (f for f in report["findings"] if f["because_of"] is None and f["severity"] == "fail")
     assert root["id"] == "network/port-in-use", root
-    assert root["summary"].startswith("Another run of distdoctor check has port ")
+    assert root["summary"].startswith("Another run of distdoctor check holds port ")
     return dict(root)
 
 
