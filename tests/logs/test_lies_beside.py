@@ -390,7 +390,7 @@ def test_a_file_that_was_not_written_and_a_disk_that_is_full(
     found = judged_files(write(tmp_path, {"train.log": STEPS + TRACED, "df.txt": table}))
     assert [(one.check, one.ranks) for one in found.findings] == [("host/disk-full", (1,))]
     assert ("often because" in found.findings[0].title) is not shown
-    assert found.findings[0].fixes[0].text.startswith("Free space" if shown else "Look first whether it was that")
+    assert found.findings[0].fixes[0].text.startswith("Free space" if shown else "Confirm it first")
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
 
 
