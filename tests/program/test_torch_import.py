@@ -242,7 +242,7 @@ sys.meta_path.insert(0, Hook())
         (limited, "memory"),
         (gone, "folder has been deleted"),
         (killed, "signal 9"),
-        (no_library, "a library"),
+        (no_library, "a required library"),
         (no_dependency, "package"),
     ],
 )
