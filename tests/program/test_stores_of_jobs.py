@@ -135,6 +135,6 @@ def test_a_store_is_looked_into_from_where_no_process_of_the_job_is(real: Jobs, 
         told = json.loads(done.stdout)
         (finding,) = told["findings"]
         assert (finding["id"], finding["severity"], finding["ranks"]) == ("store/nodes-missing", "warn", [2, 3])
-        assert any("cannot be known from the store" in note for note in told["notes"])
+        assert any("the store does not show what the ranks do" in note for note in told["notes"])
     job.rank(port, 3, 4)
     assert job.results(4) == [["rank", rank, 6.0] for rank in range(4)]
