@@ -36,5 +36,7 @@ def test_the_kernel_is_asked_of_the_jobs_own_processes(tmp_path: Path, off: int,
     program = OUT_OF_MEMORY.replace("OFF", str(off)).replace("AGO", str(ago))
     done = run(*python(program), LD_PRELOAD=str(tmp_path / "kernel.so"), KERNELS_LOG=str(tmp_path / "log"))
     said = done.stderr.decode()
-    assert "process/killed-by-oom" in said and ("The kernel killed a process because memory ran out" in said) == named, said
+    assert (
+        "process/killed-by-oom" in said and ("The kernel killed a process because memory ran out" in said) == named
+    ), said
     assert (f"the kernel's log of {socket.gethostname()}" in said) == named

@@ -130,5 +130,7 @@ def test_health_check_drains_a_node_once_and_says_why(site: tuple[Site, Slurm]) 
             running.run(["scontrol", "update", "NodeName=host2", "State=DRAIN", "Reason=its disk"])
         real.cluster[broken].hosts_file = real.cluster[broken].hosts_file.replace(f"host{broken}\n", "other\n")
     within(40, "drained node", lambda: "host1" in drained(running))
-    assert drained(running)["host1"].startswith("distdoctor: host/rendezvous-name on host1: torchrun on host1 looks for")
+    assert drained(running)["host1"].startswith(
+        "distdoctor: host/rendezvous-name on host1: torchrun on host1 looks for"
+    )
     assert drained(running)["host2"] == "its disk" and "host0" not in drained(running)

@@ -102,7 +102,10 @@ def test_the_token_is_in_no_report_no_facts_and_no_process_of_ours(libuv: str, t
         pytest.param((TOKEN, ""), "has no DISTDOCTOR_TOKEN", "called without the token", id="missing"),
         pytest.param(("", TOKEN), "has none", "called with a token", id="unexpected", marks=FURTHER),
         pytest.param(
-            (TOKEN, "another token than that"), "a different DISTDOCTOR_TOKEN", "called with another token", id="different"
+            (TOKEN, "another token than that"),
+            "a different DISTDOCTOR_TOKEN",
+            "called with another token",
+            id="different",
         ),
     ],
 )
