@@ -17,7 +17,8 @@ from typing import Any, cast
 from distdoctor import streams
 from distdoctor.cli import ending
 from distdoctor.cli.check import CheckCommand
-from distdoctor.cli.explain import load_checks, report_on, write_head, write_page
+from distdoctor.cli.checks import load_checks
+from distdoctor.cli.explain import report_on, write_head, write_page
 from distdoctor.cli.options import ReportFlags, RunFlags
 from distdoctor.cli.output import leave_cause
 from distdoctor.cli.preload import begin_for

@@ -152,7 +152,7 @@ class CheckCommand:
 
     def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
         """Return the checks, and the patterns of the ignored ones. Raises UsageError."""
-        from distdoctor.cli.explain import known_ids, load_checks
+        from distdoctor.cli.checks import known_ids, load_checks
 
         checks = load_checks(self.report.checks or ())
         return checks, known_ids(self.report.ignore or (), checks)

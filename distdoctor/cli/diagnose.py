@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import __version__, interrupts, streams
-from distdoctor.cli.explain import known_ids, load_checks
+from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.cli.hosts.progress import observer_of
 from distdoctor.cli.options import LogFlags, ReportFlags
 from distdoctor.cli.output import Telling

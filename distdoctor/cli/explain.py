@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from distdoctor import __version__, streams
+from distdoctor.cli.checks import load_checks
 from distdoctor.cli.likely_causes import Symptom, candidates_of, similar, symptom_of
-from distdoctor.cli.parsing import did_you_mean, nearest
+from distdoctor.cli.parsing import nearest
 from distdoctor.cli.program import program
-from distdoctor.judge.catalog import BadCheck, Check, load
+from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.findings import first_fix, judge_logs
 from distdoctor.logs.collect import Collector
 from distdoctor.model.errors import UsageError
@@ -28,24 +28,6 @@ from distdoctor.render.page import Page
 
 LONGEST_MESSAGE = 1 << 20
 """Limit of the bytes of stdin that are read."""
-
-
-def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
-    """Return the built-in checks and those of the folders. Raises UsageError."""
-    try:
-        return load(folders)
-    except BadCheck as err:
-        raise UsageError(str(err)) from None
-
-
-def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
-    """Return the ``ids`` (or patterns such as ``gloo/*``), which each must mean at least one check. Raises
-    UsageError."""
-    known = [check.id for check in checks]
-    for wanted in ids:
-        if not any(fnmatchcase(check_id, wanted) for check_id in known):
-            raise UsageError(f"--ignore {wanted!r}: no such check{did_you_mean(wanted, known)}")
-    return tuple(ids)
 
 
 def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:

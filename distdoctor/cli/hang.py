@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
 from distdoctor.cli.check import save_path
-from distdoctor.cli.explain import known_ids, load_checks
+from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.cli.options import STACKS, HangFlags, ReportFlags
 from distdoctor.cli.output import Telling
 from distdoctor.cli.program import require_one_of

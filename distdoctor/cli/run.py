@@ -19,8 +19,8 @@ from typing import Any
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
+from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.cli.diagnose import LogCommand, root_line
-from distdoctor.cli.explain import known_ids, load_checks
 from distdoctor.cli.options import ON_FAIL, JobFlags, LogFlags, ReportFlags
 from distdoctor.cli.output import Telling
 from distdoctor.cli.program import require_one_of

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from distdoctor import interrupts
+from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.cli.diagnose import judged
-from distdoctor.cli.explain import known_ids, load_checks
 from distdoctor.cli.hosts import orchestrate
 from distdoctor.cli.hosts.check import on_calls_alone
 from distdoctor.cli.hosts.progress import Progress, observer_of

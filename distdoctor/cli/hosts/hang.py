@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from distdoctor import interrupts
-from distdoctor.cli.explain import known_ids, load_checks
+from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.cli.hosts import orchestrate
 from distdoctor.cli.hosts.check import on_calls_alone
 from distdoctor.cli.hosts.progress import Progress, observer_of
