@@ -1,4 +1,4 @@
-"""What only reports on running jobs and on logs print: the answer in one line, places of ranks, candidates."""
+"""Parts of reports on running jobs and on logs: the answer in one line, places of ranks, candidates."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def explained(report: Report) -> bool:
 
 
 def hang_answer(report: Report) -> str:
-    """What the job does, where no finding says it."""
+    """Return the state of the job, where no finding says it."""
     job = report.details["job"]
     return clean(job.get("reason") or "") or _HANG_TEXTS.get(job.get("state"), "the state of the job is unknown")
 
 
 def job_line(report: Report) -> str:
-    """Which job it is, and how long its ranks have waited."""
+    """Write the line that identifies the job, and how long its ranks have waited."""
     job, plan = report.details["job"], report.plan
     parts = [f"job {clean(job.get('id') or '?')}"]
     if job.get("world_size"):
@@ -92,7 +92,7 @@ _LAUNCHERS = {"env": "by variables", "fork": "forked", "ray": "Ray"}
 
 
 def write_job_table(page: Page, report: Report, verbose: int) -> None:
-    """Where the ranks are, those at the same place together, the fewest first."""
+    """Write the places of the ranks, those at the same place together, the fewest first."""
     rows = [job_row(group) for group in report.details["job"].get("groups") or ()]
     if not rows:
         return
@@ -134,7 +134,7 @@ def _all_seen(report: Report) -> bool:
 
 
 def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
-    """What to do now, and the line for it."""
+    """Return the next step, and the command for it."""
     program, state = style.program, report.details["job"].get("state")
     again = shlex.join([*program.split(), "hang"])
     roots = [finding for finding in report.findings if finding.because_of is None]
@@ -245,7 +245,7 @@ def write_lines(page: Page, report: Report) -> None:
 
 
 def log_next_step(report: Report, program: str) -> tuple[str, list[str]]:
-    """What to do now, and the line for it."""
+    """Return the next step, and the command for it."""
     roots = [finding for finding in report.findings if finding.because_of is None]
     diagnose = shlex.join([*program.split(), "diagnose", "LOGS..."])
     if report.verdict == "fail" and roots:
