@@ -207,7 +207,7 @@ def test_a_node_0_that_orders_nothing_more_is_all_that_is_said_and_the_job_is_no
     result = judged(*unled())
     (root,) = result.roots
     assert (root.id, root.nodes, result.verdict) == (CHECK, ("host0",), "incomplete")
-    assert root.evidence == ("host1: the store of host0 answered, and no further order came for 62 s",)
+    assert root.evidence == ("host1: the store of host0 answered, and no further order arrived for 62 s",)
     assert "kill -CONT" in root.fixes[0].text
     zero = with_meeting(healthy(2)[0], ended=True)
     assert [one.nodes for one in judged(zero, *unled()).roots] == [("host0",)]
