@@ -1,10 +1,13 @@
-"""The nodes run different versions of torch, NCCL, CUDA or distdoctor.
+"""The nodes run different versions of torch, NCCL, CUDA, an engine or another package of the job.
 
 What you see
 ------------
 Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`). Or they stop in the
 first collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly
-start. They fail where the protocol of a store or a collective changed between them, or give different results.
+start. They fail where the protocol of a store or a collective changed between them, or give different results. Engines
+and transports (vLLM, SGLang, Ray, NIXL, NVSHMEM, DeepEP) are compared in the same way: Ray refuses a node with another
+version (`Version mismatch: The cluster was started with`), the others fail when a message has another format. NVSHMEM
+refuses a host library of another version than the one that an extension such as DeepEP was built with, on any node.
 
 Why it happens
 --------------
@@ -14,7 +17,7 @@ torch.cuda.nccl.version() does not report.
 
 Fix
 ---
-Install the same versions on every node: `pip install torch==2.13.0`.
+Install the same versions on every node, as in `pip install torch==2.13.0`.
 
 Confirm with
 ------------
@@ -23,14 +26,14 @@ Confirm with
 When it is harmless
 -------------------
 Two patch releases of torch, with gloo. Different versions of distdoctor alone do not harm a job. But they often mean
-that other packages differ, too.
+that other packages differ, too. A package that the job does not import.
 
 See also
 --------
 environment/torch-missing, environment/backend-not-built
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from distdoctor.check_api import (
     Cluster,
@@ -43,6 +46,7 @@ from distdoctor.check_api import (
     fixes_by_command,
     gpus,
     install_torch_command,
+    pip_command,
     plans_nccl_group,
     together,
 )
@@ -64,6 +68,17 @@ LOG = (
     ),
     Line("Mismatched NCCL version"),
     Line("NCCL version mismatch with remote peer"),
+    Line(  # ray/_private/worker.py; a difference of Python's patch version alone is a warning with another beginning
+        "RuntimeError: Version mismatch: The cluster was started with"
+    ),
+    Line(  # nvshmemid_hostlib_init_attr; from 3.6.5 on with both versions in parentheses
+        "NVSHMEM device library version",
+        r"NVSHMEM device library version (?:\((?P<got>[\d.]{1,20})\) )?does not match with NVSHMEM host library version"
+        r"(?: \((?P<wanted>[\d.]{1,20})\))?",
+        told="NVSHMEM's host library has another version than the extension that uses it was built with",
+        fix="Rebuild the extension (such as DeepEP) against the loaded NVSHMEM, or load the one it was built with: "
+        "`export LD_PRELOAD=/path/to/libnvshmem_host.so.3`.",
+    ),
 )
 MATTERS = "different versions fail where the protocol between them has changed"
 LOOKS_AT = ("identity.torch", "everyone")
@@ -71,10 +86,16 @@ FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
 REFUSES = [2, 23]
 """From this NCCL on each rank compares the versions of all, and ends where they differ (its src/init.cc)."""
 NAMES = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
+EFA = "efa-installer"
+"""Entry that no package index has."""
+LOADED = "nvidia-nccl-"
+"""Beginning of the names of packages of which the loaded version is known better."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    differences = {what: difference for what in NAMES if (difference := differing(cluster, what)) is not None}
+    installed = sorted({name for node in cluster.nodes for name in node.identity.packages})
+    compared = (*NAMES, *(name for name in installed if not name.startswith(LOADED)))
+    differences = {what: difference for what in compared if (difference := differing(cluster, what)) is not None}
     if not differences:
         return
     majority = all(difference.majority for difference in differences.values())
@@ -87,7 +108,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"{'; '.join(versions_text(what, difference) for what, difference in differences.items())}.",
         unsure=not majority,
         severity="fail" if refused(cluster, differences) else "warn",
-        evidence=(line(node) for node in cluster.nodes),
+        evidence=(line(node, differences) for node in cluster.nodes),
         fixes=fixes(cluster, differences),
     )
 
@@ -105,21 +126,25 @@ def refused(cluster: Cluster, differences: dict[str, Disagreement[str]]) -> bool
 
 def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
     """Return how the nodes disagree on a version, of those on which it is known."""
-    known = {node.name: getattr(node.identity, what) for node in cluster.nodes}
-    return disagreement({name: version for name, version in known.items() if version})
+    return disagreement({node.name: its for node in cluster.nodes if (its := version(node, what))})
+
+
+def version(node: Node, what: str) -> str | None:
+    return getattr(node.identity, what) if what in NAMES else node.identity.packages.get(what)
 
 
 def versions_text(what: str, difference: Disagreement[str]) -> str:
     return together(
-        f"{NAMES[what]} {version} on {together(n for n, its in difference.values.items() if its == version)}"
-        for version in dict.fromkeys(difference.values.values())
+        f"{NAMES.get(what, what)} {wanted} on {together(n for n, its in difference.values.items() if its == wanted)}"
+        for wanted in dict.fromkeys(difference.values.values())
     )
 
 
-def line(node: Node) -> str:
-    identity = node.identity
-    parts = [f"{NAMES[what]} {version}" for what in NAMES if (version := getattr(identity, what))]
-    return f"{node.name}: {', '.join(parts)}"
+def line(node: Node, differences: Iterable[str]) -> str:
+    shown = dict.fromkeys((*NAMES, *differences))
+    return (
+        f"{node.name}: {', '.join(f'{NAMES.get(what, what)} {its}' for what in shown if (its := version(node, what)))}"
+    )
 
 
 def fixes(cluster: Cluster, differences: dict[str, Disagreement[str]]) -> Iterator[Fix]:
@@ -138,3 +163,12 @@ def fixes(cluster: Cluster, differences: dict[str, Disagreement[str]]) -> Iterat
         usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])
         text = f"Install the same build of torch and the same NCCL as on {usual.name}."
         yield Fix(text, tuple(others))
+    for what, difference in differences.items():
+        if what not in NAMES and "torch" not in differences:  # another environment differs in much else
+            wrong = [node for node in cluster.nodes if node.name in difference.others]
+            text = f"Install {what} {difference.usual} on all nodes."
+            if what == EFA:
+                yield Fix.on(wrong, text)
+            else:
+                commands = {node.name: pip_command(node, "install", f"{what}=={difference.usual}") for node in wrong}
+                yield from fixes_by_command(wrong, text, commands)

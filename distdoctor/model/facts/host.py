@@ -43,6 +43,9 @@ class Identity:
     """C library and its version, as ``glibc 2.36``; empty if it does not say."""
     torch_cpus: int | None = None
     """Number of CPUs on which that process may run once torch is imported: its OpenMP may have bound it to fewer."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Name -> version of the packages whose versions must fit between nodes (``PACKAGES`` of probes/host/identity.py)
+    in the Python that runs this, and of the EFA installer; without those that are not installed."""
 
     @property
     def host(self) -> tuple[str, str, str]:

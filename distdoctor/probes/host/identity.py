@@ -12,13 +12,14 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from distdoctor import __version__
 from distdoctor.knowledge.settings import ALLOWED, LIBRARY_PATHS
 from distdoctor.model.facts import Account, Identity
 from distdoctor.model.facts.host import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, PROGRAMS, SYS_ADMIN
+from distdoctor.model.text import fit
 from distdoctor.probes.host import proc
 
 LONGEST = 500
@@ -35,6 +36,56 @@ def variables(env: Mapping[str, str], more: Collection[str] = ()) -> dict[str, s
     return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED or name in more}
 
 
+PACKAGES = frozenset(
+    {
+        "accelerate",
+        "deep-ep",
+        "deepspeed",
+        "flashinfer-python",
+        "lightning",
+        "lmcache",
+        "megatron-core",
+        "mooncake-transfer-engine",
+        "nixl",
+        "nixl-cu12",
+        "nixl-cu13",
+        "nvidia-nccl-cu12",
+        "nvidia-nccl-cu13",
+        "nvidia-nvshmem-cu12",
+        "nvidia-nvshmem-cu13",
+        "oneccl-bind-pt",
+        "pytorch-lightning",
+        "ray",
+        "sglang",
+        "torch-npu",
+        "transformer-engine",
+        "transformer-engine-torch",
+        "transformers",
+        "triton",
+        "verl",
+        "vllm",
+        "vllm-ascend",
+    }
+)
+"""Packages that exchange data with the same package on other nodes, or decide which communication library does."""
+EFA = Path("/opt/amazon/efa_installed_packages")
+"""List that Amazon's EFA installer writes; its first line has the version, which decides libfabric's."""
+
+
+def packages(folders: Sequence[str], efa: Path = EFA) -> dict[str, str]:
+    """Return the versions of ``PACKAGES`` in the folders of a ``sys.path``, by the names of their ``.dist-info``."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for entry in proc.names(Path(folder or ".")):
+            name, _, version = entry.removesuffix(".dist-info").partition("-")
+            name = re.sub(r"[-_.]+", "-", name).lower()
+            if entry.endswith(".dist-info") and name in PACKAGES:
+                found.setdefault(name, fit(version))
+    if installer := re.search(r"EFA installer version: (\S+)", proc.text(efa)):
+        found["efa-installer"] = fit(installer[1])
+    return dict(sorted(found.items()))
+
+
 def identity() -> Identity:
     """Return this process on this host. The fields of torch are filled in once it is imported."""
     return Identity(
@@ -48,6 +99,7 @@ def identity() -> Identity:
         executable=sys.executable or "",
         kernel=os.uname().release,
         libc=_libc(),
+        packages=packages(sys.path),
     )
 
 

@@ -26,7 +26,17 @@ def of_before() -> Facts:
     return a, b, with_identity(c, nccl="2.20.5")
 
 
+def packages(*nodes: dict[str, str]) -> Facts:
+    return tuple(with_identity(one, packages=its) for one, its in zip(healthy(3), nodes, strict=True))
+
+
+def others(name: str, usual: str, other: str) -> Facts:
+    return packages({name: usual}, {name: usual}, {name: other})
+
+
 ROWS = [
+    Row("another engine", lambda: others("vllm", "0.11.0", "0.10.2"), ("host2",), "warn", together=True),
+    Row("another libfabric", lambda: others("efa-installer", "1.43.2", "1.30.0"), ("host2",), "warn", together=True),
     Row("another version", other_version, ("host2",), "warn", together=True),
     Row("another torch", lambda: versions(torch="2.6.0"), ("host2",), "warn", together=True),
     Row("another build", lambda: versions(torch="2.6.0+cu124", cuda="12.4", nccl="2.21.5"), ("host2",), together=True),
@@ -34,7 +44,14 @@ ROWS = [
     Row("that does not compare them", of_before, ("host2",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [LookAlike("a version that is not known on one", lambda: versions(torch=""))]
+LOOK_ALIKES = [
+    LookAlike("a version that is not known on one", lambda: versions(torch="")),
+    LookAlike("a package that one node does not have", lambda: packages({"ray": "2.49.2"}, {"ray": "2.49.2"}, {})),
+    LookAlike(
+        "a second NCCL wheel that is not the loaded one",
+        lambda: packages({"nvidia-nccl-cu12": "2.27.3"}, {"nvidia-nccl-cu12": "2.27.5"}, {}),
+    ),
+]
 
 CURES = [
     Cure(
@@ -46,6 +63,11 @@ CURES = [
         "the torch of the others, which is an image's",
         lambda: tuple(with_identity(one, torch="2.7.0a0+ecf3bae40a.nv25.2") for one in versions()[:2]) + versions()[2:],
         {"host2": {}},
+    ),
+    Cure(
+        "the engine of the others",
+        lambda: others("vllm", "0.11.0", "0.10.2"),
+        {"host2": {"commands": ("python3 -m pip install vllm==0.11.0",)}},
     ),
 ]
 

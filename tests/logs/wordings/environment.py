@@ -47,6 +47,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("environment/local-rank-argument", "train.py: error: unrecognized arguments: --local-rank=0"),
     ("environment/local-rank-argument", "main.py: error: unrecognized arguments: --local_rank=3"),
     ("environment/backend-not-built", "RuntimeError: Distributed package doesn't have NCCL built in"),
+    ("environment/version-mismatch", "RuntimeError: Version mismatch: The cluster was started with:"),
+    ("environment/version-mismatch", "NVSHMEM device library version does not match with NVSHMEM host library version"),
+    (
+        "environment/version-mismatch",
+        "NVSHMEM device library version (3.3.24) does not match with NVSHMEM host library version (3.2.5)",
+    ),
     (
         "environment/nccl-library-shadowed",
         "ImportError: /opt/conda/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined "
