@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
+.PHONY: dev check test release pristine perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -44,6 +44,14 @@ man:
 # docs/validation.md: counts, recorded results and measured figures.
 validation:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/validation.py
+
+# dist/: wheel, sdist and pyz of the last commit, built twice and tried with each Python of this machine.
+release:
+	. scripts/venv.sh && make_venv dev && pip_install -q twine && $$venv/bin/python scripts/release.py
+
+# The same files in a fresh Debian 12 (root).
+pristine:
+	. scripts/venv.sh && apt_install debootstrap:debootstrap && make_venv dev && pip_install -q twine && $$venv/bin/python scripts/release.py --pristine
 
 # dist/distdoctor.pyz: all but torch in one file.
 pyz:

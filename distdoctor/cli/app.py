@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -19,6 +20,7 @@ from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
 from distdoctor.cli import help as texts
 from distdoctor.cli.options import (
+    OPTIONS,
     ChecksFlag,
     HangFlags,
     HostFlags,
@@ -162,10 +164,11 @@ def explain(
         ),
     ] = None,
     checks: ChecksFlag = None,
+    json: JsonFlag = False,
 ) -> int:
     from distdoctor.cli.explain import explain_check
 
-    return explain_check(check_id, checks or ())
+    return explain_check(check_id, checks or (), as_json=json)
 
 
 @app.command("list", help="List the checks: id, severity and title.")
@@ -191,11 +194,54 @@ def schema_() -> int:
     return print_schema()
 
 
+@app.command(
+    "mcp", help=texts.MCP_HELP, epilog=texts.MCP_EXAMPLES, short_help="Offer these commands as tools to agents (MCP)."
+)
+def mcp_() -> int:
+    with _needing("mcp", "mcp"):
+        from distdoctor.cli.mcp import serve
+
+    return serve()
+
+
+@app.command(
+    help=texts.HEALTH_HELP,
+    epilog=texts.HEALTH_EXAMPLES,
+    short_help="Answer a launcher's node health requests on a Unix socket.",
+)
+def health(
+    socket: Annotated[Path, typer.Argument(metavar="SOCKET", help="Path of the Unix socket.")],
+    every: Annotated[
+        float, typer.Option(metavar="TIME", help="Longest age of an answer. [60s]", show_default=False)
+    ] = 60.0,
+    ignore: Annotated[list[str] | None, OPTIONS["ignore"]] = None,
+) -> int:
+    with _needing("grpc", "grpc", "google"):
+        from distdoctor.cli.health import serve_health
+
+    return serve_health(socket, every, ignore or ())
+
+
 @app.command("help", help="Print the help of a command.")
 def help_(
     command: Annotated[str | None, typer.Argument(metavar="COMMAND", autocompletion=completion.commands)] = None,
 ) -> int:
     return run([command, "--help"] if command else ["--help"])
+
+
+@contextmanager
+def _needing(extra: str, *packages: str) -> Iterator[None]:
+    """Say which extra to install if one of these packages is missing. Raises UsageError."""
+    try:
+        yield
+    except ImportError as err:
+        if (err.name or "").partition(".")[0].partition("_")[0] not in packages:
+            raise
+        from distdoctor.model.errors import UsageError
+
+        raise UsageError(
+            f"{err.name} is not installed: {sys.executable} -m pip install 'distdoctor[{extra}]'"
+        ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -23,15 +24,17 @@ from distdoctor.logs.collect import Collector
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.stages import LOG_STAGES, STAGES
+from distdoctor.render.check_page import whole_page
 from distdoctor.render.exit_status import INCOMPLETE, OK
+from distdoctor.render.json import document
 from distdoctor.render.page import Page
 
 LONGEST_MESSAGE = 1 << 20
 """Limit of the bytes of stdin that are read."""
 
 
-def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
-    """``distdoctor explain``: print a check's page, the checks of a prefix, or what a message shows."""
+def explain_check(check_id: str | None, folders: Sequence[Path], *, as_json: bool = False) -> int:
+    """``distdoctor explain``: print a check's page, the checks of a prefix, or a message. Raises UsageError."""
     if check_id is None:
         raise UsageError(
             "explain needs the ID of a check, such as gloo/loopback-address, or an error message in quotes; distdoctor "
@@ -40,20 +43,24 @@ def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
     checks = {check.id: check for check in load_checks(folders)}
     message = _message(check_id)
     if message is not None:
-        return _explain_message(message, checks)
+        return _explain_message(message, checks, as_json)
     wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
     matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
     if len(matches) > 1:
         raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
     page = Page(_width())
-    if matches:
+    if matches and as_json:
+        _write_json(_entry(checks[matches[0]]) | {"page": whole_page(checks[matches[0]])})
+    elif matches:
         _write_check(page, checks[matches[0]])
     elif members := with_prefix(wanted, checks.values()):
+        if as_json:
+            return list_checks(wanted, folders, as_json=True)
         _write_list(page, members)
         page.blank()
         page.line(f"The page of one: {shlex.join(program())} explain {members[0].id}")
     elif symptom_of(check_id) is not None:
-        return _explain_message(check_id, checks)
+        return _explain_message(check_id, checks, as_json)
     else:
         raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
     streams.write(page.plain())
@@ -74,20 +81,22 @@ def _message(text: str) -> str | None:
     return text if is_message(text) else None
 
 
-def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
+def _explain_message(text: str, checks: Mapping[str, Check], as_json: bool) -> int:
     every, page = [*checks.values()], Page(_width())
     report = report_on(text, every)
+    status = OK if report.findings else INCOMPLETE
+    if as_json:
+        _write_json(document(report))
+        return status
     write_head(page, report, every, shlex.join(program()), text)
     if report.findings:
         page.blank()
         _write_check(page, checks[report.findings[0].check])
     streams.write(page.plain())
-    return OK if report.findings else INCOMPLETE
+    return status
 
 
 def _write_check(page: Page, check: Check) -> None:
-    from distdoctor.render.check_page import whole_page
-
     page.line(f"{check.id} ({check.severity})")
     page.blank()
     write_page(page, whole_page(check))
@@ -115,10 +124,7 @@ def list_checks(prefix: str | None, folders: Sequence[Path], *, as_json: bool) -
     if prefix is not None and not chosen:
         raise UsageError(f"no check begins with {prefix!r}{nearest(prefix, [check.id for check in checks])}")
     if as_json:
-        import json
-
-        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in chosen]
-        streams.write(json.dumps(entries, indent=2) + "\n")
+        _write_json([_entry(check) for check in chosen])
         return OK
     page = Page(_width())
     _write_list(page, chosen)
@@ -144,12 +150,18 @@ def _write_list(page: Page, checks: Sequence[Check]) -> None:
 
 def print_schema() -> int:
     """Print the JSON schema of ``-o json``."""
-    import json
-
     from distdoctor.render.schema import schema
 
-    streams.write(json.dumps(schema(), indent=2) + "\n")
+    _write_json(schema())
     return OK
+
+
+def _entry(check: Check) -> dict[str, str]:
+    return {"id": check.id, "stage": check.stage, "severity": check.severity, "title": check.title}
+
+
+def _write_json(value: object) -> None:
+    streams.write(json.dumps(value, indent=2) + "\n")
 
 
 def _width() -> int:

@@ -198,3 +198,30 @@ def _folded(lines: list[str], columns: int) -> list[str]:
         else:
             found += [text, *textwrap.wrap(about, columns, initial_indent=" " * 6, subsequent_indent=" " * 6)]
     return found
+
+
+MCP_HELP = """Serve check, hang, diagnose, explain and list as tools of the Model Context Protocol, on stdin and stdout.
+
+An agent or editor starts it. Each call ends within a bound, changes nothing, and looks at this machine only.
+It needs the extra mcp.
+"""
+
+MCP_EXAMPLES = """\b
+Example of a client's configuration:
+  {"mcpServers": {"distdoctor": {"command": "distdoctor", "args": ["mcp"]}}}
+"""
+
+HEALTH_HELP = """Answer a launcher's node health requests on a Unix socket, until it is stopped.
+
+A request runs `distdoctor check --standalone --until network`: no torch, no GPU memory, about a second.
+A FAIL makes the node unhealthy; a warning or an incomplete check does not. Answers are kept for --every.
+The protocol is gRPC (nvhcd.HealthCheckService, of NVIDIA's resiliency extension). It needs the extra grpc.
+"""
+
+HEALTH_EXAMPLES = """\b
+Examples:
+  distdoctor health /run/distdoctor.sock   on each node, for example as a
+                                           service of systemd
+  ft_launcher --ft-node-health-check-endpoint /run/distdoctor.sock ...
+                                           in the job
+"""

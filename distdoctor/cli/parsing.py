@@ -11,11 +11,11 @@ from distdoctor.job.subprocess import INSIDE
 from distdoctor.model.launch_settings import LOCAL_RANK
 from distdoctor.plan import torchrun
 
-COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "help")
+COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "mcp", "health", "help")
 REMOTE = "remote"
 """Command that a remote run starts on each host; people do not type it."""
 HIDDEN = (REMOTE, INSIDE)
-TIMES = ("--wait", "--timeout", "--hang-after", "--watch")
+TIMES = ("--wait", "--timeout", "--hang-after", "--watch", "--every")
 """Flags that take seconds, also written as 90s, 2m or 1h."""
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 WATCH = 5

@@ -1,0 +1,108 @@
+"""``distdoctor mcp``, asked by the SDK's own client: answers within bounds, errors for what makes no sense."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.commands import doctor, environment
+from tests.helpers.namespaces import ROOT
+
+mcp = pytest.importorskip("mcp", reason="pip install '.[mcp]'")
+anyio = pytest.importorskip("anyio")
+
+FACTS = ROOT / "tests/recorded/cases/127-0-1-1-on-both.json.gz"
+REFUSED = "RuntimeError: [/gloo/transport/tcp/pair.cc:144] connect [127.0.1.1]:41904: Connection refused"
+BOUND = 60.0
+"""Seconds for one call here, on a busy machine; the server's own bounds are longer for a check alone."""
+
+
+def session(talk: Callable[[Any], Awaitable[None]], **variables: str) -> None:
+    """Start the server as a client does, and talk with it."""
+    words = ["-m", "distdoctor", "mcp"]
+    server = mcp.StdioServerParameters(command=sys.executable, args=words, env=environment(**variables))
+
+    async def run() -> None:
+        async with mcp.Client(mcp.stdio_client(server)) as client:
+            await talk(client)
+
+    anyio.run(run)
+
+
+CALLS: Sequence[tuple[str, dict[str, Any], str, str]] = (
+    ("check", {"until": "network"}, "verdict", "pass|warn|fail"),
+    ("check", {"until": "environment", "nproc_per_node": 2, "timeout": 20}, "verdict", "pass|warn|fail"),
+    ("hang", {}, "verdict", ""),
+    ("hang", {"native_stacks": True}, "verdict", ""),
+    ("diagnose", {"paths": [str(FACTS)]}, "findings", "gloo/loopback-address"),
+    ("diagnose", {"text": f"[rank0]: Traceback (most recent call last):\n[rank0]: {REFUSED}\n"}, "verdict", "fail"),
+    ("explain", {"subject": "gloo/loopback-address"}, "id", "gloo/loopback-address"),
+    ("explain", {"subject": "Connection refused"}, "candidates", "store/"),
+    ("list", {}, "checks", "host/memory-low|gloo/loopback-address"),
+    ("list", {"prefix": "mesh"}, "checks", "mesh/node-isolated"),
+)
+"""Tool, arguments, and a field of the document with what is in it (one of several)."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_ten_calls_are_answered_within_their_bound() -> None:
+    async def talk(client: Any) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"check", "hang", "diagnose", "explain", "list"}
+        assert all(tool.annotations.read_only_hint and tool.description for tool in tools.values())
+        for name, arguments, field, needed in CALLS:
+            with anyio.fail_after(BOUND):
+                answer = await client.call_tool(name, arguments)
+            if name == "hang" and "jobs run here; say which" in answer.content[0].text:
+                continue  # other tests run jobs
+            assert not answer.is_error, (name, answer.content)
+            assert any(one in str(answer.structured_content[field]) for one in needed.split("|")), (name, arguments)
+            assert 0 < len(answer.content[0].text) < 60_000
+
+    session(talk, RANK="1", WORLD_SIZE="2", MASTER_ADDR="no-such-host")  # a launch around the server is none of its own
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_hostile_input_is_an_error_and_nothing_else(tmp_path: Path) -> None:
+    calls: tuple[tuple[str, dict[str, Any], str], ...] = (
+        ("check", {"until": "network --hosts=x"}, "is not known"),
+        ("check", {"until": "network", "timeout": 10**9}, "timeout must be"),
+        ("check", {"backend": f"gloo --save={tmp_path}/saved"}, "backend"),
+        ("check", {"nproc_per_node": "8; touch x"}, "nproc_per_node"),
+        ("hang", {"pid": [1]}, "pid"),
+        ("diagnose", {}, "give paths"),
+        ("diagnose", {"paths": [f"--output=json={tmp_path}/written"]}, "there is no such file"),
+        ("diagnose", {"paths": ["x\0y"]}, "NUL"),
+        ("diagnose", {"paths": ["x"] * 2000}, "at most"),
+        ("diagnose", {"text": "x", "rank": f"0 -o json={tmp_path}/written"}, "--rank"),
+        ("explain", {"subject": "-" * 100_000}, "at most"),
+        ("explain", {"subject": "no/such-check"}, "no check"),
+        ("list", {"prefix": "--checks=/etc"}, "no check begins"),
+        ("run", {"command": "touch x"}, "run"),
+    )
+
+    async def talk(client: Any) -> None:
+        for name, arguments, needed in calls:
+            with anyio.fail_after(BOUND):
+                try:
+                    answer = await client.call_tool(name, arguments)
+                except mcp.MCPError as err:  # the protocol's own error
+                    assert needed in str(err), (name, arguments)
+                    continue
+            assert answer.is_error and needed in answer.content[0].text, (name, arguments, answer)
+        assert not (await client.call_tool("list", {"prefix": "mesh"})).is_error, "it goes on"
+
+    session(talk, TMPDIR=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')")
+    done = doctor("mcp", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert done.returncode == 2 and "pip install 'distdoctor[mcp]'" in done.stderr
