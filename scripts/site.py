@@ -28,11 +28,17 @@ PAGES, SITE = ROOT / "build/pages", ROOT / "build/site"
 MENU: dict[str, dict[str, str]] = {
     "Getting started": {"getting-started": "Install and first check", "reports": "Reading a report"},
     "Launchers": {
-        "launchers": "torchrun, MPI, accelerate, Ray and others",
+        "launchers": "All launchers",
+        "torchrun": "torchrun",
         "slurm": "SLURM",
+        "mpi": "MPI",
         "ssh": "Remote runs over ssh",
         "kubernetes": "Kubernetes",
         "containers": "Containers",
+        "accelerate": "accelerate",
+        "deepspeed": "DeepSpeed",
+        "ray": "Ray",
+        "vllm": "vLLM and SGLang",
         "script": "In a Python script",
     },
     "Using it": {

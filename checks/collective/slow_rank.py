@@ -120,8 +120,7 @@ def evidence(group: list[Worked], usual: float) -> str:
     quota = f", its container may use {work.quota:g}" if work.quota is not None else ""
     return (
         f"{node.name}: rank {rank} had {work.cpu:.0%} of a processor and did {work.rate:.0f} units of work per second, "
-        f"others {usual:.0f}; it may run on {work.processors} of {work.cores} processors{quota}; load average "
-        f"{work.load:g}"
+        f"others {usual:.0f}; allowed processors: {work.processors} of {work.cores}{quota}; load {work.load:g}"
     )
 
 

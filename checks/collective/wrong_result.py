@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     nodes_of_failed,
     rank_errors_text,
     ranks_of_failed,
+    ranks_text,
     together,
 )
 
@@ -61,7 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     where = f"; data is damaged on the path from {together(f'{a} to {b}' for a, b in links)}" if links else ""
     yield Finding.about(
         names,
-        f"{together(wrong)} returned wrong results on rank {together(map(str, ranks))}{where}.",
+        f"{together(wrong)} returned wrong results on {ranks_text(ranks).lower()}{where}.",
         ranks=ranks,
         links=links,
         unsure=len(names) > 1,

@@ -46,7 +46,7 @@ COMMANDS = {"torchrun": "torchrun", "DeepSpeed": "deepspeed", "Horovod": "horovo
 """What starts the ranks of a node, and takes that node for the whole job unless it is told of others."""
 INSTEAD = {
     "DeepSpeed": "Start deepspeed once, without srun or mpirun, with --hostfile FILE (a line `HOST slots=N` for each "
-    "node); or once on every node, with --hostfile FILE --no_ssh --node_rank R --master_addr HOST.",
+    "node). Without ssh, start it once on every node with --no_ssh --node_rank R --master_addr HOST.",
     "Horovod": "Start horovodrun once, without srun or mpirun, with -np N -H HOST:2,HOST:2 (ranks of each host).",
 }
 
@@ -88,7 +88,6 @@ def fix(node: Node) -> Fix:
         return Fix.on(node, "Give torchrun the number of nodes and the rendezvous.", flags=flags)
     return Fix.on(
         node,
-        "Start torchrun once on every node, with --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:29500 (accelerate "
-        "launch: --num_machines N --machine_rank R --main_process_ip HOST); or, for a job of one node, with "
-        "--standalone.",
+        "Start torchrun once on every node, with --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:29500. For "
+        "accelerate launch: --num_machines N --machine_rank R --main_process_ip HOST. For one node: --standalone.",
     )

@@ -71,8 +71,8 @@ LOG = (
         r"KeyError: ['\x22](?P<variable>NODE_RANK|SLURM_(?:NODEID|LOCALID|NTASKS|NPROCS|N?NODES|(?:JOB_)?NODELIST)"
         r"|(?:(?:OMPI|MV2)_COMM_WORLD|PMI)_(?:LOCAL_)?(?:RANK|SIZE))['\x22]",
         told="The program's variable for its rank or node is not set",
-        fix="Start the program with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; SLURM_: "
-        "srun; torchrun sets none of them), or set it: NODE_RANK is the number of this node, from 0 on.",
+        fix="Start the program with the launcher that sets this variable: mpirun or mpiexec (OMPI_, PMI_), srun "
+        "(SLURM_). torchrun sets none of them. Or set it: NODE_RANK is the number of this node, from 0 on.",
     ),
     Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),

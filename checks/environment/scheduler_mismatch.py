@@ -52,6 +52,6 @@ LOG = (
         shows="end",
         told="mpirun has fewer slots than processes to start",
         fix="Give each host one slot per process (-H HOST:SLOTS, slots=SLOTS in a hostfile), or request as many tasks "
-        "from the scheduler; start mpirun from one task of srun.",
+        "from the scheduler. Start mpirun from one task of srun.",
     ),
 )

@@ -73,8 +73,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     spare = spares(zero or late[0])
     yield Finding.about(
         blamed,
-        f"The job has {planned} node{'s' if planned != 1 else ''}; {names_of(blamed)} "
-        f"{'joined in addition' if sure else f'are {len(blamed)} nodes for {len(blamed) - surplus} of the places'}.",
+        f"The job has {planned} node{'s' if planned != 1 else ''}; "
+        + (f"{names_of(blamed)} joined in addition." if sure else f"{len(joined)} joined: {names_of(joined)}."),
         title="More nodes joined than the job uses: the surplus nodes are spares" if spare else "",
         severity="info" if spare else "fail",
         ranks=(),

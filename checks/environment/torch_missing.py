@@ -44,8 +44,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 THERE = (
-    "Start the job on every node with the Python that has torch (`which python torchrun` in the job shows the one in "
-    "use), or install torch for the one in use."
+    "Start the job on every node with the Python that has torch, or install torch for the one in use. Confirm with: "
+    "`which python torchrun` in the job."
 )
 LOG = (
     Line(

@@ -79,7 +79,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ),
             *(
                 set_launch_fix(
-                    node, f"Start {least} ranks on each node.", "nproc_per_node", least, 2 if multiplied else 1
+                    node,
+                    f"Start {least} rank{'s' if least != 1 else ''} on each node.",
+                    "nproc_per_node",
+                    least,
+                    2 if multiplied else 1,
                 )
                 for node in nodes
                 if rank_count(node) != least

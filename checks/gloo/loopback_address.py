@@ -16,7 +16,7 @@ and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts. If the hostname has no 
 reads neither routes nor MASTER_ADDR, so the other hosts connect to their own loopback.
 
 The larger address connects to the smaller one. A single node at 127.0.1.1 in a 10.x network therefore always connects
-and is never connected to. That job runs, by luck.
+and is never connected to. That job runs.
 
 `0.0.0.0` next to the hostname fails in the same way: gloo binds and advertises it, and Linux treats it as loopback. If
 `::1` stands there and the other nodes have IPv4, both sides fail at once with

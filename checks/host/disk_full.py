@@ -47,8 +47,8 @@ MODELS = "HF_HUB_CACHE"
 PREVENTS = "store used"
 NEXT = ("the free space of the disks", "df -h; df -i; quota -s")
 ELSEWHERE = (
-    "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or mount this one with write access; if "
-    "it was writable before, find its error with dmesg on that host."
+    "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or mount this one with write access. "
+    "If it was writable before, find its error with dmesg on that host."
 )
 LOG = (
     Line("No space left on device", unless="shm|shared memory|nccl-|posix_fallocate"),

@@ -39,7 +39,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, is_loopback, names
 
 SEVERITY = "fail"
 PREVENTS = "store used"
-MATTERS = "by luck: the ranks look up that name, and it leads to only one of these nodes"
+MATTERS = "the ranks look up that name, and it leads to only one of these nodes"
 LOOKS_AT = ("everyone",)
 GIVEN = "PET_LOCAL_ADDR"
 

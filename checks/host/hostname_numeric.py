@@ -51,8 +51,8 @@ LOG = (
     Line(
         "Unable to find interface for: [0.",  # gloo/transport/tcp/device.cc: 3090 is 0.0.12.18
         r"Unable to find interface for: \[0\.(?!0\.0\.0\])\d{1,3}\.\d{1,3}\.\d{1,3}\]",
-        fix="Give the host (a container: --hostname) a name with a letter, or set the interface that reaches the other "
-        "nodes: `export GLOO_SOCKET_IFNAME=eth0`, on each node its own.",
+        fix="Give the host (a container: --hostname) a name with a letter. Or set, on each node, the interface that "
+        "reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`.",
     ),
 )
 MATTERS = "libraries that look up the host's own name, as gloo does, get an address that is not its own"

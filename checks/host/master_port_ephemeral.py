@@ -42,7 +42,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
-MATTERS = "by luck: any connection from that host may take this port before the job binds it"
+MATTERS = "any connection from that host may take this port before the job binds it"
 LOOKS_AT = ("host.limits",)
 FOLLOWS = ("network/port-in-use", "network/foreign-service", "store/foreign-store", "host/port-privileged")
 FOLLOWS_ANYWHERE = ("environment/master-mismatch", "host/ports-exhaustible")

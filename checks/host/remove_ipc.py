@@ -55,7 +55,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 for node in bad
             ),
             fixes=(
-                Fix.on(node, "Let the user linger.", commands=(f"loginctl enable-linger {node.identity.user}",))
+                Fix.on(
+                    node,
+                    "Keep the user's shared memory after the last logout.",
+                    commands=(f"loginctl enable-linger {node.identity.user}",),
+                )
                 for node in bad
             ),
         )

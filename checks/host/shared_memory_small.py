@@ -24,7 +24,7 @@ Confirm with
 When it is harmless
 -------------------
 The job uses gloo, or the check itself created its NCCL group, and its DataLoaders have no workers. The finding is then
-a WARN: the job runs by luck.
+a WARN: the job runs.
 
 See also
 --------

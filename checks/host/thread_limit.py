@@ -65,8 +65,8 @@ ABORTED = "by signal 6"
 """Of a rank that got no thread where nobody catches that: C++ ends it by abort() (std::terminate)."""
 WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
 RAISE_ANY = (
-    "Raise the limit of processes and threads in the shell that starts the job (ulimit -u), or that of its container "
-    "or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
+    "Raise the limit of processes and threads in the shell that starts the job (ulimit -u). Or raise that of its "
+    "container or unit (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
 )
 UNKNOWN_CALL = (
     "Update Docker and libseccomp on the host: their seccomp profile does not know clone3(). Until then, run without "

@@ -47,14 +47,14 @@ LOG = (
         "Unable to create step for job",  # src/common/slurm_errno.c
         r"Unable to create step for job \S{1,24}: .{0,40}(?:slurm controller|send/recv|Zero Bytes)",
         told="srun cannot reach SLURM's controller",
-        fix="Restart when `scontrol ping` on that host prints UP; if it is UP on other hosts, fix this host's path to "
+        fix="Restart when `scontrol ping` on that host prints UP. If it is UP on other hosts, fix this host's path to "
         "it: name, port (SlurmctldPort, 6817), in a container slurm.conf and munge.",
     ),
     Line(
         ("set by two different environment variables", "are mutually exclusive"),  # src/common/slurm_opt.c
         r"srun: fatal: .{1,200}(?:set by two different environment variables|are mutually exclusive)",
         told="srun has two settings that contradict each other",
-        fix="Set it as an option of srun (srun --cpus-per-task=N, --mem=M), and unset the variable in the message: a "
+        fix="Set it as an option of srun (srun --cpus-per-task=N, --mem=M), and unset the variable in the message. A "
         "job submitted from within another inherits its variables.",
     ),
     Line(
@@ -68,8 +68,8 @@ LOG = (
         ("Unable to process configuration file", "Could not establish a configuration source"),  # read_config.c
         "(?:srun|sbatch|salloc): fatal: ",
         told="srun finds no readable SLURM configuration",
-        fix="Start it on a host of the cluster that has SLURM's configuration, readable by this user; mount the host's "
-        "slurm.conf (or set SLURM_CONF) and munge's socket into a container.",
+        fix="Start it on a host of the cluster that has SLURM's configuration, readable by this user. Into a "
+        "container, mount the host's slurm.conf (or set SLURM_CONF) and munge's socket.",
     ),
     Line(
         "s_p_parse_file: unable to status file",

@@ -62,14 +62,13 @@ LOG = (
         "Host key verification failed",
         told="The launcher does not trust a host's key",
         fix="Log in to that host by ssh once from the first node, or add its key to known_hosts there (ssh-keyscan "
-        "HOST "
-        "prints it); for a reinstalled host, remove the old key first: ssh-keygen -R HOST.",
+        "HOST prints it). For a reinstalled host, remove the old key first: ssh-keygen -R HOST.",
     ),
     Line(
         "ssh: connect to host",
         r"ssh: connect to host (?P<host>\S{1,64}) port \d+: (?P<why>.{1,80})",
         told="The launcher cannot reach the sshd of a host",
-        fix="Start the host and its sshd on that port (a container needs its own sshd); or start torchrun on every "
+        fix="Start the host and its sshd on that port (a container needs its own sshd). Or start torchrun on every "
         "node, which needs no ssh (DeepSpeed: --no_ssh).",
     ),
     Line(

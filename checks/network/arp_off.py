@@ -53,7 +53,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "by luck: the others know its hardware address only for a short time after it asked for theirs"
+MATTERS = "the others know its hardware address only for a short time after it asked for theirs"
 PREVENTS = "master resolved"
 LOOKS_AT = ("everyone", "host.interfaces")
 NEVER = 8

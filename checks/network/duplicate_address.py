@@ -90,7 +90,7 @@ def refused(node: Node, name: str, address: str) -> Finding:
         fixes=(
             Fix.on(
                 node,
-                f"Give {name} of {node.name} another address; or remove {address} from the other host of this link, "
+                f"Give {name} of {node.name} another address. Or remove {address} from the other host of this link, "
                 "then set it here again (ip -6 address del, then add).",
             ),
         ),

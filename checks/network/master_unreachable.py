@@ -32,6 +32,7 @@ network/no-route, network/master-not-node0, network/port-rejected, store/nodes-m
 """
 
 from collections.abc import Iterator
+from os import strerror
 
 from distdoctor.check_api import (
     Cluster,
@@ -182,7 +183,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
         (name,) if of_zero else both,
-        f"{names_of(clients)} cannot reach {contact.address} ({name}): errno {contact.errno}.",
+        f"{names_of(clients)} cannot reach {contact.address} ({name}): {strerror(contact.errno)}.",
         links=links_to(clients, name),
         unsure=not (of_zero or another),
         evidence=(line for one in shut for line in evidence(one)),

@@ -82,8 +82,8 @@ def reason(cluster: Cluster, node: Node) -> str:
     unasked = [link for link in failing if link.address not in known]
     if answered and unasked and (count := wants(cluster, node)) > USUAL:
         return (
-            f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address of the "
-            f"other end; the nodes on its machine need {count} entries, and the default limit is {USUAL}"
+            f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the other end's hardware "
+            f"address; its machine's nodes need {count} entries (default limit: {USUAL})"
         )
     return ""
 

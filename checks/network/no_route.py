@@ -80,7 +80,7 @@ LOG = (
         unless="huggingface|https?://|urllib|Max retries|NewConnectionError|wandb|requests|socketStartConnect",
     ),
 )
-MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
+MATTERS = "gloo does not connect in that direction; NCCL does, and would fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "master resolved"
 FOLLOWS = ("host/lo-down", "host/hostname-numeric")

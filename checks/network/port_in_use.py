@@ -69,8 +69,7 @@ LOG = (
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",
         fix="Give accelerate another port (`--main_process_port PORT`, the same on every node; with one node, 0 "
-        "picks a "
-        "free one), or end the process that holds this one (`ss -ltnp` on that host names it).",
+        "picks a free one). Or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
     Line("10048", "errno: 10048|WinError 10048"),
     Line("socket address (protocol/network address/port) is normally permitted"),

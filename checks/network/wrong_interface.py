@@ -26,7 +26,7 @@ Confirm with
 When it is harmless
 -------------------
 The other nodes reach the address: a VPN or overlay network of all nodes is fine. Of two gloo nodes the one with the
-numerically larger address connects. If only that one's address is unreachable, the job runs by luck, and the finding is
+numerically larger address connects. If only that one's address is unreachable, the job runs, and the finding is
 a WARN.
 
 See also
@@ -56,8 +56,8 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 FIX_NCCL = (
     "Set the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`, on each node its own (ip -br "
-    "addr lists them); only its own host has the address above, as that of lo, docker0 or a DNS cache. In containers, "
-    "`--network=host`."
+    "addr lists them). Other hosts cannot reach the address above: it is that of lo, docker0 or a DNS cache. In "
+    "containers, use `--network=host`."
 )
 LOG = (
     Line("settings: NCCL uses ", shows="hint", why="on one host alone it may be the right one"),
@@ -99,7 +99,7 @@ LOG = (
         why="on a single host it does not matter",
     ),
 )
-MATTERS = "by luck: gloo connects from the larger address to the smaller, and no rank connects to this one"
+MATTERS = "gloo connects from the larger address to the smaller, and no rank connects to this one"
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo", "everyone")
 SHOWN = 6

@@ -37,7 +37,7 @@ SEVERITY = "fail"
 PREVENTS = "results right"
 NEXT = (
     "the traceback of the rank that the launcher names, from its own log (torchrun --log-dir DIR --tee 3, mpirun "
-    "--output-filename DIR, mpiexec -outfile-pattern, srun --output job-%t.log)",
+    "--output-filename DIR, srun --output job-%t.log)",
     "",
 )
 CONTAINER = "the container's own log has its last lines (kubectl logs --previous)"

@@ -100,6 +100,9 @@ def _write_check(page: Page, check: Check) -> None:
     page.line(f"{check.id} ({check.severity})")
     page.blank()
     write_page(page, whole_page(check))
+    if check.docs_url:
+        page.blank()
+        page.line(f"Online: {check.docs_url}")
 
 
 def write_page(page: Page, text: str) -> None:
@@ -157,7 +160,7 @@ def print_schema() -> int:
 
 
 def _entry(check: Check) -> dict[str, str]:
-    return {"id": check.id, "stage": check.stage, "severity": check.severity, "title": check.title}
+    return {name: getattr(check, name) for name in ("id", "stage", "severity", "title", "docs_url")}
 
 
 def _write_json(value: object) -> None:

@@ -36,6 +36,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from distdoctor import DOCS_URL
 from distdoctor.judge.sandbox import SECONDS, Failed, Judge, time_limited
 from distdoctor.knowledge.settings import ALLOWED, NAME, looks_secret
 from distdoctor.model.cluster import Cluster
@@ -69,8 +71,8 @@ from distdoctor.model.stages import (
     stage_index,
 )
 
-SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
-"""The headings of every page, in order."""
+SECTIONS = ("What you see", "Why it happens", "Fix", "Confirm with", "When it is harmless", "See also")
+"""The headings of every page, in order; a site's own check may leave out the last two."""
 DECLARATIONS = (
     *("SEVERITY", "MATTERS", "LOG", "RESTART", "NEXT", "PREVENTS", "SYMPTOM_OF", "FOLLOWS", "FOLLOWS_ANYWHERE"),
     *("LOOKS_AT", "HELPED_BY", "VARIABLES", "INCOMPLETE", "judge", "judge_job"),
@@ -116,6 +118,8 @@ class Check:
     """Next evidence to get if a log shows only a symptom of it, and the command for that."""
     variables: tuple[str, ...] = ()
     """Variables that it reads in addition to those of the allow-list."""
+    docs_url: str = ""
+    """Address of its page on the documentation site; empty for a site's own check."""
     judge_job: Callable[[Cluster], Iterable[Finding]] | None = None
     """Function that judges a job that runs now; None if such a job does not show the failure."""
 
@@ -155,7 +159,9 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
             if not path.name.startswith("_"):
                 # Built-in files get no time limit: they end, and are slow only on a machine that starves this process.
                 check = load_file(path, None if folder is own else SECONDS)
-                if folder is not own:
+                if folder is own:
+                    check = replace(check, docs_url=page_address(check.id))
+                else:
                     check = _of_a_site(check, checks.get(check.id))
                     of_a_site.append(check)
                 checks[check.id] = check
@@ -165,6 +171,12 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
         if problem := problem_of_lines(check.log) or problem_of_references(named, checks):
             raise BadCheck(f"{check.path}: {problem}")
     return tuple(sorted(checks.values(), key=lambda c: (stage_index(c.stage), c.id)))
+
+
+def page_address(check_id: str) -> str:
+    """Return the address of a built-in check's page. It is stable: scripts/site.py writes the page there."""
+    base = os.environ.get("DISTDOCTOR_DOCS_URL") or DOCS_URL
+    return f"{base.rstrip('/')}/checks/{check_id}.html"
 
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:
@@ -237,7 +249,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
     if not page or severity not in SEVERITIES or not callable(judge) or not (judge_job is None or callable(judge_job)):
         raise _Wrong(f"a check needs a docstring, SEVERITY ({', '.join(SEVERITIES)}) and judge(cluster) or LOG")
     headings = [line for line, under in _pairs(page) if re.fullmatch(r"-{3,}", under)]
-    missing = [section for section in SECTIONS[:3] if section not in headings]
+    missing = [section for section in SECTIONS[:4] if section not in headings]
     if missing:
         raise _Wrong(f"its page lacks the section {missing[0]!r}")
     restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))

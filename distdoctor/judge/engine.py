@@ -127,6 +127,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         matters=matters,
         incomplete=finding.incomplete or check.incomplete,
         restart=finding.restart or check.restart,
+        docs_url=check.docs_url,
         fixes=tuple(feasible(one, cluster) for fix in finding.fixes for one in with_files(fix, cluster)),
     )
 

@@ -89,6 +89,8 @@ class Finding:
     """True if the failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
     restart: str = ""
     """One of ``RESTARTS``; empty: the check's own."""
+    docs_url: str = ""
+    """Address of the check's page; empty for a site's own check."""
     of_its_own: bool = False
     """True if nothing that other nodes miss can be its cause, as for a process that a signal ended."""
 

@@ -28,6 +28,7 @@ def render(report: Report, style: Style = PLAIN) -> str:
         said = [finding.summary]
         for fix in finding.fixes:
             said += [f"fix: {fix.text}", *(f"  {line}" for line in lines(fix))]
+        said += [f"details: {finding.docs_url}"] if finding.docs_url else []
         out.append(command(LEVELS[finding.severity or "info"], f"{finding.id}{where}", "\n".join(said)))
     if report.verdict == "incomplete" and not out:
         out.append(command("error", "distdoctor: incomplete", headline(report).text))

@@ -25,7 +25,7 @@ from distdoctor.render.fixes import gathered, remedies
 from distdoctor.render.next_step import next_step
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.verdict import headline, plan_line, sentence
-from distdoctor.render.words import fold, ranks
+from distdoctor.render.words import fold, link_target, ranks
 
 FOLDER = Path(__file__).with_name("pages")
 FACTS_MOST = 1 << 21
@@ -101,6 +101,7 @@ def _root(report: Report, finding: Finding) -> Table:
         "severity": finding.severity or "info",
         "where": unsure + ", ".join(parts),
         "fixes": remedies(finding),
+        "docs_url": link_target(finding.docs_url),
         "follows": [other for other in report.findings if other.because_of == finding.id],
     }
 

@@ -55,6 +55,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": list(finding.evidence),
         "because_of": finding.because_of,
         "restart": finding.restart,
+        "docs_url": finding.docs_url,
         "fixes": [_fix(fix) for fix in finding.fixes],
     }
 

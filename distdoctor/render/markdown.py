@@ -14,7 +14,7 @@ from distdoctor.model.text import clean
 from distdoctor.render.fixes import remedies
 from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.verdict import headline
-from distdoctor.render.words import fold
+from distdoctor.render.words import fold, link_target
 
 MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "info": "ℹ️", "incomplete": "❔", "skip": "➖", "error": "❌"}
 EVIDENCE = 12
@@ -72,6 +72,7 @@ def _root(root: Finding, consequences: list[Finding]) -> list[str]:
         shown = [*root.evidence[:EVIDENCE], *(["..."] if len(root.evidence) > EVIDENCE else [])]
         out += ["<details><summary>Evidence</summary>", "", block("\n".join(shown)), "</details>", ""]
     out += [f"- causes {code(other.id)}" for other in consequences]
+    out += [f"Details: <{url}>"] if (url := link_target(root.docs_url)) else []
     return [*out, ""]
 
 

@@ -80,6 +80,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
             "evidence": "What was seen that proves it, line by line.",
             "because_of": "The id of the finding from which this one follows; null of a root cause.",
             "restart": f"Whether starting the job again as it was can help: {', '.join(RESTARTS)}, or empty.",
+            "docs_url": "The address of the check's page; empty for a site's own check.",
             "fixes": "What cures it, best first.",
         },
     ),
@@ -115,7 +116,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
     ),
 }
 """Of each part of the document what it is, and its fields in the order in which they are written."""
-LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart")}
+LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart", "docs_url")}
 """What the first documents of this schema version lack."""
 
 

@@ -39,6 +39,11 @@ def _first(names: Sequence[str]) -> str:
     return f"{', '.join(map(clean, names[:3]))} and {len(names) - 3:,} more"
 
 
+def link_target(url: str) -> str:
+    """Return ``url`` where a page may link to it, else nothing: a saved report can hold anything."""
+    return url if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%-]+", url) else ""
+
+
 def ranks(numbers: Iterable[int]) -> str:
     """``rank 3`` or ``ranks 0-3,6``."""
     ordered = sorted(set(numbers))

@@ -37,6 +37,10 @@ So.
 Fix
 ---
 Do.
+
+Confirm with
+------------
+Look.
 """
 '''
 CODE = """
@@ -125,6 +129,7 @@ def test_files_with_an_underscore_are_helpers(tmp_path: Path) -> None:
         (PAGE + CODE.replace('"warn"', '"bad"'), "needs a docstring, SEVERITY"),
         (PAGE + CODE.replace("def judge", "def other"), "judge"),
         (PAGE.replace("Fix\n---", "Remedy\n------") + CODE, "lacks the section 'Fix'"),
+        (PAGE.replace("Confirm with\n------------", "See\n---") + CODE, "lacks the section 'Confirm with'"),
         (PAGE + "def (:", "SyntaxError"),
         (PAGE + "import nothing_like_this", "ModuleNotFoundError"),
         (PAGE + CODE + "\n1 / 0\n", "ZeroDivisionError"),

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from distdoctor.cli.explain import write_page
-from distdoctor.judge.catalog import Check, load
+from distdoctor.judge.catalog import SECTIONS, Check, load
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
 from distdoctor.render.check_page import messages, whole_page
@@ -66,7 +66,7 @@ def test_each_check_has_its_page_with_its_messages(pages: Path, check: Check) ->
     page = (pages / "checks" / f"{check.id}.md").read_text()
     assert all(f"`{words}`" in page for words in messages(check))
     assert f"({check.id}.md)" in (pages / "checks/index.md").read_text()
-    for title in ("What you see", "Why it happens", "Fix", "When it is harmless", "See also"):
+    for title in SECTIONS:
         assert f"\n{title}\n" + "-" * len(title) in page
 
 

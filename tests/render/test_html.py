@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor import DOCS_URL
 from distdoctor.judge.engine import judge
 from distdoctor.judge.report import assemble
 from distdoctor.model.cluster import build
@@ -45,7 +46,13 @@ def seen(page: str) -> list[tuple[str, dict[str, str | None]]]:
 def evil_report() -> Report:
     base = reports.loopback()
     finding = replace(
-        base.findings[0], summary=EVIL, title=EVIL, nodes=(EVIL, "host1"), evidence=(EVIL,), links=((EVIL, "host1"),)
+        base.findings[0],
+        docs_url="javascript:alert(1)",
+        summary=EVIL,
+        title=EVIL,
+        nodes=(EVIL, "host1"),
+        evidence=(EVIL,),
+        links=((EVIL, "host1"),),
     )
     links = {"names": [[EVIL], ["host1"]], "rtt": [[None, 0.1], [0.1, None]], "bad": [[0, 1], [0, 0]]}
     return replace(
@@ -58,7 +65,7 @@ def test_only_our_own_tags(make: Callable[[], Report]) -> None:
     tags = seen(html.render(make()))
     names = [name for name, _ in tags]
     assert names.count("script") == names.count("style") == 1
-    assert not {"a", "img", "iframe", "object", "link", "form", "svg"} & set(names)
+    assert not {"img", "iframe", "object", "link", "form", "svg"} & set(names)
     known = {
         "class",
         "title",
@@ -72,7 +79,10 @@ def test_only_our_own_tags(make: Callable[[], Report]) -> None:
         "id",
         "checked",
         "scope",
+        "href",
+        "rel",
     }
+    assert all((attributes["href"] or "").startswith(DOCS_URL) for _, attributes in tags if "href" in attributes)
     assert {key for _, attributes in tags for key in attributes} <= known
 
 
@@ -109,7 +119,9 @@ def test_nothing_is_fetched_and_only_our_script_may_run() -> None:
     page = html.render(reports.loopback())
     policy = next(attributes["content"] for _, attributes in seen(page) if attributes.get("http-equiv")) or ""
     assert "default-src 'none'" in policy and re.search(r"script-src 'sha256-[\w+/=]+'", policy)
-    assert "http://" not in page and "https://" not in page.replace("https://pytorch.org", "")
+    links = [attributes["href"] for _, attributes in seen(page) if "href" in attributes]
+    assert links and all(link and link.startswith(f"{DOCS_URL}/checks/") for link in links), "for a click alone"
+    assert not {"src", "srcset", "action"} & {name for _, attributes in seen(page) for name in attributes}
 
 
 def test_a_template_in_the_facts_is_text() -> None:

@@ -31,7 +31,7 @@ def test_field_names_are_fixed() -> None:
     assert list(document["stages"][0]) == ["stage", "node", "status", "seconds", "reason", "blocked_by"]
     assert list(document["findings"][0]) == [
         "id", "check", "severity", "title", "summary", "nodes", "ranks", "local_ranks", "links", "blame", "matters",
-        "evidence", "because_of", "restart", "fixes",
+        "evidence", "because_of", "restart", "docs_url", "fixes",
     ]  # fmt: skip
     assert list(document["findings"][0]["fixes"][0]) == [
         "option", "text", "env", "flags", "commands", "nodes", "verified",

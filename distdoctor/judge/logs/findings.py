@@ -165,6 +165,7 @@ def _finding(match: Match, reading: SortedMatches, known: dict[str, Check], beca
         id=check_id,
         because_of=because_of,
         restart=check.restart,
+        docs_url=check.docs_url,
     )
 
 
