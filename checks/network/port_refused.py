@@ -83,6 +83,5 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None or contact is None or contact.outcome not in ("refused", "reset") or live.before_store(job):
         return
     if live.dialling_store(job) or not job.ranks:
-        yield live.store_finding(
-            job, "refuses connections", "Start node 0 there with this port. Its log shows why it ended."
-        )
+        fix = "Start node 0 there with this port; if it has ended, its log shows why."
+        yield live.store_finding(job, "refuses connections", fix, live.connect_wait(job))

@@ -12,7 +12,7 @@ from distdoctor.knowledge.live import flight_recorder, places, stacks, waits
 from distdoctor.knowledge.live.awaited import Awaited, awaited, awaits_rank, outside_peer, pipe_peers
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.job import live_job as job_of
-from distdoctor.knowledge.live.limits import JoinWait, agents_wait, ranks_wait
+from distdoctor.knowledge.live.limits import JoinWait, agents_wait, connect_wait, ranks_wait
 from distdoctor.knowledge.live.stacks import (
     awaits_orders,
     dialling,
@@ -42,6 +42,7 @@ __all__ = [
     "awaits_orders",
     "awaits_rank",
     "before_store",
+    "connect_wait",
     "dialling",
     "dialling_store",
     "differing_run_ids",
@@ -364,8 +365,10 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
     return silent
 
 
-def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
-    """Return the finding that the store is unreachable; ``how`` completes ``it ...``."""
+def store_finding(job: LiveJob, how: str, fix: str, wait: JoinWait | None = None) -> Finding:
+    """Return the finding that the store is unreachable; ``how`` completes ``it ...``.
+
+    ``wait``: the clients' own, if the store may still open."""
     view, trying = store_answer(job), dialling_store(job)
     # The nodes may name different masters.
     master = view.host if view is not None and view.host in {facts.master_addr for _, facts in job.facts} else ""
@@ -378,8 +381,10 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     nodes = list(dict.fromkeys(rank.node.name for rank in trying)) or [node.name for node, _ in job.facts]
     itself = len(nodes) == 1 and (master == "localhost" or is_loopback(master))
     host = nodes[0] if itself else master
+    late = _perhaps_late(job) if job.young else join_later(job, wait) if wait is not None else ""
+    so_far = f" {wait.so_far}; {wait.ends}" if wait is not None and wait.waited else ""
     return Finding(
-        f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}.",
+        f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}{so_far}.",
         nodes=(host,),
         links=tuple((node, host) for node in nodes if node != host),
         evidence=(
@@ -391,8 +396,8 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
             *([f"{tried}{outcome}"] if tried and outcome else []),
         ),
         fixes=(Fix(fix, (host,)),),
-        severity="warn" if job.young else None,
-        matters=_perhaps_late(job) if job.young else "",
+        severity="warn" if late else None,
+        matters=late,
     )
 
 

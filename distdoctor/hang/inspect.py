@@ -218,6 +218,7 @@ def _facts(found: LocalJob, processes: Sequence[JobProcess], apart: float, notes
         rdzv_backend=options.rdzv_backend if options else "",
         rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
         join_timeout=options.join_timeout if options else None,
+        connect_timeout=options.connect_timeout if options else None,
         nnodes=nodes if nodes else -(-world // local) if world and local else None,
         nproc_per_node=options.nproc_per_node if options else str(local or ""),
         node_rank=next(nodes_told, options.static_node_rank if options else None),

@@ -542,6 +542,8 @@ def _torch_of(pid: int) -> str | None:
 _JOIN_TIMEOUTS = {"c10d": ("join_timeout", 600.0), "static": ("timeout", 900.0)}
 """Key of --rdzv-conf for the seconds that the agents wait for each other, and its default (dynamic_rendezvous.py,
 ``RendezvousTimeout``; launcher/api.py, ``LaunchConfig.__post_init__``)."""
+_CONNECT_TIMEOUTS = _JOIN_TIMEOUTS | {"c10d": ("read_timeout", 60.0)}
+"""The same for the seconds that an agent tries to connect to the store (c10d_rendezvous_backend.py)."""
 
 
 @dataclass(frozen=True)
@@ -601,9 +603,17 @@ class AgentOptions:
     @property
     def join_timeout(self) -> float | None:
         """Return the seconds that the agents wait for each other; None unless the rendezvous is static or c10d."""
-        if self.rdzv_backend not in _JOIN_TIMEOUTS:
+        return self._timeout(_JOIN_TIMEOUTS)
+
+    @property
+    def connect_timeout(self) -> float | None:
+        """Return the seconds that an agent tries to connect to the store; None unless static or c10d."""
+        return self._timeout(_CONNECT_TIMEOUTS)
+
+    def _timeout(self, keys: Mapping[str, tuple[str, float]]) -> float | None:
+        if self.rdzv_backend not in keys:
             return None
-        name, default = _JOIN_TIMEOUTS[self.rdzv_backend]
+        name, default = keys[self.rdzv_backend]
         match = re.search(rf"(?:^|,)\s*{name}\s*=\s*(\d{{1,7}})\s*(?:,|$)", self.rdzv_conf)
         return float(match[1]) if match else default
 

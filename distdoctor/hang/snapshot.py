@@ -39,6 +39,9 @@ _SCHEDULERS = {
 _POLL = ("TP_", "NCCL")
 """Prefixes of the names of polling threads: torch.distributed.rpc's (tensorpipe/transport/shm/reactor.cc; seen in
 2.13), and NCCL's (src/proxy.cc: ``NCCL Progress``)."""
+CLOCK_SECONDS = 1.0
+"""Limit for the turn of a thread on a busy processor: of each second, real-time threads leave the others 50 ms
+(sched(7))."""
 _SERVES = EVENTS | {"poll", "ppoll", "accept"}
 """Calls in which a server waits for its clients."""
 _POLLS = ("poll", "ppoll")
@@ -138,7 +141,7 @@ def _scheduler_clock(cpu: int, _time: int) -> float | None:
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
-    thread.join(0.2)
+    thread.join(CLOCK_SECONDS)
     return found[0] if found else None
 
 

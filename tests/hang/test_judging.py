@@ -85,7 +85,7 @@ FOUND = {
         ("process/waiting-in-user-code", (1,), ("host0",)),
     ),
     "between two tries, without a stack": (
-        node(process(1, (), threads=(), call="clock_nanosleep"), stores=(REFUSED,)),
+        node(process(1, (), threads=(), call="clock_nanosleep", age=3700.0), stores=(REFUSED,)),
         ("network/port-refused", (), ("host0",)),
     ),
     "rank 0 waits before it serves the store": (
@@ -122,7 +122,7 @@ FOUND = {
         ("network/port-filtered", (), ("host0",)),
     ),
     "refused": (
-        node(process(2, RENDEZVOUS, threads=(), call="clock_nanosleep"), stores=(REFUSED,), name="host1"),
+        node(process(2, RENDEZVOUS, threads=(), call="clock_nanosleep", age=3700.0), stores=(REFUSED,), name="host1"),
         ("network/port-refused", (), ("host0",)),
     ),
     "cut off": (

@@ -309,6 +309,15 @@ def test_who_was_woken_on_another_processor_has_not_slept_since_the_start(monkey
     assert snapshot.idle_facts(os.getpid()) == 0.0
 
 
+def test_a_processor_so_busy_that_a_thread_waits_half_a_second_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it was unknown for how long a rank had waited, and a rank that pauses was taken for one that hangs."""
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(0.5))
+    if (cpu := proc.last_cpu(os.getpid())) is None or proc.last_run(os.getpid()) is None:
+        pytest.skip("this kernel does not say when a process ran last")
+    assert snapshot._scheduler_clock.__wrapped__(cpu, 0) is not None
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python's sleep tells how long, not until when")
 def test_how_long_a_thread_beside_the_main_one_sleeps() -> None:
     """What another rank has called runs in one (torch.distributed.rpc)."""

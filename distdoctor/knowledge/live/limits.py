@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from distdoctor.knowledge.live import places
 from distdoctor.knowledge.live.job import LiveJob, LiveRank
 from distdoctor.knowledge.live.stacks import threads_of
+from distdoctor.model.addresses import is_loopback
+from distdoctor.model.launch_variables import AGENT_STORE
 from distdoctor.model.text import duration_to_second
 
 AGENTS_LIMIT = 900.0
 """The longest of torchrun's defaults (launcher/api.py), where the job's own limit is unknown."""
 RANKS_LIMIT = 1800.0
 """``default_pg_timeout`` (torch/csrc/distributed/c10d/Types.hpp): the timeout of init_process_group() unless the job
-sets another, and the longest default: with ``backend="nccl"`` it is 10 min."""
+sets another, and the longest default."""
+NCCL_LIMIT = 600.0
+"""The default with ``backend="nccl"``."""
+TRIES = 2
+"""Times that a client's timeout runs while it cannot connect: the first try ends shortly before the timeout, so that
+TCPStore's constructor tries once more (TCPStore.cpp; 44 s with a timeout of 20 s)."""
 _AT_STORE = (places.STORE, places.GROUP, places.PEERS)
 """Places where poll(2) waits for an answer of the store, with the store's timeout (TCPStore.cpp, ``doWait``)."""
 
@@ -48,7 +55,8 @@ class JoinWait:
             return f"the {'' if self.known else 'default '}limit of {duration_to_second(self.limit)} is over"
         if self.known:
             return f"{self.who} gives up in {duration_to_second(self.limit - self.waited)}"
-        return f"by default {self.who} gives up after {duration_to_second(self.limit)}, with NCCL after 10 min"
+        limits = [duration_to_second(seconds) for seconds in (self.limit, self.limit * NCCL_LIMIT / RANKS_LIMIT)]
+        return f"by default {self.who} gives up after {limits[0]}, with NCCL after {limits[1]}"
 
 
 def agents_wait(job: LiveJob) -> JoinWait:
@@ -64,6 +72,34 @@ def ranks_wait(job: LiveJob) -> JoinWait:
     waited = [seconds for rank in job.waiting if (seconds := _waited(rank)) is not None]
     limit = min(limits, default=RANKS_LIMIT)
     return JoinWait(max(waited, default=job.age), limit, "init_process_group()", known=bool(limits))
+
+
+def connect_wait(job: LiveJob) -> JoinWait | None:
+    """Return the wait of clients for a store that nobody hosts yet: TCPStore tries again until its timeout.
+
+    None if facts show that the store will not open there: rank 0, or torchrun's agent that hosts the store before it
+    starts ranks, runs elsewhere or has ended, or the address is this node's own loopback and rank 0 is another node's.
+    """
+    trying = [rank for rank in job.ranks if rank.place.kind == places.MASTER]
+    agents = [one for _, one in job.agents]
+    started = 0 in job.numbers or 0 in job.gone or any(facts.node_rank == 0 for _, facts in job.facts)
+    hosted = any(rank.process.variables.get(AGENT_STORE) == "True" for rank in trying)
+    if started or hosted or _asks_itself(job):
+        return None
+    if trying:
+        waited = max(rank.process.age for rank in trying)
+        return JoinWait(waited, TRIES * RANKS_LIMIT, "init_process_group()", known=False)
+    limit = job.first.connect_timeout
+    waited = max((one.age for one in agents), default=0.0)
+    return JoinWait(waited, TRIES * (AGENTS_LIMIT if limit is None else limit), "torchrun")
+
+
+def _asks_itself(job: LiveJob) -> bool:
+    """Return whether a node whose ranks are not the first looks for rank 0 at its own loopback address."""
+    contacts = [view.contact.address for view in job.stores if view.contact is not None]
+    here = [rank for rank in job.ranks if rank.process.local_rank is not None and rank.number is not None]
+    later = any((rank.number or 0) > (rank.process.local_rank or 0) for rank in here) or job.first.node_rank
+    return bool(later) and any(map(is_loopback, contacts))
 
 
 def _limit(rank: LiveRank) -> float | None:

@@ -226,6 +226,8 @@ class JobFacts:
     join_timeout: float | None = None
     """Seconds for which its agents wait for each other; None without torchrun. Older facts lack it for a static
     rendezvous."""
+    connect_timeout: float | None = None
+    """Seconds for which its agents try to connect to the store where they join; None without torchrun."""
     nnodes: int | None = None
     """Number of planned nodes, by its command lines or variables."""
     nproc_per_node: str = ""

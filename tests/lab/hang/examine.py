@@ -15,7 +15,7 @@ from tests.helpers.report_schema import report_in
 from tests.lab.hang.acts import LATE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.running import Running
-from tests.lab.hang.table_words import MISSING, NODES, USER_CODE
+from tests.lab.hang.table_words import MISSING, NODES, REFUSED, USER_CODE
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import Host
 from tests.lab.harness.launch import DISTDOCTOR, Launch
@@ -108,7 +108,7 @@ def _through(running: Running, chosen: Collection[str], times: int, results: lis
         mine: list[Result] = []
         if row.name in chosen:
             verify_held(running, row, row.gone)
-            if any(look.check in (MISSING, NODES) for look in row.looks):
+            if any(look.check in (MISSING, NODES, REFUSED) for look in row.looks):
                 time.sleep(LATE)
             elif not row.moves and not row.at_once:
                 time.sleep(PAUSE)
@@ -144,7 +144,7 @@ def _arrive(running: Running, number: int, row: Row | str, seconds: float) -> No
     everyone = range(running.job.world)
     ranks = everyone if isinstance(row, str) or row.held is None else row.held
     running.wait_for(number, set(ranks), seconds)
-    if not ranks:
+    if not ranks and 0 not in running.job.late:
         running.wait_for_port(seconds)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tests.lab.hang.acts import late, start
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import MISMATCH, MISSING, NODES, TWICE, USER_CODE
+from tests.lab.hang.table_words import MISMATCH, MISSING, NODES, REFUSED, TWICE, USER_CODE
 
 REPORTED = (
     Job(
@@ -38,7 +38,7 @@ REPORTED = (
     ),
     Job(
         "pytorch/pytorch#106365",
-        (Row("reported: rank 0 meets elsewhere", "store:host0", (Look(1, "network/port-refused", (), ("host0",)), Look(0, NODES, (1,), late=True)), last=True),),
+        (Row("reported: rank 0 meets elsewhere", "store:host0", (Look(1, REFUSED, (), ("host0",), late=True), Look(0, NODES, (1,), late=True)), together=Look(0, REFUSED, (), ("host0",)), last=True),),
         nproc=1,
     ),
     Job(

@@ -14,7 +14,18 @@ from tests.lab.hang.reported import REPORTED
 from tests.lab.hang.reported_further import FURTHER
 from tests.lab.hang.reported_mistakes import ONCE_MORE
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, NODE_TWICE, NODES, PEERS, STOPPED, TWICE, USER_CODE
+from tests.lab.hang.table_words import (
+    FILTERED,
+    MISMATCH,
+    MISSING,
+    NODE_TWICE,
+    NODES,
+    PEERS,
+    REFUSED,
+    STOPPED,
+    TWICE,
+    USER_CODE,
+)
 from tests.lab.hang.trainers_table import TRAINERS
 
 
@@ -55,6 +66,26 @@ JOBS = (
         launcher="static",
         nproc=1,
         late=(1,),
+    ),
+    Job(
+        "env://, node 0 missing",
+        (Row("env: node 0 is missing", "init", (Look(1, REFUSED, (), ("host0",), late=True),), held=(1,), after=start(0)),),
+        nproc=1,
+        late=(0,),
+    ),
+    Job(
+        "torchrun static, node 0 missing",
+        (Row("static: node 0 is missing", "init", (Look(1, REFUSED, (), ("host0",), late=True),), held=(), after=start(0)),),
+        launcher="static",
+        nproc=1,
+        late=(0,),
+    ),
+    Job(
+        "torchrun c10d, node 0 missing",
+        (Row("c10d: node 0 is missing", "begin", (Look(1, REFUSED, (), ("host0",), late=True),), held=(), after=start(0)),),
+        launcher="c10d",
+        nproc=1,
+        late=(0,),
     ),
     Job(
         "torchrun c10d, 2 hosts of 2",

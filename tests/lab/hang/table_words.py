@@ -4,4 +4,5 @@ USER_CODE, STOPPED, MISSING = "process/waiting-in-user-code", "process/stopped",
 NODES = "store/nodes-missing"
 MISMATCH, STALLED = "collective/mismatch", "host/filesystem-stalled"
 FILTERED, PEERS = "network/port-filtered", "mesh/peer-ports-blocked"
+REFUSED = "network/port-refused"
 TWICE, NODE_TWICE = "environment/duplicate-rank", "environment/duplicate-node-rank"
