@@ -8,8 +8,8 @@ wait for it.
 Why it happens
 --------------
 Every connection is an open file. A rank has one to every other rank in gloo, several to each in NCCL, and one to the
-store. Python and torch open some twenty files. The limit is that of the shell, the scheduler's daemon or the container
-runtime that started the job.
+store. Each further gloo group (--mesh, --groups) has one to each of its ranks, and four more. Python and torch open
+some twenty files. The limit is that of the shell, the scheduler's daemon or the container runtime that started the job.
 
 An NCCL thread watches 65 or more files at once, open or not. With a lower limit poll(2) fails, NCCL warns `[Proxy
 Service] Poll failed: Invalid argument`, and hangs.
@@ -42,6 +42,7 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
+    device_mesh,
     errors_with_words,
     gpus,
     names_of,
@@ -115,7 +116,8 @@ def need_of(node: Node, ranks: int) -> int:
     plan = node.plan
     alone = plan.nnodes == 1 and plan.sources.get("master_port") == "any free port"
     agent = plan.started == "node" and plan.init_method is None and (alone or plan.rdzv_backend == "c10d")
-    return max(EACH + ranks, OF_AGENT + max(plan.nnodes or 1, (ranks + 1) // 2) if agent else 0)
+    groups = device_mesh.files_of(plan.mesh, plan.groups, ranks) if node.plan.gloo_planned else 0
+    return max(EACH + ranks + groups, OF_AGENT + max(plan.nnodes or 1, (ranks + 1) // 2) if agent else 0)
 
 
 def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:

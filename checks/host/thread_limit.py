@@ -11,9 +11,10 @@ A limit of processes and threads is used up: the user's (ulimit -u; root has non
 kernel.pid_max). Or that of the container or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's
 podPidsLimit).
 
-A rank has some four threads with a gloo group, and its compute threads. torchrun sets one per rank (OMP_NUM_THREADS=1)
-if a node has several ranks, else each CPU gets one. numpy's OpenBLAS adds as many. libgomp counts the host's cores, not
-the container's. Or a sandbox allows no thread: an old Docker's seccomp profile answers clone3() with EPERM.
+A rank has some four threads with a gloo group, three with each further one (--mesh, --groups), and its compute threads.
+torchrun sets one per rank (OMP_NUM_THREADS=1) if a node has several ranks, else each CPU gets one. numpy's OpenBLAS
+adds as many. libgomp counts the host's cores, not the container's. Or a sandbox allows no thread: an old Docker's
+seccomp profile answers clone3() with EPERM.
 
 Fix
 ---
@@ -40,7 +41,7 @@ host/open-files-limit, host/leftover-processes
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, errors_with_words, names_of, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, device_mesh, errors_with_words, names_of, rank_count
 
 SEVERITY = "fail"
 MATTERS = "the ranks could start; threads for computation and data loading may fail"
@@ -193,8 +194,9 @@ def computing(node: Node) -> int:
 
 def need(node: Node) -> int:
     """Return how many processes and threads the ranks of the node take."""
-    threads = computing(node)
-    return rank_count(node) * (OF_A_RANK + (threads if threads > 1 else 0))
+    threads, plan = computing(node), node.plan
+    groups = device_mesh.lengths_of(plan.mesh, plan.groups, plan.world_size or 1) if node.plan.gloo_planned else []
+    return rank_count(node) * (OF_A_RANK + device_mesh.THREADS_OF_GROUP * len(groups) + (threads if threads > 1 else 0))
 
 
 def evidence_line(node: Node, room: Room) -> str:

@@ -114,7 +114,8 @@ def links(cluster: Cluster, node: Node) -> list[FailingLink]:
 def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
     """Return the errors of ranks on other nodes whose connections to this node's ranks failed, though a single one
     works."""
-    failed: list[FailedRank] = [one for one in failed_ranks(cluster, "gloo") if one.node is not node]
+    ended = failed_ranks(cluster, "gloo") or failed_ranks(cluster, "gloo-groups")
+    failed: list[FailedRank] = [one for one in ended if one.node is not node]
     if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
         return ()
     silent = all(not one.stage.error or "did not return" in one.stage.error for one in failed)

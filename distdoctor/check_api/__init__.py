@@ -36,6 +36,7 @@ Facts, and results of a check:
     gpus                     GPUs of nodes (Node.driver), as ranks see them; pydoc distdoctor.check_api.gpus
     rdma                     InfiniBand and RoCE ports of nodes; pydoc distdoctor.check_api.rdma
     groups                   process groups of fewer nodes, tried after the group of all failed
+    device_mesh              groups of the job's device mesh (Node.plan.mesh), and what they cost
     HostCall                 result of the command on a host of check --hosts (Cluster.calls)
     live                     for judge_job: ranks and store of a job that runs now; pydoc distdoctor.check_api.live
     Iterator                 return type of judge(): Iterator[Finding]
@@ -210,6 +211,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
+from distdoctor.model import device_mesh
 from distdoctor.check_api import master, files, gpus, groups, live, rdma, settings, torch
 from distdoctor.check_api.addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.addresses import DuplicateAddress, duplicate_addresses
@@ -350,6 +352,7 @@ __all__ = [
     "correct_own_hosts_line",
     "cut_after_accept",
     "data_interface",
+    "device_mesh",
     "died_ranks",
     "disagreement",
     "duplicate_addresses",

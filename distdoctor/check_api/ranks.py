@@ -108,7 +108,8 @@ def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
 
 def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
     """Return whether gloo failed on any rank with a text that names one of ``addresses``."""
-    texts = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]
+    ended = failed_ranks(cluster, "gloo") or failed_ranks(cluster, "gloo-groups")
+    texts = [one.stage.error or "" for one in ended]
     return any(f"[{address}]" in text for address in addresses for text in texts)
 
 

@@ -136,6 +136,10 @@ OPTIONS: dict[str, Any] = {
         help="Backend: auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]",
         autocompletion=completion.backends,
     ),
+    "mesh": _launch(
+        metavar="DIM=N,...", help="Device mesh of the job, such as dp=2,tp=4: create and use all its groups, too."
+    ),
+    "groups": _launch(metavar="N", help="Create and use N more groups of all ranks, as further new_group() calls do."),
     # the run
     "wait": _what(
         metavar="TIME",

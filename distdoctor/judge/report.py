@@ -83,6 +83,8 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         **({"init_method": plan.init_method} if plan.init_method else {}),
         "backend": plan.backend,
         "backends": list(plan.backends(gpus)),
+        **({"mesh": dict(plan.mesh)} if plan.mesh else {}),
+        **({"groups": plan.groups} if plan.groups else {}),
         "started": plan.started,
         "launcher": plan.launcher,
         **({"alone": True} if plan.nnodes == 1 and plan.sources.get("nnodes") == "default" else {}),

@@ -198,6 +198,8 @@ LOGGED_VARIABLES: dict[str, str | None] = {
     "NCCL_DEBUG_FILE": "",
 }
 """Variables that make NCCL log to stdout: a named file, also in nccl.conf, is left to the job."""
+QUIET_VARIABLES: dict[str, str | None] = {**LOGGED_VARIABLES, "NCCL_DEBUG": "WARN", "NCCL_DEBUG_SUBSYS": None}
+"""The same, of which the warnings alone are wanted."""
 MOST = 8
 """Most warnings, notes and devices that are kept of one rank."""
 SHOWN = 300

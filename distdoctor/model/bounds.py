@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from distdoctor.model.device_mesh import MOST_GROUPS, parse_mesh, text_of
 from distdoctor.model.facts import ROW_MOST, BadFacts, Interface, LinkRow, NodeFacts
 from distdoctor.model.findings import RESTARTS, SEVERITIES, Finding
 from distdoctor.model.plan import Plan
@@ -138,7 +139,15 @@ def check_plan(plan: Plan) -> None:
     within("world_size", plan.world_size, 1, MAX_NODES * MAX_RANKS_PER_NODE)
     within("master_port", plan.master_port, 0, 65535)
     within("restart", plan.restart, 0, 1 << 32)
+    check_mesh(plan.mesh, plan.groups)
     within("number of nodes named", max(len(plan.roster), len(plan.tasks)), 0, 2 * MAX_RANKS)
+
+
+def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int) -> None:
+    """Raise BadFacts if no command line can ask for this mesh, or for as many groups."""
+    if mesh and parse_mesh(text_of(mesh)) != mesh:
+        raise BadFacts(f"a mesh {_short(text_of(mesh))}")
+    within("groups", groups, 0, MOST_GROUPS)
 
 
 def check_run(run: str, token: str, token_bytes: int) -> None:

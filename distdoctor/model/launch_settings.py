@@ -50,12 +50,14 @@ NODE_RANK = Setting("node_rank", "--node-rank", "PET_NODE_RANK", ("NODE_RANK", "
 BACKEND = Setting("backend", "--backend")
 INIT_METHOD = Setting("init_method", "--init-method")
 LOCAL_RANK = Setting("local_rank", "--local-rank", "", ("LOCAL_RANK",), "SLURM_LOCALID")
+MESH = Setting("mesh", "--mesh")
+GROUPS = Setting("groups", "--groups")
 RANK = Setting("rank", "", "", ("RANK",), "SLURM_PROCID")
 WORLD_SIZE = Setting("world_size", "", "", ("WORLD_SIZE",), "SLURM_STEP_NUM_TASKS")
 
 SETTINGS = (
     NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_BACKEND, RDZV_ID, RDZV_CONF, STANDALONE,
-    NODE_RANK, LOCAL_ADDR, BACKEND, INIT_METHOD, LOCAL_RANK, RANK, WORLD_SIZE,
+    NODE_RANK, LOCAL_ADDR, BACKEND, INIT_METHOD, MESH, GROUPS, LOCAL_RANK, RANK, WORLD_SIZE,
 )  # fmt: skip
 """All settings, in the order in which a command line has them; a node's own rank is printed after the shared ones."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -50,6 +50,10 @@ class Plan:
     master_addr: str | None = None
     master_port: int = DEFAULT_PORT
     backend: str = "auto"
+    mesh: tuple[tuple[str, int], ...] = ()
+    """Dimensions of the job's device mesh with their sizes, in the order of creation; empty: none is known."""
+    groups: int = 0
+    """Number of groups of all ranks that the job creates after the default group and the mesh."""
     agent_store: bool = False
     """True if torchrun's agent hosts the store on MASTER_PORT, and the ranks are its clients."""
     run_id: str = "none"

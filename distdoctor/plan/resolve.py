@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from distdoctor.model import device_mesh
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
     BACKEND,
+    GROUPS,
     INIT_METHOD,
     MASTER_ADDR,
+    MESH,
     NNODES,
     NODE_RANK,
     NPROC_PER_NODE,
@@ -124,7 +127,25 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
         elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
     sources = {name: INIT_METHOD.flag if source in from_query else source for name, source in values.sources.items()}
-    return replace(plan, sources=sources, problems=tuple(values.problems))
+    return replace(plan, sources=sources, problems=tuple(values.problems), **_groups(flags, sources))
+
+
+def _groups(flags: Flags, sources: dict[str, str]) -> dict[str, Any]:
+    """Return ``mesh`` and ``groups`` of the plan, and note their sources. Raise UsageError."""
+    found: dict[str, Any] = {}
+    if flags.mesh is not None:
+        found["mesh"] = device_mesh.parse_mesh(flags.mesh)
+        if found["mesh"] is None:
+            raise UsageError(
+                f"{MESH.flag} {flags.mesh!r} is not a list of dimensions with their sizes, each name once, such as "
+                "dp=2,tp=4"
+            )
+    if flags.groups is not None:
+        if not 0 <= flags.groups <= device_mesh.MOST_GROUPS:
+            raise UsageError(f"{GROUPS.flag} {flags.groups} is not a number from 0 to {device_mesh.MOST_GROUPS}")
+        found["groups"] = flags.groups
+    sources.update({name: f"--{name}" for name in found})
+    return found
 
 
 def _in_init_method(flags: Flags) -> dict[str, str]:

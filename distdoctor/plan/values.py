@@ -124,3 +124,5 @@ class Flags:
     local_rank: int | None = None
     init_method: str | None = None
     backend: str | None = None
+    mesh: str | None = None
+    groups: int | None = None

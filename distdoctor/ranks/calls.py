@@ -12,6 +12,7 @@ from distdoctor.model.facts import RankStage
 from distdoctor.model.text import shortened
 from distdoctor.probes.host.limits import throttled_seconds
 from distdoctor.probes.host.proc import STOPPED, listening, process_state, unanswered, waited
+from distdoctor.ranks.subgroups import last_step
 from distdoctor.ranks.supervisor import Child
 
 GRACE_SECONDS = 1.0
@@ -30,6 +31,8 @@ over. Linux retransmits after 1, 3 and 7 s, since 6.5 first every second (tcp_sy
 up answers the first, by its kernel alone. The links between the nodes were found good before."""
 SILENT_HERE = (1.0, 1)
 """Limits for an address of this host from which a connection had no answer before: no packet gets lost on loopback."""
+GLOO = ("gloo", "gloo-groups")
+"""Calls that open connections of gloo's."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -126,7 +129,8 @@ class RankCalls:
     def _ended(self, task: Call, place: int) -> RankStage:
         seconds, error = time.monotonic() - self.started, task.exception()
         if error is not None:
-            return RankStage(self.op, "error", round(seconds, 3), str(error), {"died": True})
+            detail = {"died": True, **last_step(self.children[place].output())}
+            return RankStage(self.op, "error", round(seconds, 3), str(error), detail)
         answer = task.result()
         detail = {name: value for name, value in answer.items() if name not in ("ok", "error", "seconds")}
         spent = round(float(answer.get("seconds", seconds)), 4)
@@ -138,7 +142,7 @@ class RankCalls:
     def _killed(self, place: int) -> RankStage:
         child = self.children[place]
         seconds = time.monotonic() - self.started
-        detail: dict[str, Any] = {"killed": True}
+        detail: dict[str, Any] = {"killed": True, **last_step(child.output())}
         if self.op == "gloo" and child.pid is not None:
             sockets = listening(child.pid)
             if sockets:
@@ -163,7 +167,7 @@ class RankCalls:
         """Return whether a rank at one of these places has waited too long for a connection of gloo's. Each is
         noted."""
         if (
-            self.op == "gloo"
+            self.op in GLOO
             and not self.silent
             and (self._limit_of_retransmissions(None) or self._limit_of_retransmissions(self.deaf))
         ):

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distdoctor.model.text import shortened
-from distdoctor.ranks import devices, groups
+from distdoctor.ranks import devices, groups, subgroups
 from distdoctor.ranks.groups import State
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ OPS: dict[str, Callable[..., dict[str, Any]]] = {
     "nccl": groups.nccl,
     "barrier": groups.barrier,
     "collective": groups.run_collectives,
+    "gloo-groups": subgroups.create_gloo,
+    "nccl-groups": subgroups.create_nccl,
     "gpu": devices.visible,
     "peers": devices.copy_between_peers,
 }

@@ -6,15 +6,27 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.mesh.link import LIMITED_SECONDS
 from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.device_mesh import size
 from distdoctor.model.facts import NodeFacts, RendezvousFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ALONE, GLOO, MESH, SECONDS_PER_RANK, STORE, Stage, opened_up_to, required_stages
+from distdoctor.model.stages import (
+    ALONE,
+    COLLECTIVE,
+    GLOO,
+    MESH,
+    SECONDS_PER_RANK,
+    STORE,
+    Stage,
+    opened_up_to,
+    required_stages,
+)
 from distdoctor.session.context import RunContext
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.leader.inbox import OWN, Inbox, Participant
@@ -24,6 +36,9 @@ from distdoctor.session.leader.trials import search, try_fixes
 from distdoctor.session.protocol.messages import Command
 from distdoctor.session.stages.mesh import limited_addresses, targets
 
+GROUPS_SECONDS = 8.0
+SECONDS_PER_GROUP = 0.5
+"""Seconds that further groups may take: in all, and for each group that a rank belongs to."""
 MakeReport = Callable[[Cluster, Judgement, bool, Sequence[Finding]], Report]
 """Arguments: the judged cluster; whether the run is unfinished; further findings if waiting had ended."""
 
@@ -177,11 +192,15 @@ class Leader:
             seconds += max((participant.cuda_start for participant in everyone), default=0.0)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, marks=self._marks())
-        limited = limited_addresses(everyone) if stage in (MESH, GLOO) else ()
+        groups = self._groups_of(numbering) if stage == COLLECTIVE else {}
+        limited = limited_addresses(everyone) if stage in (MESH, GLOO) or groups else ()
         if limited:
             seconds += LIMITED_SECONDS
+        if groups:
+            seconds += GROUPS_SECONDS + SECONDS_PER_GROUP * (len(groups["mesh"]) + groups["extra"])
+            seconds += max((participant.cuda_start for participant in everyone), default=0.0)
         if not stage.links:
-            return await opener.open(stage, numbering, seconds, limited=limited)
+            return await opener.open(stage, numbering, seconds, limited=limited, **groups)
         nccl = "nccl" in self._plan.backends(gpus=all(participant.gpus for participant in everyone))
         meant = announcing_node(self.cluster())
         name = meant.host.announced.name if meant and meant.host.announced else ""
@@ -192,6 +211,16 @@ class Leader:
         return await opener.open(
             stage, numbering, seconds, targets=links, limited=limited, lead=OWN, announced=name, announcer=announcer
         )
+
+    def _groups_of(self, numbering: Numbering) -> dict[str, Any]:
+        """Return the mesh and the extra groups of the plan for a command; empty without any, or if other nodes plan
+        others, or fewer ranks than the mesh has have joined."""
+        plans = {(one.facts.plan.mesh, one.facts.plan.groups) for one in self._inbox.present}
+        mesh, extra = self._plan.mesh, self._plan.groups
+        complete = numbering.world == (self._plan.world_size or numbering.world)
+        if not (mesh or extra) or not complete or len(plans) > 1 or size(mesh) > numbering.world:
+            return {}
+        return {"mesh": mesh, "extra": extra}
 
     def _marks(self) -> dict[str, str]:
         """Return the folders in which this node left a file for the others, and the file's name."""

@@ -168,7 +168,8 @@ class Command:
     higher."""
     targets: tuple[LinkTarget, ...] = ()
     limited: tuple[str, ...] = ()
-    """In the mesh and gloo stages: addresses that limit new connections per time."""
+    """Addresses that limit new connections per time: in the mesh and gloo stages, and in the collective stage with
+    further groups."""
     lead: int = 0
     """Number of the leader's own process."""
     announced: str = ""
@@ -177,6 +178,10 @@ class Command:
     """Number of the process of the node with that name, which each node tries to reach by it."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
+    mesh: tuple[tuple[str, int], ...] = ()
+    """In the collective stage: device mesh whose groups are created and used, too."""
+    extra: int = 0
+    """In the collective stage: number of groups of all ranks that are created and used after those of the mesh."""
     marks: dict[str, str] = field(default_factory=dict)
     """In the first stage: folders that all are to share -> file that node 0 left there."""
     parts: int = 0

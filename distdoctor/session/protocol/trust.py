@@ -24,11 +24,12 @@ from distdoctor.model.bounds import (
     MAX_RANKS,
     MAX_ROUNDS,
     MAX_WORLD,
+    check_mesh,
     finite_seconds,
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import ALL_STAGES, BY_NAME, GLOO, MESH, SEARCH, STORE, TRIAL
+from distdoctor.model.stages import ALL_STAGES, BY_NAME, COLLECTIVE, GLOO, MESH, SEARCH, STORE, TRIAL
 from distdoctor.probes.host.files import MARK_NAME
 from distdoctor.session.protocol.messages import Command
 
@@ -174,6 +175,9 @@ class CommandValidator:
             raise BadFacts(f"the stage {command.stage} is not climbed apart")
         if command.across is not None and (command.stage != SEARCH.name or command.across not in (0, 1)):
             raise BadFacts(f"the stage {command.stage} is not climbed across")
+        check_mesh(command.mesh, command.extra)
+        if (command.mesh or command.extra) and command.stage != COLLECTIVE.name:
+            raise BadFacts(f"the stage {command.stage} creates no groups of a mesh")
         members = [number for number, group in command.groups.items() if group == command.groups.get(mine)]
         if command.across is not None and mine in members and (command.apart or len(members) != 2):
             raise BadFacts(f"the stage {command.stage} is not climbed across such groups")
@@ -202,7 +206,7 @@ class CommandValidator:
             within(f"number of addresses of process {member}", len(addresses), 1, MAX_ADDRESSES)
 
     def _limited(self, command: Command) -> None:
-        if command.stage not in (MESH.name, GLOO.name):
+        if command.stage not in (MESH.name, GLOO.name, COLLECTIVE.name):
             raise BadFacts(f"the stage {command.stage} does not wait for limited addresses")
         within("number of limited addresses", len(command.limited), 1, MAX_ADDRESSES * (2 * self._planned + SURPLUS))
         for address in command.limited:

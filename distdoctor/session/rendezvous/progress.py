@@ -13,14 +13,17 @@ from dataclasses import replace
 from distdoctor.judge.engine import judge
 from distdoctor.model.addresses import endpoint, parse_address
 from distdoctor.model.cluster import build
+from distdoctor.model.device_mesh import text_of
 from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.facts import Contact, NetworkFacts, NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.launch_settings import (
     BACKEND,
+    GROUPS,
     INIT_METHOD,
     MASTER_ADDR,
     MASTER_PORT,
+    MESH,
     NNODES,
     NPROC_PER_NODE,
     RDZV_BACKEND,
@@ -200,6 +203,8 @@ def line_for_others(options: Options) -> str:
         (RDZV_BACKEND, plan.rdzv_backend, "static"),
         (RDZV_ID, plan.run_id, "none"),
         (INIT_METHOD, plan.init_method, None),
+        (MESH, text_of(plan.mesh), ""),
+        (GROUPS, plan.groups, 0),
     ):
         if value != usual:
             words += [setting.flag, str(value)]

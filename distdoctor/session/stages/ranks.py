@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from distdoctor.knowledge import nccl
@@ -24,7 +25,7 @@ from distdoctor.session.stages.local import Ended
 
 NCCL_BYTES = 1 << 18
 """Limit of a rank's NCCL log: some hundred lines, more with many channels."""
-CONNECTING = (STORE, GLOO)
+CONNECTING = (STORE.name, GLOO.name)
 """Stages in which ranks open the connections that a gloo job needs."""
 SYN_AGAIN = 0.9
 """Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
@@ -74,29 +75,55 @@ class RankStages:
         if self._context.facts.identity.torch is None:
             return "failed", "torch cannot be imported"
         self.children = self._spawn(command, {})
-        result = await self._call(command, STORE, self.children, self._in_store(command, STORE))
+        result = await self._call(command, STORE.name, self.children, self._in_store(command, STORE))
         self._context.note_pids(self.children)
         return result
 
     async def _gloo(self, command: Command) -> Ended:
         prefix = self._keys.prefix(GLOO.name)
-        return await self._call(command, GLOO, self.children, lambda i: {"prefix": prefix, "timeout": command.seconds})
+        return await self._call(
+            command, GLOO.name, self.children, lambda i: {"prefix": prefix, "timeout": command.seconds}
+        )
 
     async def _nccl(self, command: Command) -> Ended:
         children = self._spawn(command, nccl.LOGGED_VARIABLES)
         arguments = self._in_store(command, NCCL)
         try:
-            return await self._call(command, NCCL, children, lambda i: {**arguments(i), "device": self._device(i)})
+            return await self._call(command, NCCL.name, children, lambda i: {**arguments(i), "device": self._device(i)})
         finally:
             self._context.note_nccl([nccl.read_log_settings(child.output_from_start(NCCL_BYTES)) for child in children])
             _kill(children)
 
     async def _barrier(self, command: Command) -> Ended:
-        return await self._call(command, BARRIER, self.children, lambda i: {"timeout": command.seconds})
+        return await self._call(command, BARRIER.name, self.children, lambda i: {"timeout": command.seconds})
 
     async def _collective(self, command: Command) -> Ended:
-        ranks = self._context.plan.nproc_per_node or 1
-        return await self._call(command, COLLECTIVE, self.children, lambda i: {"ranks": ranks})
+        ranks, backends = self._context.plan.nproc_per_node or 1, self._context.plan.backends(gpus=self._has_gpus)
+        began = time.monotonic()
+        ended = await self._call(command, COLLECTIVE.name, self.children, lambda i: {"ranks": ranks})
+        groups = {"mesh": command.mesh, "extra": command.extra}
+        if (command.mesh or command.extra) and ended[0] == "ok" and "gloo" in backends:
+            left = command.seconds - (time.monotonic() - began)
+            ended = await self._call(
+                replace(command, seconds=left), "gloo-groups", self.children, lambda i: {**groups, "timeout": left}
+            )
+        if (command.mesh or command.extra) and ended[0] == "ok" and "nccl" in backends and self._has_gpus:
+            left = command.seconds - (time.monotonic() - began)
+            children, arguments = self._spawn(command, nccl.QUIET_VARIABLES), self._in_store(command, COLLECTIVE)
+            try:
+                ended = await self._call(
+                    replace(command, seconds=left),
+                    "nccl-groups",
+                    children,
+                    lambda i: {**arguments(i), **groups, "device": self._device(i), "timeout": left},
+                )
+            finally:
+                _kill(children)
+        return ended
+
+    @property
+    def _has_gpus(self) -> bool:
+        return all(rank.gpu is not None and rank.gpu.visible for rank in self._context.facts.ranks)
 
     async def trial(self, command: Command) -> tuple[bool, str]:
         """Try gloo init and barrier in new processes with the fix's variables. Return whether they passed, and the
@@ -241,7 +268,7 @@ class RankStages:
         visible = len(rank.gpu.visible) if rank.gpu else 1
         return rank.local_rank if rank.local_rank < visible else rank.local_rank % max(visible, 1)
 
-    async def _call(self, command: Command, stage: Stage, children: list[Child], arguments: Arguments) -> Ended:
+    async def _call(self, command: Command, op: str, children: list[Child], arguments: Arguments) -> Ended:
         """Make one call in every rank's process, and note the results in the facts."""
 
         async def trouble() -> None:
@@ -250,10 +277,10 @@ class RankStages:
         network = self._context.facts.network
         own = network.own_port if network is not None else None
         deaf = own.address if own is not None and own.outcome == "no-answer" else None
-        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf, command.limited)
+        calls = RankCalls(op, children, command.seconds, self.abort, trouble, deaf, command.limited)
         entries = await calls.run(arguments)
         self._context.note_rank_stages(entries)
-        if stage in CONNECTING and any(entry.seconds >= SYN_AGAIN for entry in entries.values()):
+        if op in CONNECTING and any(entry.seconds >= SYN_AGAIN for entry in entries.values()):
             pids = [child.pid for child in children if child.pid is not None]
             if late := await in_time(lambda: late_connections(pids), SOCKETS_SECONDS):
                 self._context.update_network(late_connections=late)
