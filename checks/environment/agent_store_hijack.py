@@ -14,9 +14,14 @@ copied from a rank of another job. With it rank 0 hosts no store: it connects to
 
 An agent also sets TORCHELASTIC_RUN_ID, and its store is up before its ranks start.
 
+An inference engine that a torchrun rank starts, or a second group with `init_method="tcp://..."` between trainer and
+engine, inherits the variable, and no rank hosts its store. A `TCPStore(..., is_master=True)` of one's own does not read
+it.
+
 Fix
 ---
-Unset the variable on every node, `unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun.
+Unset the variable on every node, `unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun. In a rank of
+torchrun set `os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"` before the second group is made.
 
 Confirm with
 ------------
@@ -42,6 +47,10 @@ FOLLOWS = ("environment/duplicate-rank",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    engines = [node for node in cluster.nodes if is_engine(node)]
+    if engines:
+        yield of_engines(engines)
+        return
     waits = next((node for node in cluster.nodes if waits_for_itself(node)), None)
     if waits is None or any(node.meeting.joined for node in cluster.nodes):
         return
@@ -56,6 +65,32 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             f"{waits.name}: rank 0 runs here and MASTER_ADDR is this host; {contact_text(waits.network.contact)}",
         ),
         fixes=(Fix.on(bad, f"Unset {VARIABLE}; rank 0 then hosts the store itself.", env={VARIABLE: None}),),
+    )
+
+
+def is_engine(node: Node) -> bool:
+    """Return whether an engine makes its groups with init_method=tcp:// here, and would take its store for an agent's.
+
+    vLLM does so with --nnodes (distributed/parallel_state.py), SGLang always (srt/distributed/bootstrap.py). The store
+    of vLLM's data-parallel ranks is a TCPStore of their own, which reads no variable.
+    """
+    plan, by = node.plan, node.plan.sources.get("master_port", "")
+    tcp = plan.engine == "SGLang" or (plan.engine == "vLLM" and not plan.one_node and by == "--master-port")
+    return tcp and plan.started == "node" and node.variables.get(VARIABLE) == "True"
+
+
+def of_engines(nodes: list[Node]) -> Finding:
+    engine = nodes[0].plan.engine
+    return Finding.about(
+        nodes,
+        f"{VARIABLE}=True on {names_of(nodes)} makes every rank of {engine} wait for a torchrun agent's store, and the "
+        "engine hosts none.",
+        evidence=(
+            f"{node.name}: {VARIABLE}=True; {engine} calls init_process_group(init_method=tcp://...), in which rank 0 "
+            "then hosts no store"
+            for node in nodes
+        ),
+        fixes=(Fix.on(nodes, f"Unset {VARIABLE} for the engine.", env={VARIABLE: None}),),
     )
 
 

@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     Fix,
     Node,
     claims_node0,
+    is_reserved,
     launch_variables,
     set_master_fixes,
 )
@@ -70,16 +71,7 @@ def inside(node: Node) -> tuple[int, int] | None:
         return None
     low, high = limits.port_range
     port = node.plan.master_port
-    return (low, high) if low <= port <= high and not reserved(limits.reserved_ports, port) else None
-
-
-def reserved(text: str, port: int) -> bool:
-    """Return whether ``text`` (``8080,29500-29510``) holds the port."""
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):
-            return True
-    return False
+    return (low, high) if low <= port <= high and not is_reserved(limits.reserved_ports, port) else None
 
 
 def finding(cluster: Cluster, node: Node, held_range: tuple[int, int]) -> Finding:

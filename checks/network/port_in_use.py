@@ -30,12 +30,14 @@ The holder ends before the job starts.
 
 See also
 --------
-network/port-not-bindable, network/foreign-service, store/foreign-store, environment/duplicate-rank
+network/engine-port-in-use, network/port-not-bindable, network/foreign-service, store/foreign-store,
+environment/duplicate-rank
 """
 
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
+    PICKED_PORT,
     Cluster,
     Finding,
     Fix,
@@ -49,8 +51,10 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+_PICKED = rf"port: (?:{PICKED_PORT})\b|:(?:{PICKED_PORT}) \(errno"
+"""A port that a program picked: network/engine-port-in-use."""
 LOG = (
-    Line("EADDRINUSE", r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE", unless=r"ZMQ|zmq\."),
+    Line("EADDRINUSE", r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE", unless=rf"ZMQ|zmq\.|{_PICKED}"),
     Line(
         "ddress already in use",
         r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",
@@ -62,9 +66,9 @@ LOG = (
         "ddress already in use",
         r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
-        unless="NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp",
+        unless=rf"NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp|{_PICKED}",
     ),
-    Line("errno: 98", r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b"),
+    Line("errno: 98", r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b", unless=_PICKED),
     Line(
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",
@@ -98,6 +102,8 @@ def taken(node: Node) -> bool:
     network, meeting = node.network, node.meeting
     if network.bind is None or network.bind.ok or network.bind.errno != EADDRINUSE:
         return False
+    if any(port.port == network.bind.port for port in node.plan.ports):
+        return False  # no store of the job's: network/engine-port-in-use reports it
     answer = network.bind.answer
     if answer is not None and answer.kind in ("foreign", "closed", "tcpstore"):
         return False

@@ -63,6 +63,7 @@ Nodes, ranks and their plan:
     store_host               node 0, if its facts show that it hosts the store
     joined_other_run         whether a node 0 found another run of the check on its port
     has_other_hosts          whether other hosts take part
+    is_reserved              whether ip_local_reserved_ports has a port
     rank_count               number of ranks of a node
     planned_rank_count       number of ranks of the job
     missing_ranks            global ranks that nobody claims
@@ -87,6 +88,7 @@ Shared settings, and variables:
     DEPRECATED_VARIABLES     old names of variables -> new ones
     intended_variable        known variable that a name is probably a misspelling of
     misspellings_of          variables of a node that look like a misspelled one
+    PICKED_PORT              expression of a port that the kernel picks by default
     unreadable               variables that end torch or NCCL, or that they misread
 
 Addresses and interfaces:
@@ -239,7 +241,7 @@ from distdoctor.check_api.master import correct_master_target, shared_master_add
 from distdoctor.check_api.nodes import data_interface, master_means_itself, own_host_names
 from distdoctor.check_api.nodes import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
-    claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks,
+    claims_node0, gloo_dials, has_other_hosts, is_reserved, makes_gloo_group, missing_node_ranks,
 )
 from distdoctor.check_api.nodes import (
     joined_other_run, missing_ranks, node0_name, planned_rank_count, plans_nccl_group,
@@ -253,6 +255,7 @@ from distdoctor.check_api.ranks import (
 from distdoctor.check_api.route_findings import route_obstacle_evidence
 from distdoctor.check_api.route_findings import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
+from distdoctor.check_api.text import PICKED_PORT
 from distdoctor.check_api.text import (
     duration_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
 )
@@ -294,6 +297,7 @@ __all__ = [
     "MAX_LINKS_LISTED",
     "NODE_0_AND_CHECK",
     "NO_GLOO",
+    "PICKED_PORT",
     "SPARED_BY_GLOO",
     "VERSION",
     "Account",
@@ -380,6 +384,7 @@ __all__ = [
     "intended_variable",
     "is_bridge",
     "is_loopback",
+    "is_reserved",
     "is_virtual",
     "joined_other_run",
     "lacks_route",

@@ -74,7 +74,7 @@ def set_master(
         if source in setting.all_variables:
             env[source] = value
         elif source.startswith("--") or plan.started == "node":
-            flags[setting.flag] = value
+            flags[source if plan.engine and source.startswith("--") else setting.flag] = value
         else:
             env[setting.variables[0]] = value
     return env, flags
@@ -82,7 +82,7 @@ def set_master(
 
 def _endpoint_source(plan: Plan) -> str | None:
     source = plan.sources.get("master_addr", "")
-    if source in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet):
+    if source in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet) or (plan.engine and source == plan.sources.get("master_port")):
         return source
     return RDZV_ENDPOINT.flag if plan.rdzv_backend == "c10d" else None
 

@@ -226,3 +226,12 @@ def data_interface(node: Node) -> tuple[str | None, int]:
     """Return (the interface of gloo, or else of the route to the others; its MTU in bytes, 0 if unknown)."""
     name = node.interface_of(node.gloo_address) or primary_interface(node)
     return name, next((i.mtu for i in node.interfaces if i.name == name), 0)
+
+
+def is_reserved(text: str, port: int) -> bool:
+    """Return whether net.ipv4.ip_local_reserved_ports (``8080,29500-29510``) has the port."""
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):
+            return True
+    return False

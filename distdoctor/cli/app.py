@@ -31,7 +31,16 @@ from distdoctor.cli.options import (
     RunFlags,
     by_flags,
 )
-from distdoctor.cli.parsing import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, with_empty, without_secrets
+from distdoctor.cli.parsing import (
+    COMMANDS,
+    HIDDEN,
+    REMOTE,
+    did_you_mean,
+    normalized,
+    split_line,
+    with_empty,
+    without_secrets,
+)
 from distdoctor.cli.typer_patches import complaint_of, parser_of, without_value
 from distdoctor.interrupts import Interrupted
 from distdoctor.job.subprocess import INSIDE
@@ -71,12 +80,21 @@ def _start(
         raise typer.Exit(USAGE)
 
 
-@app.command(help=texts.CHECK_HELP, epilog=texts.CHECK_EXAMPLES, short_help="Check the nodes before the job.")
+@app.command(
+    help=texts.CHECK_HELP,
+    epilog=texts.CHECK_EXAMPLES,
+    short_help="Check the nodes before the job.",
+    options_metavar="[OPTIONS] [-- LINE]",
+)
 @by_flags
-def check(launch: Flags, how: RunFlags, report: ReportFlags, where: HostFlags) -> int:
+def check(context: typer.Context, launch: Flags, how: RunFlags, report: ReportFlags, where: HostFlags) -> int:
     from distdoctor.cli.check import CheckCommand
 
     command = CheckCommand(launch, how, report, where)
+    if context.obj:
+        from distdoctor.cli.check_line import check_line
+
+        return check_line(command, context.obj)
     if where.any:
         from distdoctor.cli.hosts.check import check_hosts
 
@@ -258,6 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line. Return the exit status; nothing is raised and no traceback printed."""
+    arguments, line = split_line(arguments)
     words = normalized(arguments)
     ending.begin()
     try:
@@ -271,7 +290,7 @@ def run(arguments: Sequence[str]) -> int:
             return _bad_usage("run needs -- before the job's command: distdoctor run -- torchrun ...", words)
         if problem := without_value(parser, own):
             return _bad_usage(problem, words)
-        status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
+        status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False, obj=line)
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
         return _bad_usage(with_empty(complaint_of(err), words), words)

@@ -24,6 +24,7 @@ from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER, VA
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
 from distdoctor.model.text import encodable, environment, without_userinfo
+from distdoctor.plan.job_line import JobLine, refused_ports
 from distdoctor.plan.resolve import resolve
 from distdoctor.plan.values import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
@@ -66,6 +67,8 @@ class CheckCommand:
     how: RunFlags
     report: ReportFlags
     where: HostFlags = field(default_factory=HostFlags)
+    line: JobLine | None = None
+    """Start line whose plan is checked; the launch has its flags."""
 
     def run(self, runner: Runner | None = None) -> int:
         """Check, print the report, and return the exit status. Raises UsageError."""
@@ -126,6 +129,8 @@ class CheckCommand:
             plan = resolve(printable_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
         except UsageError as err:
             raise PlanError(str(err)) from None
+        if self.line is not None:
+            plan = with_line(plan, self.line)
         wait = how.wait
         if wait is None:
             wait = WAIT_FOR_A_PERSON if plan.announce and streams.is_terminal(sys.stderr) else WAIT_SECONDS
@@ -168,6 +173,16 @@ class CheckCommand:
     def observer(self, plan: Plan) -> Observer:
         """Return the observer that prints the progress on stderr."""
         return observer_of(self.report.quiet, plan)
+
+
+def with_line(plan: Plan, line: JobLine) -> Plan:
+    """Return the plan with what only a start line says: the engine, its ports, the mesh, and what was not read."""
+    note = "; ".join(filter(None, (line.note, plan.note)))
+    sources = {name: line.names.get(name, source) for name, source in plan.sources.items()}
+    problems = (*plan.problems, *refused_ports(line, environment(os.environ)))
+    mesh: dict[str, Any] = {"mesh": line.mesh} if line.mesh and hasattr(plan, "mesh") and not plan.mesh else {}
+    plan = replace(plan, engine=line.engine, ports=line.ports, note=note, sources=sources, problems=problems)
+    return replace(plan, **mesh)
 
 
 def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:

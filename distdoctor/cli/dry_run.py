@@ -142,6 +142,8 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
     place = endpoint(address, port) if port else f"{address}, a free port"
     yield Touch("listens", place, "the store of the check, where this is node 0; else nothing is opened there")
     yield Touch("connects", place, "the same, where this is another node")
+    for one in plan.ports:
+        yield Touch("listens", f"port {one.port}", f"bound for a moment: {plan.engine}'s {one.use} ({one.setting})")
     if plan.one_node:
         return
     for other in master.port_candidates(port, dict(env)):

@@ -52,6 +52,11 @@ Stages, in the order in which they run (--until names the last):
 """
     + "".join(f"  {stage:<12} {about}\n" for stage, about in STAGE_TEXTS.items())
     + """
+With the job's own start line behind --, the check has the plan of that line, and starts nothing of it. distdoctor reads
+torchrun, accelerate, deepspeed, srun, mpirun, vLLM, SGLang, Dynamo, Ray, verl, TRL, LLaMA-Factory, ms-swift, axolotl,
+composer, Lightning and ft_launcher, also behind env, uv run, conda run, numactl, nohup and bash -c. A line that it
+cannot read is said in one sentence, with the plan that is used instead.
+
 Without a GPU, a check of one node starts two ranks, so that they can talk to each other (torchrun's default is one).
 Give --nproc-per-node as the job does.
 """
@@ -65,6 +70,9 @@ Examples:
                                            on the other node
   distdoctor check --nnodes 4 --master-addr HOST && torchrun ...
                                            in a job's prolog, on every node
+  distdoctor check -- vllm serve MODEL -tp 16 --nnodes 2 --master-addr HOST
+                                           for the plan of this line, on every
+                                           node: ranks, master and ports
   distdoctor check --nnodes 2 --wait 10m   wait up to 10 minutes
   distdoctor check --hosts 'gpu[01-16]'    all nodes from here, over ssh
   distdoctor check --nnodes 2 --save DIR/  save the facts of each node; then:
@@ -78,8 +86,8 @@ Before the job, distdoctor checks the same plan. While it runs, distdoctor reads
 no progress. After it, distdoctor reports the cause of a failure on stderr, below the job's own output.
 
 The job keeps its exit status, signals and terminal. If distdoctor itself fails, the job still runs.
-distdoctor reads the commands of torchrun, accelerate and srun. For any other program (bash train.sh) it takes the plan
-from the environment.
+distdoctor reads the same commands as `distdoctor check -- LINE`. For any other program it takes the plan from the
+environment.
 """
 
 RUN_EXAMPLES = """\b

@@ -47,6 +47,14 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     return [*moved, *words]
 
 
+def split_line(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a check, and the start line of the job behind its ``--``; all words for other commands."""
+    own = [*arguments, "--"].index("--")
+    if "check" not in arguments[:own] or arguments[:1] == ["run"]:
+        return [*arguments], []
+    return [*arguments[:own]], [*arguments[own + 1 :]]
+
+
 def _with_seconds(words: Sequence[str]) -> list[str]:
     """Replace ``90s``, ``2m`` and ``1h`` after (or, behind ``=``, in) a flag of TIMES by seconds, up to ``--``."""
     replaced: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -33,9 +34,9 @@ class NotChecked(Exception):
 def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float | None, timeout: float) -> Report | int:
     """Return the report of the check, whose progress goes to stderr; its exit status if another process of the
     launcher's prints for all. Raises NotChecked."""
-    if line.before and SLURM_JOB not in env:
+    if line.before[:1] and os.path.basename(line.before[0]) == "srun" and SLURM_JOB not in env:
         raise NotChecked("outside an allocation srun would wait in the queue for it; salloc or sbatch first")
-    words = ["check", "--json", *line.flags]
+    words = ["check", "--json"]
     if which == "quick":
         seconds = QUICK_SECONDS
         words += ["-q", "--until", QUICK_STAGE, "--timeout", f"{seconds / 2:g}", "--wait", f"{seconds / 2:g}"]
@@ -44,7 +45,7 @@ def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float 
         words += ["--until", STAGES[-1], "--timeout", f"{timeout:g}", "--wait", f"{wait or 60.0:g}"]
     try:
         process = subprocess.Popen(
-            [*line.before, *command(*words)],
+            [*line.before, *command(*words, "--", *line.inner)],
             env={**env, **(line.env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -30,6 +30,18 @@ class PlanProblem:
 
 
 @dataclass(frozen=True)
+class EnginePort:
+    """Port that an engine of the job binds on this node, beside that of the store."""
+
+    port: int
+    setting: str
+    """Option or variable from which it comes."""
+    use: str
+    given: bool = False
+    """True if the line or the environment sets it; else it is the engine's default."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Plan of the job."""
 
@@ -91,6 +103,10 @@ class Plan:
     sources: dict[str, str] = field(default_factory=dict)
     """Field name -> the flag or variable it came from, or ``default``."""
     problems: tuple[PlanProblem, ...] = ()
+    engine: str = ""
+    """Inference engine or framework whose start line made this plan; empty for all other jobs."""
+    ports: tuple[EnginePort, ...] = ()
+    """Ports that it binds on this node."""
 
     def backends(self, gpus: bool) -> tuple[str, ...]:
         """Return the process groups that init_process_group() would make. ``gpus``: this node has visible devices.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -326,7 +327,8 @@ class Started:
 def contradiction(flags: Sequence[str], before: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the line with the number of nodes that will never join, and the fix; empty without a contradiction.
 
-    ``flags``: flags of the check with the job's plan; ``before``: srun with its options if the line begins with it.
+    ``flags``: flags of the check with the job's plan; ``before``: srun or mpirun with its options if the line begins
+    with it.
     """
     given = next((flag.partition("=")[2] for flag in flags if flag.startswith(f"{NNODES.flag}=")), "")
     least, most = (number_of(part) for part in (given.partition(":")[0], given.rpartition(":")[2]))
@@ -356,7 +358,7 @@ def _started(before: Sequence[str], env: Mapping[str, str]) -> Started | None:
             and (size := number_of(env[ranks.size]))
         ):
             return Started(size, f"{name} started", "processes", more.replace("{}", "{0}"))
-    if any(name in env for name in _MORE_JOBS):
+    if any(name in env for name in _MORE_JOBS) or (before and os.path.basename(before[0]) != "srun"):
         return None
     allocated = number_of(env.get(_ALLOCATED))
     tasks = number_of(env.get(schedulers.SLURM_NTASKS)) if schedulers.in_slurm_step(env) and not before else None

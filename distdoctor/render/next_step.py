@@ -104,12 +104,12 @@ def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Findi
 def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str]]:
     """Return where nothing is wrong."""
     by_launcher = report.plan.get("started") == "rank"
-    if report.until != STAGES[-1] and by_launcher:
+    if report.until != STAGES[-1] and (by_launcher or report.plan.get("engine")):
         return "run the remaining stages: start the check without --until", []
     if report.until != STAGES[-1]:
         again = _check(report, style.program, _without(flags, "--until"), (), style.here)
         return "run the remaining stages", again
-    if by_launcher:
+    if by_launcher or report.plan.get("engine"):
         return "start the job", []
     ranked = _of_several(report) and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
     words = "start the job" + (" on every node, N being its node rank" if ranked else "")
@@ -146,9 +146,9 @@ def _check(
     report: Report, program: str, flags: Given, roots: Sequence[Finding] = (), here: str | None = None
 ) -> list[str]:
     """This run's command again, with the flags that the first fixes change (on this node, where it is known which it
-    is); none once per rank: then it is the launcher's own line, which is not known here.
+    is); none once per rank or for an engine: then it is the launcher's own line, which is not known here.
     """
-    if report.plan.get("started") == "rank":
+    if report.plan.get("started") == "rank" or report.plan.get("engine"):
         return []
     pairs = [*flags, *_known_master(report, flags)]
     for root in roots:

@@ -9,18 +9,19 @@ line itself names no plan, ``said`` is in the sentence about it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 
-class Script(NamedTuple):
+@dataclass(frozen=True)
+class Script:
     """Start line, where it is from, and what is to be read in it."""
 
     source: str
     line: str
     plan: str = ""
     said: str = ""
-    env: dict[str, str] = {}
-    files: dict[str, str] = {}
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     before: str = ""
 
 

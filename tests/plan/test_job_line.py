@@ -62,7 +62,8 @@ def test_the_plan_of_a_line(line: str, env: dict[str, str], flags: tuple[str, ..
 def test_the_kind_and_what_the_line_sets() -> None:
     assert read_job_command(["env", "A=b c", "python", "x.py"], {}) == JobLine("python", env={"A": "b c"})
     assert read_job_command(["torchrun", "--log_dir", "/tmp/x", "x.py"], {}).log_dir == "/tmp/x"
-    assert read_job_command(["./train"], {}) == JobLine("other")
+    unknown = read_job_command(["./train"], {})
+    assert (unknown.kind, unknown.flags) == ("other", ()) and "train: the plan is that of the env" in unknown.note
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class PortHolder:
 
 @dataclass(frozen=True)
 class Bind:
-    """Node 0's attempt to host a TCPStore on MASTER_PORT."""
+    """Attempt to bind a port: node 0's for the TCPStore on MASTER_PORT, or a node's for its engine."""
 
     ok: bool
     port: int
@@ -175,6 +175,8 @@ class NetworkFacts:
     """Address by which the others reach this node: the source of its route to the master, or for the owner of
     MASTER_ADDR that address itself. None on a node that uses loopback only."""
     bind: Bind | None = None
+    engine_binds: tuple[Bind, ...] = ()
+    """Ports of the plan's engine that cannot be bound on this node."""
     contact: Contact | None = None
     """Last attempt to reach MASTER_ADDR:MASTER_PORT."""
     refused_before: bool = False

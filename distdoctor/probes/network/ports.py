@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from distdoctor.model.addresses import endpoint
-from distdoctor.model.facts import Contact, PortHolder
+from distdoctor.model.facts import Bind, Contact, PortHolder
 from distdoctor.probes.network.tcp import connect, open_socket
 
 _OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
@@ -73,6 +75,16 @@ def refused_bind(port: int) -> int:
         except OSError as err:
             number = err.errno or 0
     return number
+
+
+def taken(ports: Sequence[int]) -> tuple[Bind, ...]:
+    """Return the attempts to bind those of the ports that are refused, with their holders and the next free port."""
+    refused = [(port, refused_bind(port)) for port in dict.fromkeys(ports) if port]
+    return tuple(
+        Bind(False, port, number, os.strerror(number), holders(port), free_port=free_port(port))
+        for port, number in refused
+        if number
+    )
 
 
 def _hosts_store(pid: int | None) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from distdoctor.model.plan import Plan
 from distdoctor.probes.host import processes
 from distdoctor.probes.host.processes import in_time
-from distdoctor.probes.network import firewall, routing
+from distdoctor.probes.network import firewall, ports, routing
 from distdoctor.probes.network.tcp import connect
 from distdoctor.session.context import RunContext
 from distdoctor.session.protocol.trust import Seal
@@ -97,12 +97,17 @@ class NetworkStage:
         picked = host.limits.port_range if host is not None and host.limits is not None else None
         cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
         only = cards[0] if len(cards) == 1 else None
-        rules, left = await asyncio.gather(
+        rules, left, taken = await asyncio.gather(
             in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
             in_time(lambda: processes.probe_leftovers(port), LOOK_SECONDS),
+            in_time(lambda: ports.taken([one.port for one in context.plan.ports]), LOOK_SECONDS),
         )
         context.update_network(
-            firewall=rules, routes=routing.routing_table(), policy=routing.routing_rules(), strict=routing.strict()
+            engine_binds=taken or (),
+            firewall=rules,
+            routes=routing.routing_table(),
+            policy=routing.routing_rules(),
+            strict=routing.strict(),
         )
         if context.facts.host is not None and left is not None:
             context.update(host=replace(context.facts.host, leftovers=left))

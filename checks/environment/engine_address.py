@@ -1,0 +1,101 @@
+"""The engine gives other nodes an address that is this host's own.
+
+What you see
+------------
+The first server waits without end for the workers of the other node, or NIXL reports `NIXL_ERR_REMOTE_DISCONNECT` or a
+failed handshake with localhost:5600 as soon as the first request comes.
+
+Why it happens
+--------------
+vLLM binds its message queue to VLLM_HOST_IP, and sends this address to the workers of the other nodes. The scheduler of
+its NIXL connector listens at VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set, and gives this to the instance
+that fetches the KV cache. A loopback address or 0.0.0.0 means the reader's own host on every other node.
+
+Fix
+---
+Set the variable to the node's own address, on each node another: `export VLLM_HOST_IP=10.77.0.10`, `export
+VLLM_NIXL_SIDE_CHANNEL_HOST=10.77.0.10`.
+
+Confirm with
+------------
+`ip -br address` lists the address, and `env | grep VLLM_` shows it.
+
+When it is harmless
+-------------------
+All instances that exchange KV caches run on this node; the finding is then a WARN.
+
+See also
+--------
+environment/host-ip-copied
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, reachable_address, reaches_no_other
+
+SEVERITY = "fail"
+MATTERS = "an instance on another node cannot fetch the KV cache from here"
+PREVENTS = "results right"
+LOOKS_AT = ()
+HELPED_BY = ("host.interfaces",)
+_NIXL = "VLLM_NIXL_SIDE_CHANNEL_HOST"
+_OWN = {"vLLM": "VLLM_HOST_IP", "SGLang": "SGLANG_HOST_IP"}
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    queue = [node for node in cluster.nodes if several(node) and own_only(node, _OWN.get(node.plan.engine, ""))]
+    for variable in dict.fromkeys(_OWN[node.plan.engine] for node in queue):
+        bad = [node for node in queue if _OWN[node.plan.engine] == variable]
+        yield Finding.about(
+            bad,
+            f"{variable} on {names_of(bad)} is an address that no other node can reach.",
+            evidence=(
+                f"{node.name}: {variable}={node.variables[variable]}, and the line has several nodes" for node in bad
+            ),
+            fixes=(fix(cluster, node, variable) for node in bad),
+        )
+    beside = [node for node in cluster.nodes if has_side_channel(node) and (unset(node) or own_only(node, _NIXL))]
+    if beside:
+        across = any(several(node) for node in beside)
+        yield Finding.about(
+            beside,
+            f"The NIXL side channel of vLLM on {names_of(beside)} listens at {text(beside[0])}, where no other node "
+            "reaches it.",
+            severity="fail" if across else "warn",
+            evidence=(f"{node.name}: {_NIXL}{value(node)}; the line has a NIXL connector" for node in beside),
+            fixes=(fix(cluster, node, _NIXL) for node in beside),
+        )
+
+
+def several(node: Node) -> bool:
+    return (node.plan.nnodes or 1) > 1
+
+
+def has_side_channel(node: Node) -> bool:
+    return node.plan.engine == "vLLM" and any("NIXL" in port.use for port in node.plan.ports)
+
+
+def unset(node: Node) -> bool:
+    return not node.variables.get(_NIXL)
+
+
+def own_only(node: Node, variable: str) -> bool:
+    """Return whether the variable is set to an address that means each host itself."""
+    address = node.variables.get(variable)
+    return bool(address) and (address == "localhost" or reaches_no_other(address or ""))
+
+
+def text(node: Node) -> str:
+    return node.variables.get(_NIXL) or "localhost"
+
+
+def value(node: Node) -> str:
+    given = node.variables.get(_NIXL)
+    return f"={given}" if given else " is not set: localhost"
+
+
+def fix(cluster: Cluster, node: Node, variable: str) -> Fix:
+    own = reachable_address(node, cluster)
+    if own is None:
+        return Fix.on(node, f"Set {variable} to the address by which the other nodes reach {node.name}.")
+    return Fix.on(node, f"Set {variable} to the address of {node.name}.", env={variable: own})

@@ -1,0 +1,106 @@
+"""A port of the engine is in use.
+
+What you see
+------------
+`[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000)` of vLLM's API server, `scheduler_input_port at
+5005 is not available in 30 seconds` of SGLang, `zmq.error.ZMQError: Address already in use`, or on a random port
+
+    The server socket has failed to listen on any local network address. port: 32847, useIpv6: false, code: -98, name:
+    EADDRINUSE, message: address already in use
+
+Why it happens
+--------------
+Engines bind more ports than that of the store: for HTTP, ZMQ, and the transfer of the KV cache. Another server, or the
+last one, still holds one of them. A random port was free when the engine picked it, and something else on the host took
+it before the engine bound it: an outgoing connection, or a second engine that picks from the same VLLM_PORT on.
+
+Fix
+---
+Give the line another port, such as `--port 8001`, or end the process that holds this one. For a random port start again
+with a first port below net.ipv4.ip_local_port_range, for each engine of a node another: `export VLLM_PORT=21000` for
+vLLM, `--nccl-port 21000` for SGLang.
+
+Confirm with
+------------
+`ss -ltnp 'sport = :8000'` shows no listener before the start.
+
+When it is harmless
+-------------------
+The holder is the server that this line is to replace, and ends first.
+
+See also
+--------
+network/port-in-use, network/engine-ports-overlap, host/engine-port-ephemeral
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import PICKED_PORT, Cluster, Finding, Fix, Line, Node, end_leftover_fix, port_holder_evidence
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+LOOKS_AT = ("network",)
+FOLLOWS_ANYWHERE = ("environment/duplicate-node-rank", "network/engine-ports-overlap")
+_AGAIN = (
+    "Start it again. So that it does not happen again, use a port below net.ipv4.ip_local_port_range: for vLLM `export "
+    "VLLM_PORT=21000` (another first port for each engine of a node), for SGLang `--nccl-port 21000` or "
+    "`--dist-init-addr HOST:21000`; a port that you chose yourself likewise."
+)
+LOG = (
+    *(
+        Line(literal, pattern, told="Something took a port after a program had picked it as free", fix=_AGAIN)
+        for literal, pattern in (
+            ("EADDRINUSE", rf"port: (?P<port>{PICKED_PORT})\b.{{0,200}}EADDRINUSE"),
+            ("errno: 98", rf":(?P<port>{PICKED_PORT}) \(errno: 98\b"),
+        )
+    ),
+    Line(
+        "Port is already in use. dist_init_port=",
+        r"dist_init_port=(?P<port>\d{1,5})",
+        told="A port that SGLang derives from --dist-init-addr is in use",
+        fix="Give `--dist-init-addr` another port, the same on every node; SGLang also binds the six ports behind it.",
+    ),
+    Line(
+        "is not available in",
+        r"\b(?P<use>\w*port\w*) at (?P<port>\d{1,5}) is not available in \d+ seconds",
+        told="A port of SGLang is in use",
+        fix="End the process that the line names, or give the server another port (`--port`, `--dist-init-addr`).",
+    ),
+)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        for bind in node.network.engine_binds:
+            mine = next((port for port in node.plan.ports if port.port == bind.port), None)
+            if mine is None:
+                continue
+            yield Finding.about(
+                [node],
+                f"Port {bind.port} of {node.plan.engine} ({mine.use}) is in use on {node.name}.",
+                evidence=(
+                    f"{node.name}: {node.plan.engine} takes port {bind.port} by {mine.setting}: {bind.error}",
+                    *(f"{node.name}: {port_holder_evidence(holder, bind.port)}" for holder in bind.holders),
+                ),
+                fixes=(
+                    *another(cluster, node, mine.setting, bind.port, bind.free_port),
+                    end_leftover_fix(bind.holders, node),
+                ),
+            )
+
+
+def another(cluster: Cluster, node: Node, setting: str, port: int, free: int | None) -> Iterator[Fix]:
+    """Yield the fix that changes the setting: an option, or a variable."""
+    if setting == "--dist-init-addr":
+        address = node.plan.master_addr
+        yield Fix.on(
+            cluster.nodes,
+            "Move all ports that SGLang derives from --dist-init-addr, the same on every node.",
+            flags={setting: f"{address}:{node.plan.master_port + 1000}"},
+        )
+    elif free is not None and setting.startswith("--"):
+        yield Fix.on(node, f"Give the line another port: {free} is free.", flags={setting: str(free)})
+    elif free is not None:
+        yield Fix.on(node, f"Use another port: {free} is free.", env={setting: str(free)})
+    else:
+        yield Fix.on(node, f"Set {setting} to another port than {port}.")

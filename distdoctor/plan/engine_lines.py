@@ -1,0 +1,158 @@
+"""Start lines of inference engines: vLLM, SGLang, Dynamo's workers with either of them, TRL's vLLM server.
+
+Names and defaults are those of vLLM 0.33 (engine/arg_utils.py, config/parallel.py), SGLang 0.5.23
+(srt/arg_groups/fields/parallel.py, srt/server_args.py), Dynamo 1.6 and TRL 1.9 (scripts/vllm_serve.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from distdoctor.model.addresses import is_loopback
+from distdoctor.model.plan import EnginePort
+from distdoctor.plan.job_line import (
+    JobLine,
+    here_alone,
+    in_file,
+    mesh_of,
+    node_flags,
+    number,
+    options_of,
+    port_of,
+    shared,
+    word,
+)
+from distdoctor.plan.syntax import split_endpoint
+
+_VLLM = {
+    "--nnodes": ("-n",), "--node-rank": ("-r",), "--master-addr": (), "--master-port": (),
+    "--tensor-parallel-size": ("-tp", "--tp"), "--pipeline-parallel-size": ("-pp", "--pp"),
+    "--prefill-context-parallel-size": ("-pcp",), "--data-parallel-size": ("-dp", "--dp"),
+    "--data-parallel-rank": ("-dpn",), "--data-parallel-start-rank": ("-dpr",),
+    "--data-parallel-size-local": ("-dpl",), "--data-parallel-address": ("-dpa",),
+    "--data-parallel-rpc-port": ("-dpp",), "--data-parallel-backend": ("-dpb",),
+    "--distributed-executor-backend": (), "--port": (), "--uds": (), "--config": (), "--kv-transfer-config": (),
+    "--kv-transfer-config.kv_connector": (), "--kv-transfer-config.kv-connector": (),
+}  # fmt: skip
+"""Options of vLLM that decide about its ranks and ports, with their short names."""
+VLLM_PORT, MASTER, RPC, API = "VLLM_PORT", 29501, 29550, 8000
+NIXL_PORT, NIXL = ("VLLM_NIXL_SIDE_CHANNEL_PORT", 5600), re.compile(r"Nixl\w*Connector")
+
+
+def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True) -> JobLine:
+    """Return the plan of a vLLM server. ``served``: it has an API port. Raise ValueError."""
+    given = _with_file(options_of(words, _VLLM, ("--headless", "--worker-use-ray")))
+    sizes = [number(given, f"--{name}-size", 1) for name in _DIMENSIONS]
+    dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
+    mesh = mesh_of(dp=dp, pp=sizes[1], pcp=sizes[2], tp=sizes[3])
+    line = JobLine("vLLM", mesh=mesh, ports=(*_vllm_ports(given, words, env, served),))
+    nodes = number(given, "--nnodes", 1)
+    if nodes > 1:
+        rank = number(given, "--node-rank", 0)
+        place = word(given, "--master-addr", "127.0.0.1"), number(given, "--master-port", MASTER)
+        return replace(line, flags=node_flags(nodes, shared(dp * each, nodes), rank, *place))
+    by_ray = "ray" in (given.get("--distributed-executor-backend"), given.get("--data-parallel-backend"))
+    if by_ray or "--worker-use-ray" in given:
+        said = f"Ray places the {dp * each} ranks of this vLLM server"
+        return here_alone("vLLM", said, line.ports)
+    local = number(given, "--data-parallel-size-local", dp)
+    address = word(given, "--data-parallel-address", word(given, "--master-addr", "127.0.0.1"))
+    if local == dp or is_loopback(address) or address == "localhost":  # all of them are on this machine
+        return replace(line, flags=node_flags(1, dp * each))
+    if "--data-parallel-rank" in given or not local or dp % local:
+        said = f"this line does not say on which nodes the {dp} data-parallel ranks of vLLM run"
+        return here_alone("vLLM", said, line.ports)
+    rank, port = number(given, "--data-parallel-start-rank", 0) // local, port_of(given, _RPC, RPC, "handshake (ZMQ)")
+    ports = line.ports if rank else (*line.ports, port)
+    names = {"master_addr": "--data-parallel-address", "master_port": _RPC}
+    flags = node_flags(dp // local, local * each, rank, address, port.port)
+    return replace(line, flags=flags, ports=ports, names=names)
+
+
+_DIMENSIONS = ("data-parallel", "pipeline-parallel", "prefill-context-parallel", "tensor-parallel")
+"""From the outermost in: distributed/parallel_state.py, initialize_model_parallel()."""
+_RPC = "--data-parallel-rpc-port"
+
+
+def _with_file(given: dict[str, str]) -> dict[str, str]:
+    """Add the settings of --config, which the command line overrides."""
+    file = in_file(given["--config"]) if given.get("--config") else {}
+    return {**{f"--{name.replace('_', '-')}": value for name, value in file.items()}, **given}
+
+
+def _vllm_ports(
+    given: Mapping[str, str], words: Sequence[str], env: Mapping[str, str], served: bool
+) -> Iterator[EnginePort]:
+    if served and "--headless" not in given and not given.get("--uds"):
+        yield port_of(given, "--port", API, "API server")
+    if NIXL.search(" ".join(words)):
+        name, usual = NIXL_PORT
+        first = number(env, name, usual) + number(given, "--data-parallel-start-rank", 0)
+        engines = number(given, "--data-parallel-size-local", number(given, "--data-parallel-size", 1))
+        for offset in range(max(1, engines)):
+            yield EnginePort(first + offset, name, "NIXL side channel", name in env)
+
+
+_SGLANG = {
+    "--nnodes": (), "--node-rank": (), "--dist-init-addr": ("--nccl-init-addr",), "--nccl-port": (),
+    "--tp-size": ("--tensor-parallel-size", "--tp"), "--pp-size": ("--pipeline-parallel-size", "--pp"),
+    "--dp-size": ("--data-parallel-size", "--dp"), "--attn-dp-size": ("--attention-data-parallel-size",),
+    "--port": (), "--host": (), "--config": (), "--disaggregation-mode": (), "--disaggregation-bootstrap-port": (),
+}  # fmt: skip
+_SERVED, _BOOTSTRAP, _OWN_PORTS = 30000, 8998, 233
+"""--port, --disaggregation-bootstrap-port, and what PortArgs adds to --port without --dist-init-addr."""
+_DERIVED = ("engine", "detokenizer", "RPC", "metrics", "scheduler", "load snapshots")
+"""Uses of the ports behind that of --dist-init-addr with attention DP (srt/server_args.py, PortArgs.init_new())."""
+
+
+def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = True) -> JobLine:
+    """Return the plan of an SGLang server. ``served``: it has an HTTP port. Raise ValueError."""
+    given = _with_file(options_of(words, _SGLANG, ("--enable-dp-attention", "--use-ray")))
+    tp, pp, dp = (number(given, f"--{name}-size", 1) for name in ("tp", "pp", "dp"))
+    inside = "--enable-dp-attention" in given or number(given, "--attn-dp-size", 1) > 1
+    copies = 1 if inside else dp  # with attention DP the groups of dp are inside tp
+    nodes, rank = number(given, "--nnodes", 1), number(given, "--node-rank", 0)
+    at = word(given, "--dist-init-addr")
+    address, port = split_endpoint(at) if at else ("", None)
+    if at and port is None:
+        raise ValueError(f"--dist-init-addr {at} has no port: SGLang needs HOST:PORT, the same on every node")
+    if nodes > 1 and not at:
+        raise ValueError(f"SGLang on {nodes} nodes needs --dist-init-addr HOST:PORT, the same on every node")
+    if port is None and "--nccl-port" in given:
+        port = number(given, "--nccl-port", 0)
+    names = {"master_addr": "--dist-init-addr", "master_port": "--dist-init-addr" if at else "--nccl-port"}
+    line = JobLine("SGLang", mesh=mesh_of(dp=copies, pp=pp, tp=tp), names=names)
+    flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
+    ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
+    return replace(line, flags=flags, ports=(*ports,))
+
+
+def _sglang_ports(given: Mapping[str, str], port: int | None, inside: bool, served: bool) -> Iterator[EnginePort]:
+    http = number(given, "--port", _SERVED)
+    if served:
+        yield port_of(given, "--port", _SERVED, "HTTP server")
+    if inside:
+        base, by = (port, "--dist-init-addr") if "--dist-init-addr" in given and port else (http + _OWN_PORTS, "--port")
+        first = base + 1 if base + len(_DERIVED) <= 65535 else base - len(_DERIVED) - 1
+        for offset, use in enumerate(_DERIVED):
+            yield EnginePort(first + offset, by, f"{use} (ZMQ)", by in given)
+    if given.get("--disaggregation-mode") == "prefill":
+        yield port_of(given, "--disaggregation-bootstrap-port", _BOOTSTRAP, "bootstrap of the transfer")
+
+
+def read_trl_server(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
+    """Return the plan of ``trl vllm-serve``: one node, unless Ray places the ranks. Raise ValueError."""
+    return read_vllm([one for one in words if not one.startswith("--nnodes")], env)
+
+
+def read_dynamo(module: str, words: Sequence[str], env: Mapping[str, str]) -> JobLine:
+    """Return the plan of a module of Dynamo: its workers take the engine's own options. Raise ValueError."""
+    if module == "dynamo.vllm":
+        return read_vllm(words, env, served=False)
+    if module == "dynamo.sglang":
+        return read_sglang(words, env, served=False)
+    if module == "dynamo.trtllm":
+        return here_alone(module, "TensorRT-LLM's ranks are started by mpirun or srun, not by this line")
+    return here_alone(module, f"{module} starts no ranks")
