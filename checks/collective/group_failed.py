@@ -36,6 +36,7 @@ See also
 network/connection-limit, host/open-files-limit, environment/mesh-mismatch, collective/failed
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -130,9 +131,9 @@ def finding(cluster: Cluster, failure: Failure, planned: list[device_mesh.Group]
     nodes = [node for node in blamed.nodes if node in failure.crossing] or failure.crossing
     step = "in new_group()" if failure.during == CREATION else f"in its first {failure.during}"
     quoted = next((one for one in ended if SILENT in (one.stage.error or "")), ended[0])
-    error = shorten_error(quoted.stage.error or "no text")
+    error = re.sub(r"^ended after .*?: it did not return: ", "", shorten_error(quoted.stage.error or "no text"))
     return Finding(
-        summary=f"The {failure.backend} group {name_of(failure)} fails {step}: {error[:160]}",
+        summary=f"The {failure.backend} group {name_of(failure)} fails {step}: {error[:160].rstrip('.')}.",
         nodes=tuple(node.name for node in nodes),
         ranks=ranks_of_failed(ended),
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),

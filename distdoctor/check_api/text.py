@@ -77,10 +77,11 @@ def shorten_error(text: str) -> str:
 
 
 def ports_right(text: str) -> str:
-    """Correct gloo's remote ports, which it prints with swapped bytes (``remote=[10.0.0.5]:41904`` is 45219)."""
+    """Correct gloo's remote ports, which it prints with swapped bytes (``remote=[10.0.0.5]:41904`` is 45219). Those of
+    unanswered connections come from the kernel, and are right."""
 
     def right(match: re.Match[str]) -> str:
         port = int(match[2])
         return f"{match[1]}{(port & 0xFF) << 8 | port >> 8}" if port <= 0xFFFF else match[0]
 
-    return re.sub(r"(remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)(?:\$\d+)?", right, text)
+    return re.sub(r"((?<!no answer from )remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)(?:\$\d+)?", right, text)

@@ -43,7 +43,7 @@ LADDER = (
     opening("nccl"),
     opening("search", attempt=1, groups={"0": 0, "1": 1}),
     opening("barrier"),
-    opening("collective"),
+    opening("collective", mesh=(("dp", 2), ("tp", 2)), extra=3, limited=("10.0.0.2",)),
     Command("report", parts=1),
 )
 
