@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from distdoctor.logs.attribution import readable, split
-from distdoctor.logs.endings import PROGRESS, first_step
+from distdoctor.logs.endings import first_step, is_step
 from distdoctor.logs.tracebacks import HEAD
 from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
@@ -94,7 +94,7 @@ class _Beginning:
         self._whole = True
         if not self._worked:
             texts = (split(readable(raw[:400]))[1] for raw in self._behind.replace(b"\r", b"\n").splitlines())
-            self._worked = len({text for text in texts if PROGRESS.search(text)}) >= STEPS
+            self._worked = len({text for text in texts if is_step(text)}) >= STEPS
         self._behind = b""
 
     def again(self) -> None:
@@ -104,7 +104,7 @@ class _Beginning:
     def _take(self, piece: bytes) -> None:
         for raw in piece[:BEHIND].splitlines() if not self._whole else ():
             text = split(readable(raw[:400]))[1]
-            self._whole = len(self._lines) == BEGIN or PROGRESS.search(text) is not None or HEAD in text
+            self._whole = len(self._lines) == BEGIN or is_step(text) or HEAD in text
             if self._whole:
                 break
             said = max(_SAID.findall(text.encode()), key=len, default=b"")
@@ -173,7 +173,7 @@ class Attempts:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
             text = split(readable(raw[:400]))[1]
-            if PROGRESS.search(text):
+            if is_step(text):
                 self._steps.add(text)
                 if self._begun:
                     return
@@ -184,7 +184,7 @@ class Attempts:
         speaker, before = self._step
         _, numbers = first_step(lines, speaker)
         texts = [split(readable(raw[:400]))[1] for raw in lines if numbers]
-        above = takewhile(lambda text: not PROGRESS.search(text), texts)
+        above = takewhile(lambda text: not is_step(text), texts)
         texts_above = [text for text in above if text.strip() and not _BY_SLURM.match(text)]
         return bool(texts_above) and numbers < before
 

@@ -9,25 +9,22 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
+from distdoctor.logs.dialects import PREFIXES
+from distdoctor.logs.dialects.dialect import ERROR, PROGRAM
 from distdoctor.model.facts.logs import LineOrigin
 from distdoctor.model.text import A_YEAR, in_a_year
 
 _NOBODY = LineOrigin()
-_ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
-_PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]: "
-"""Prefix of a line from a job's program; daemons are recognized by name."""
 _PREFIXES = tuple(
     (starts, re.compile(pattern))
     for starts, pattern in (
-        ("[", r"\[rank[ =]?(?P<rank>\d{1,6})\]:? ?"),  # torch.distributed's excepthook and loggers; Determined's
+        *PREFIXES,
         ("[", r"\[host=(?P<host>[\w.-]{1,64})\] "),  # what json_lines makes of a field
-        ("[", r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?"),  # torchrun --tee: [default3]:, [trainer0]:
-        ("[", r"\[(?P<local_rank>\d{1,4})\]:(?=\S)"),  # the same of a role without a name
         ("a0", r"[\w.-]{1,64}/\d{1,6} (?=\[(?:[A-Za-z_]\w{0,30}?)?\d{1,4}\]:)"),  # torchx's, and NeMo-Run's, before it
         # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
-        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=\[rank\d|Traceback \(|  File \"|{_ERROR})"),
+        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=\[rank\d|Traceback \(|  File \"|{ERROR})"),
         # the prefix that torchrun was configured with (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same
-        ("[", rf"\[(?=[^\]]{{0,40}}\d)[\w.|=-]{{1,48}}\]: ?(?=Traceback \(|  File \"|{_ERROR})"),
+        ("[", rf"\[(?=[^\]]{{0,40}}\d)[\w.|=-]{{1,48}}\]: ?(?=Traceback \(|  File \"|{ERROR})"),
         ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
         ("[", r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),  # horovodrun's
         # SageMaker's
@@ -37,27 +34,7 @@ _PREFIXES = tuple(
         ("a", r"(?P<host>(?!rank|step|epoch|iter|batch|layer|loss)[a-z][\w.-]{0,62}[-_]\d{1,4}) {1,60}\| "),
         # docker service logs: a task of a service, and its node
         ("a0", r"[\w.-]{1,128}\.\d{1,5}\.[a-z0-9]{4,25}@(?P<host>[\w.-]{1,64}) {1,60}\| "),
-        # stern: pod and container, before what nothing but a job writes
-        (
-            "a0",
-            r"(?P<host>[a-z0-9][a-z0-9.-]{0,200}-[a-z0-9]{1,10}) [a-z0-9][a-z0-9-]{0,62} "
-            rf"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{{4}} \d\d:|{_ERROR})",
-        ),
-        ("(", r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?"),  # Ray
         ("a[", r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?"),
-        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] "),  # NCCL
-        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)"),
-        ("0", r"(?P<task>\d{1,6}): (?=\S)"),  # srun --label: a rank, or a node's launcher
-        # mpiexec --label of HPE (PALS): a host by its whole name, or as HPE names nodes, and the same
-        ("a", r"(?P<host>(?=[\w-]{1,63}\.\w|x\d{3,5}c\d)[a-z][\w-]{0,62}(?:\.[\w-]{1,63}){0,6}) (?P<task>\d{1,6}): "),
-        # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
-        (
-            "a[",
-            r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
-            r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
-        ),
-        ("[", r"\[[IWEF] [\w.:/\\ -]{1,80}\] ?"),  # the same in older versions: [E ProcessGroupNCCL.cpp:475]
-        ("[", r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){1,4}\] "),  # SGLang
         (
             "[0",
             r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
@@ -73,57 +50,41 @@ _PREFIXES = tuple(
             r"[^{}]{0,800}\} ?",
         ),
         ("[0", r"\[?\d\d:\d\d:\d\d[.,]\d{3,9}\]? (?=\S)"),  # a clock without a day, which orders nothing
-        # vLLM
-        ("a", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?"),
-        # Horovod, mpirun --timestamp-output
-        (
-            "a",
-            r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?:\d{1,9},)?(?P<rank>\d{1,6})\]"
-            r"<std(?:out|err|diag)>: ?",
-        ),
         (
             "<a",
             r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "
-            rf"(?:{_PROGRAM}|(?=[\w./-]{{1,32}}(?:\[\d{{1,9}}\])?: ))",  # syslog's and the journal's
+            rf"(?:{PROGRAM}|(?=[\w./-]{{1,32}}(?:\[\d{{1,9}}\])?: ))",  # syslog's and the journal's
         ),
         # the same behind a time of another form, as rsyslog and journalctl -o short-iso write it
         (
             "a0",
             r"(?!(?:TRACE|DEBUG|INFO|NOTICE|WARN\w*|ERR\w*|CRIT\w*|FATAL) )"
             r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}) "
-            rf"(?:{_PROGRAM}|(?=(?:kernel|systemd|slurm\w{{1,8}})(?:\[\d{{1,9}}\])?: ))",
+            rf"(?:{PROGRAM}|(?=(?:kernel|systemd|slurm\w{{1,8}})(?:\[\d{{1,9}}\])?: ))",
         ),
         # a time in syslog's form without a host: ts of moreutils
         ("a", r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=.)"),
         ("0", r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}) \[\d{1,5}\] (?=.)"),  # torch_xla's xla_dist, behind the time
         # CloudWatch's, of a stream: aws logs tail
         ("a0", r"(?:[\w.-]{1,200}/)?(?P<host>algo-\d{1,5})[-/][\w-]{1,64} (?=.)"),
-        # Open MPI
-        (
-            "[",
-            r"\[(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9})\] "
-            r"(?=\*\*\*|Signal|Failing|\[|mca|PMIX)",
-        ),
-        # of SLURM built with --enable-multiple-slurmd, as Debian's
-        ("a", r"slurmstepd-(?P<host>[\w.-]{1,64}): (?=error: )"),
         ("[", r"\[\s*\d{1,9}\.\d{3,6}\] "),  # the kernel's
         ("a", r"(?:std(?:out|err)|[FP]) (?=\S)"),  # a container's own log
         ("a0.-[", r"(?:[\w.-]{1,80} )?\[(?:std(?:out|err))\]:? ?"),
         ("a0 |", r"(?:[0-9a-f]{8})? {0,12}\|\| ?"),  # Determined's, of a container
         ("<", r"<(?:\w{1,9})?> {1,12}(?=\[\d{4}-)"),
         ("|│┃", r"[|│┃] ?"),  # rich's boxes
-        (" ", rf" {{2,32}}\| (?={_ERROR})"),  # Python's, of one exception of a group
+        (" ", rf" {{2,32}}\| (?={ERROR})"),  # Python's, of one exception of a group
         (">", r"(?:> ){1,3}"),
         ("a", r"(?:stdout|stderr): "),
         # prefixes that loggers and hooks put before an exception: source position, level, rank
-        ("a0./", rf"[\w./-]{{1,120}}\.py:\d{{1,6}}:[ \t]{{1,2}}(?=(?:[Rr]ank \d{{1,6}}: )?{_ERROR}|Traceback \()"),
-        ("a", rf"(?:FATAL|CRITICAL)[ :|-]{{1,4}}(?=(?:[Rr]ank[ =:]\d{{1,6}}:? )?{_ERROR})"),
-        ("a", rf"[Rr]ank[ =:](?P<rank>\d{{1,6}}):? (?={_ERROR}|Traceback \()"),
+        ("a0./", rf"[\w./-]{{1,120}}\.py:\d{{1,6}}:[ \t]{{1,2}}(?=(?:[Rr]ank \d{{1,6}}: )?{ERROR}|Traceback \()"),
+        ("a", rf"(?:FATAL|CRITICAL)[ :|-]{{1,4}}(?=(?:[Rr]ank[ =:]\d{{1,6}}:? )?{ERROR})"),
+        ("a", rf"[Rr]ank[ =:](?P<rank>\d{{1,6}}):? (?={ERROR}|Traceback \()"),
     )
 )
 """Prefixes, each with the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""
 _BY_PROGRAM = re.compile(
-    rf"(?:\.py:\d{{1,6}}:[ \t]|\b(?:FATAL|CRITICAL)\b|\b[Rr]ank[ =:]\d{{1,6}}:? )[^\"']{{0,40}}?{_ERROR}"
+    rf"(?:\.py:\d{{1,6}}:[ \t]|\b(?:FATAL|CRITICAL)\b|\b[Rr]ank[ =:]\d{{1,6}}:? )[^\"']{{0,40}}?{ERROR}"
 )
 """Line in which a program itself reports an exception that it caught."""
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import attempts, matches, rank_comparison, settings, tracebacks, watchdogs
+from distdoctor.logs import attempts, dialects, matches, rank_comparison, settings, tracebacks, watchdogs
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches, Places
 from distdoctor.logs.reading import file_names, formats, reader
@@ -273,6 +273,7 @@ def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
         watchdogs.LITERALS,
         matches.PLACE_LITERALS,
         attempts.LITERALS,
+        dialects.LITERALS,
         rank_comparison.ROLL_LITERALS,
     )
     return Scanner(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distdoctor.logs.attribution import readable, split, within
+from distdoctor.logs.dialects import OVER
 from distdoctor.logs.tracebacks import BACK, HEAD
 from distdoctor.model.facts.logs import LineOrigin
 
@@ -23,13 +24,41 @@ PROGRESS = re.compile(
     r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
     re.I,
 )
+"""Text that may show a step of a working job; :func:`is_step` decides."""
+_NO_STEP = re.compile(
+    r"\b(?:total|num(?:ber)?(?:[ _]of)?|max(?:imum)?|min|warm-?up|optimization|save|eval|logging|every)[ _-]?"
+    r"(?:[a-z]{1,20}[ _-]){0,2}(?:steps?|epochs?|iter\w{0,8}|batch(?:es|[ _]size)?)\b['\"]?[ :=]{1,4}\d[\d.,]*"
+    r"|\b(?:\w{1,20} ){0,3}throughput(?: \(\w{1,12}/s\))?[ :=]{1,3}0(?:\.0{1,6})?(?: \w{1,12}/s)?(?![\d.])",
+    re.I,
+)
+"""Numbers that are set once, and rates of an engine that is idle."""
+_COUNTER = re.compile(
+    r"\b(?P<name>it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b['\"]?[\s:=\[/]{0,3}(?P<value>\d{1,12}(?:\.\d{1,6})?)"
+    r"|(?P<bar>\b\d{1,12}/\d{1,12})(?= \[)",
+    re.I,
+)
+"""Counters of steps; a bar that is redrawn unchanged, as when it is closed, shows none."""
+
+
+def is_step(text: str) -> bool:
+    """Return whether ``text`` shows a step: no announcement of numbers, and no statistics of an idle engine."""
+    if PROGRESS.search(text) is None:
+        return False
+    rest = _NO_STEP.sub("", text)
+    return rest is text or PROGRESS.search(rest) is not None
+
+
+def counters(text: str) -> tuple[str, ...]:
+    """Return the counters in the text of a step; a line without one counts as its whole text."""
+    found = tuple(match[0] for match in _COUNTER.finditer(text))
+    return found or (text,)
+
+
 _OVER = re.compile(
-    r"\btrain_runtime\b|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){1,2}:? 0\b|\bexits successfully\b"
-    r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)|^\(1\) Normal termination \(return value 0\)"
-    r"|^Successfully completed\.$"
+    rf"{OVER}|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){{1,2}}:? 0\b|\bexits successfully\b"
     r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
     r"|(?:finished|completed) successfully|succeeded)\b"
-    r"|\bfit\W{1,3}stopped: \W?max_(?:epochs|steps|time)=|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
+    r"|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
     r"(?:complete[d]?|finished|done)\b(?!.{0,20}\bepoch)",
     re.I,
 )
@@ -70,8 +99,6 @@ _TESTED = re.compile(rb"^Ran \d{1,7} tests? in [\d.]{1,12}s\s{1,4}OK(?: \(.{1,80
 """Last words of unittest after a successful run."""
 CLOSE = 15
 """Lines at the end in which less clear words count."""
-_BAR = re.compile(r"\b\d+/\d+(?= \[)")
-"""Position of a progress bar; a bar that is redrawn unchanged, as when it is closed, shows no step."""
 _SUMMARY = re.compile(r"wandb: ")
 """Beginning of a line that repeats the steps after the run."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
@@ -119,7 +146,7 @@ class Ending:
 
 def judge_ending(tail: bytes) -> Ending:
     """Return how a log ends whose last bytes are ``tail``, reading backwards until everything is known."""
-    last, steps, drawn, seen = "", list[int](), "", 0
+    last, steps, drawn, seen = "", list[int](), tuple[str, ...](), 0
     part = ahead = record = first = None
     errors: list[tuple[int, str]] = []
     tested = _TESTED.search(tail)
@@ -136,11 +163,10 @@ def judge_ending(tail: bytes) -> Ending:
         if seen > LAST or not (open_ones or close):
             break
         last = last or text
-        if "progress" in hints and PROGRESS.search(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
-            bar = _BAR.search(text)
-            if bar is None or text[: bar.end()] != drawn:
+        if "progress" in hints and is_step(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
+            if counters(text) != drawn:
                 steps.append(number)
-            drawn = text[: bar.end()] if bar else ""
+            drawn = counters(text)
         if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
             done = number if done is None else done
             first = first if steps else number
@@ -223,18 +249,18 @@ class Alive:
         """
         found: dict[tuple[object, ...], int] = {}
         for line, piece in self._pieces:
-            steps: dict[tuple[object, ...], set[str]] = {}
+            steps: dict[tuple[object, ...], set[tuple[str, ...]]] = {}
             for raw in piece.replace(b"\r", b"\n").splitlines():
                 who, text = split(readable(raw[:400]))
-                if PROGRESS.search(text):
-                    steps.setdefault(speaker(within(who, file)), set()).add(text)
+                if is_step(text):
+                    steps.setdefault(speaker(within(who, file)), set()).add(counters(text))
             found.update({who: line for who, texts in steps.items() if len(texts) >= least})
         return tuple(found.items())
 
 
 def speaker(who: LineOrigin) -> tuple[object, ...]:
     """Return the part of ``who`` that identifies a speaker."""
-    return who.rank, who.local_rank, who.host, who.task
+    return who.rank, who.local_rank, who.host, who.task, who.pid
 
 
 # Text that a process had buffered when it failed and that was written after the error. Such steps do not show that the
@@ -310,6 +336,6 @@ def first_step(lines: Iterable[bytes], speaker: LineOrigin | None = None) -> tup
     for raw in lines:
         who, text = split(readable(raw[:400]))
         who = replace(who, pid=None, time=None)
-        if speaker in (None, who) and PROGRESS.search(text):
+        if speaker in (None, who) and is_step(text):
             return who, tuple(int(number) for number in _NUMBER.findall(text))
     return LineOrigin(), ()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import attribution, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
+from distdoctor.logs import attribution, dialects, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Attempts
 from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
@@ -67,6 +67,8 @@ class LogFile:
         """Line of the last uncaught exception."""
         self._logged = False
         """True if a program's logger wrote the last exception."""
+        self._success = 0
+        """Line in which the job reports its success."""
 
     def named(self, who: LineOrigin) -> None:
         """Set the speaker known from the file's name beside the names of the other files."""
@@ -107,17 +109,18 @@ class LogFile:
             rows = tail.split(b"\n")
             above, below = rows[: max(place, 0)], rows[place + 1 : end.progress + 1]
             died = died if place >= 0 and endings.is_rest(above, below) else 0
+        steps = first + end.progress if end.progress is not None else 0
         return LogSource(
             self.name,
             self.kind,
             lines,
             self.size,
             encodable(end.last),
-            first + end.progress if end.progress is not None else 0,
+            steps,
             first + end.finished if end.finished is not None else 0,
             first + end.record if end.record is not None else 0,
             end.starting,
-            end.done,
+            end.done or steps < self._success,
             self._file,
             died=died,
             alive=self._alive.speakers(self._file),
@@ -127,7 +130,15 @@ class LogFile:
             over=first + end.over if end.over is not None else 0,
             known=first + end.known if end.known is not None else 0,
             ended=_last_time(tail.splitlines()[-LAST:]),
+            success=self._success,
         )
+
+    def _hear_run(self, line: int, text: str) -> None:
+        """Take a line that may report that a run begins, or that the job has succeeded."""
+        if any(mark.is_in(text) for mark in dialects.BEGINS):
+            self._success = 0
+        elif not self._success and any(mark.is_in(text) for mark in dialects.SUCCESS):
+            self._success = line
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
         """Return whether a line is from ``since`` or later, by its own time or that of a line before it."""
@@ -156,6 +167,7 @@ class LogFile:
             self._place(line.who, text)
         if not quoted:
             self._tries.hear(line.who, text, ended)
+            self._hear_run(line.line, text)
             if self._hear is not None:
                 self._hear(line.who, text, ended)
         known = _believed(known, text, context, at, quoted=quoted, echoed=echoed)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from distdoctor.logs.launcher_exits import TABLE_RANK
+from distdoctor.logs.dialects.torchrun import TABLE_RANK
 from distdoctor.model.facts.logs import LineOrigin, Match
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.text import clean, encodable

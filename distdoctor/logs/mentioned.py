@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from distdoctor.logs import attribution, tracebacks
 from distdoctor.logs.attribution import within
-from distdoctor.logs.launcher_exits import TABLE_CODE, TABLE_HOST, TABLE_RANK, TABLE_ROOT, TABLE_TIME
+from distdoctor.logs.dialects.torchrun import TABLE_CODE, TABLE_HOST, TABLE_RANK, TABLE_ROOT, TABLE_TIME
 from distdoctor.model.facts.logs import LineOrigin
 
 _EXIT = re.compile(r"exit ?code")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distdoctor.logs.launcher_exits import TABLE_HOST, TABLE_RANK
+from distdoctor.logs.dialects.torchrun import TABLE_HOST, TABLE_RANK
 from distdoctor.logs.reading import budget
 from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 

@@ -11,7 +11,8 @@ from functools import cached_property
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from distdoctor.logs.launcher_exits import WORDINGS, Wording
+from distdoctor.logs.dialects import WORDINGS
+from distdoctor.logs.dialects.dialect import Wording
 from distdoctor.model.facts.logs import ProcessExit
 from distdoctor.model.log_line import Line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distdoctor.judge.catalog import hazard
-from distdoctor.logs import launcher_exits
-from distdoctor.logs.launcher_exits import WORDINGS
+from distdoctor.logs.dialects import WORDINGS
+from distdoctor.logs.dialects.dialect import Wording
 from distdoctor.logs.scanner import KnownLine, Scanner, read
 from distdoctor.model.facts.logs import ProcessExit
 from distdoctor.model.log_line import Ended, Line
@@ -129,7 +129,7 @@ def test_every_reason_is_taken_by_a_check() -> None:
 
 
 @pytest.mark.parametrize("wording", WORDINGS, ids=lambda one: one.literals[0])
-def test_no_expression_can_blow_up(wording: launcher_exits.Wording) -> None:
+def test_no_expression_can_blow_up(wording: Wording) -> None:
     assert not hazard(wording.pattern) and not hazard(wording.unless)
     assert all(len(literal) >= 4 for literal in wording.literals)
 

@@ -33,6 +33,8 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         if source.kind == "kernel":
             continue
+        found += (past := before_or_at_teardown(source, own))
+        own = [match for match in own if match not in past]
         found += [match for match in own if "restarted" in match.values]  # a container that did well after a restart
         found += (went_on := [*_went_on(source, own), *_executed(source, own)])
         own = [match for match in own if match not in went_on]
@@ -53,6 +55,26 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
         if own and (alive or left):
             found += own
     return found
+
+
+def before_or_at_teardown(source: LogSource, own: Sequence[Match]) -> list[Match]:
+    """Return the matches that the job's success makes harmless: all before it, and all after it if no process crashed.
+
+    What libraries and ranks report while the job is torn down is at most a warning. A process that a launcher or the
+    interpreter reports as ended badly is a failure of the teardown.
+    """
+    if not source.success:
+        return []
+    later = [match for match in own if match.line > source.success]
+    return [*own] if not any(map(_crashed, later)) else [match for match in own if match not in later]
+
+
+def _crashed(match: Match) -> bool:
+    """Return whether a process ended badly, by itself, by the report of its launcher or of Python."""
+    end = match.ended
+    if end is None or end.reason == "sent by launcher":
+        return match.shows == "end" or bool(match.values.keys() & {"uncaught", "whole"})
+    return bool(end.reason) or (end.code or 0) not in (0, *TOLD_TO_END) or end.signal not in (None, 2, 15)
 
 
 def _is_death(match: Match, source: LogSource) -> bool:
@@ -98,7 +120,7 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
     last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
     found = []
     for match in raised:
-        speaker = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        speaker = (match.who.rank, match.who.local_rank, match.who.host, match.who.task, match.who.pid)
         ranked = speaker[:2] != (None, None)
         mine = (line for who, line in source.alive if ranked and who == speaker and "thread" not in match.values)
         others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))

@@ -117,6 +117,9 @@ class LogSource:
     """Time of the file's last write, by its host's clock: a copy may have the time of the copying."""
     known: int = 0
     """Last line in which a process that knows the job's end reports it; else 0."""
+    success: int = 0
+    """First line in which somebody who knows reports that the whole job has succeeded, with no run begun below it; else
+    0."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,12 @@
+"""Prefixes of NCCL's lines, also of RCCL: host, process and thread, then the number of the GPU."""
+
+from __future__ import annotations
+
+from distdoctor.logs.dialects.dialect import Dialect
+
+DIALECT = Dialect(
+    prefixes=(
+        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] "),
+        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)"),
+    )
+)

@@ -1,0 +1,42 @@
+"""Lines of Ray: the prefix of a worker, wrapped exceptions, lost workers and nodes."""
+
+from __future__ import annotations
+
+from distdoctor.logs.dialects.dialect import Dialect, Wording
+
+DIALECT = Dialect(
+    prefixes=(
+        (
+            "(",
+            r"\((?:(?:rank=(?P<rank>\d{1,6})|[\w.:=/,-]{1,80}) ){0,3}pid=(?P<pid>\d{1,9})"
+            r"(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",
+        ),
+    ),
+    ends=(
+        Wording(
+            "killed due to memory",  # the raylet's: where the line was broken, the rest is on the next one
+            r"[1-9]\d* Workers (?:\(tasks / actors\) )?killed due to memory"
+            r"(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
+            "out of memory",
+        ),
+        Wording(("due to the node running low on memory", "OutOfMemoryError: Task was killed"), "", "out of memory"),
+        Wording(
+            "exceeds the memory usage threshold of",
+            r"Memory on the node \(IP: (?P<host>[\w.:-]{1,64})[,)].{0,600}exceeds the memory usage threshold of",
+            "out of memory",
+        ),
+        Wording(("Worker unexpectedly exit", "actor died unexpectedly"), "", "actor died"),
+        Wording("by an unexpected system error", "", "worker crashed"),
+        Wording("marked dead because", "", "node dead"),
+        Wording(("NodeDiedError", "Raylet is terminated. Termination is unexpected"), "", "node lost"),
+        Wording(
+            ("actor is dead because its", "ActorDiedError", "RayActorError", "WorkerCrashedError"), "", "actor lost"
+        ),
+        Wording(
+            "ray.exceptions.",
+            r"ray\.exceptions\.(?:Actor|RayActor|Worker|Node|Owner|Object|ReferenceCounting|LocalRaylet|Raylet)\w{0,40}Error",
+            "actor lost",
+        ),
+    ),
+    wrappers=r"ray\.exceptions\.(?:RayTaskError|ActorDiedError|RayActorError)\b",
+)

@@ -1,0 +1,17 @@
+"""Lines of vLLM: its prefix, and the errors that refer to another one."""
+
+from __future__ import annotations
+
+from distdoctor.logs.dialects.dialect import Dialect
+
+DIALECT = Dialect(
+    prefixes=(
+        (
+            "a",
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?P<mm>\d\d)-(?P<dd>\d\d) (?P<clock>\d\d:\d\d:\d\d) "
+            r"\[?[\w./-]{1,120}:\d{1,6}\] ?",
+        ),
+    ),
+    wrappers=r"\S{0,80}Error: (?:Engine core initialization failed|EngineCore (?:failed|encountered)"
+    r"|WorkerProc initialization failed|Engine process failed to start)|\S{0,80}EngineDeadError\b",
+)
