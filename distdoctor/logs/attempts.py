@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
 from distdoctor.logs.attribution import readable, split
-from distdoctor.logs.endings import first_step, is_step
+from distdoctor.logs.endings import first_step, is_step, may_be_progress
 from distdoctor.logs.tracebacks import HEAD
 from distdoctor.model.facts.logs import LineOrigin, Match, ProcessExit
 
@@ -93,7 +93,8 @@ class _Beginning:
         """Note a failure."""
         self._whole = True
         if not self._worked:
-            texts = (split(readable(raw[:400]))[1] for raw in self._behind.replace(b"\r", b"\n").splitlines())
+            lines = self._behind.replace(b"\r", b"\n").splitlines()
+            texts = (split(readable(raw[:400]))[1] for raw in lines if may_be_progress(raw))
             self._worked = len({text for text in texts if is_step(text)}) >= STEPS
         self._behind = b""
 
@@ -172,6 +173,8 @@ class Attempts:
         if not self._ended or self._begun:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
+            if not may_be_progress(raw):
+                continue
             text = split(readable(raw[:400]))[1]
             if is_step(text):
                 self._steps.add(text)
@@ -242,6 +245,16 @@ class Attempts:
         if not self.number:
             return match
         return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
+
+    @property
+    def state(self) -> Hashable:
+        """Return all that :meth:`of` adds to a match."""
+        return self.number, self.launched, sum(map(len, self._failed.values()))
+
+    def repeat(self, line: int) -> bool:
+        """Take a repetition of a known line; return False if it may be the first of a new attempt."""
+        self._last = line
+        return not (self._repeated or (self._ended and self._begun))
 
     def _of_launcher(self, launcher: _Process, match: Match) -> None:
         """Note torchrun's messages about its ranks."""

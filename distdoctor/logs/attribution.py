@@ -122,8 +122,12 @@ def _prefixes(first: str) -> tuple[re.Pattern[str], ...]:
     return tuple(pattern for starts, pattern in _PREFIXES if kind in starts)
 
 
+@lru_cache(maxsize=4096)
 def split(line: str) -> tuple[LineOrigin, str]:
-    """Split ``line`` into its speaker and the text without prefixes."""
+    """Split ``line`` into its speaker and the text without prefixes.
+
+    Cached: the lines above an exception are read for each exception below them.
+    """
     who, text = _NOBODY, line
     for turn in range(8):
         bare = text.lstrip() if turn == 0 else text
@@ -182,16 +186,18 @@ def within(who: LineOrigin, file: LineOrigin) -> LineOrigin:
 def _merged(who: LineOrigin, values: dict[str, str | None]) -> LineOrigin:
     if not any(values.values()):
         return who
-    texts = (values.get(name) for name in ("rank", "local_rank", "pid", "task"))
-    rank, local, pid, task = (int(text) if text else None for text in texts)
     return LineOrigin(
-        rank=who.rank if who.rank is not None else rank,
-        local_rank=who.local_rank if who.local_rank is not None else local,
+        rank=_first(who.rank, values.get("rank")),
+        local_rank=_first(who.local_rank, values.get("local_rank")),
         host=_host(who, values),
-        pid=who.pid if who.pid is not None else pid,
+        pid=_first(who.pid, values.get("pid")),
         time=who.time if who.time is not None else _time(values),
-        task=who.task if who.task is not None else task,
+        task=_first(who.task, values.get("task")),
     )
+
+
+def _first(known: int | None, text: str | None) -> int | None:
+    return known if known is not None or not text else int(text)
 
 
 def _host(who: LineOrigin, values: dict[str, str | None]) -> str | None:

@@ -117,7 +117,7 @@ class Collector:
             name,
             kind,
             self._scanner,
-            self._matches.keep,
+            self._matches,
             self._exceptions,
             self._since,
             partial(self._hear, encodable(name)),
@@ -136,7 +136,7 @@ class Collector:
         sources, between = [*self._sources, *(one.source() for one in open_logs)], Matches(self.known)
         own = self._matches.all(self._places)
         for name, kind, lines in self._compared(own):
-            log = LogFile(name, kind, self._scanner, between.keep)
+            log = LogFile(name, kind, self._scanner, between)
             log.feed("".join(f"{line}\n" for line in lines).encode())
             if kind in ("flight-recorder", "beside"):  # the other dumps are in logs that are reported
                 sources.append(log.source())
@@ -269,13 +269,13 @@ def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """Return the scanner of these wordings, cached: building it takes longer than reading a small log."""
     own = (
         tracebacks.TRIGGERS,
-        settings.LITERALS,
         watchdogs.LITERALS,
-        matches.PLACE_LITERALS,
         attempts.LITERALS,
         dialects.LITERALS,
         rank_comparison.ROLL_LITERALS,
     )
     return Scanner(
-        dict(wordings), [literal for literals in (*own, rank_comparison.EXIT_LITERALS) for literal in literals]
+        dict(wordings),
+        [literal for literals in (*own, rank_comparison.EXIT_LITERALS) for literal in literals],
+        (*settings.LITERALS, *matches.PLACE_LITERALS),
     )

@@ -212,6 +212,12 @@ def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, piece[:CUT]
 
 
+def may_be_progress(piece: bytes) -> bool:
+    """Return whether :data:`PROGRESS` may match in ``piece``, by its words."""
+    low = piece.lower()
+    return any(word in low for word in _WORDS["progress"])
+
+
 def _hints(piece: bytes, kinds: Mapping[str, Sequence[bytes]]) -> list[str]:
     """Return the kinds that a line may be by its words: most lines have none, and an expression costs far more."""
     low = piece.lower()
@@ -239,8 +245,11 @@ class Alive:
 
     def before(self, line: int, piece: bytes) -> None:
         """Take ``piece``, which stands before the known line ``line``."""
-        if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
-            self._pieces.append((line, piece[-LOOKED_AT:]))
+        if piece.count(b"\n") + piece.count(b"\r") <= STEPS:
+            return
+        piece = piece[-LOOKED_AT:]
+        if may_be_progress(piece) and PROGRESS.search(piece.decode("latin-1")):
+            self._pieces.append((line, piece))
 
     def speakers(self, file: LineOrigin, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
         """Return the ``alive`` of :class:`distdoctor.model.facts.logs.LogSource`.

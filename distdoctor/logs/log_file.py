@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, dialects, endings, mentioned, quotations, rank_comparison, scanner, tracebacks
 from distdoctor.logs.attempts import Attempts
+from distdoctor.logs.matches import Matches
+from distdoctor.logs.repeats import Repeats, Shown
 from distdoctor.logs.scanner import KnownLine, Scanner
 from distdoctor.model.facts.logs import LineOrigin, LogSource, Match, ProcessExit
 from distdoctor.model.text import encodable
@@ -15,6 +17,9 @@ from distdoctor.model.text import encodable
 OWN_VIEWER = b"torch/distributed/debug/_"
 """Log line of torch's debug server: it cannot show gloo's dumps (2.13), which is no failure of the job."""
 _MARKS = ("final", "head", "alone", "several", "of_peer")
+SENT = "sent by launcher"
+_OF_ONE = ("pid", "well")
+"""Values of one process or job: lines that differ in them are no repetitions."""
 _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """Beginning of a line of advice: it says what to do if something is so, not that it is so."""
 FIRST = 50
@@ -31,8 +36,9 @@ UNTIMED = 200
 class LogFile:
     """One log.
 
-    ``keep`` is called with each known line, ``hear`` with each line that has a literal in it, ``place`` with these and
-    the lines of tracebacks. ``exceptions`` is the check that takes exceptions which no wording knows.
+    ``matches`` keeps the known lines. ``hear`` is called with each line that has a literal in it, ``place`` with these
+    and the lines of tracebacks; repetitions are left out. ``exceptions`` is the check that takes exceptions which no
+    wording knows.
 
     ``shown`` is the part of the name that may identify the speaker, by default all of it.
 
@@ -44,7 +50,7 @@ class LogFile:
         name: str,
         kind: str,
         searched: Scanner,
-        keep: Callable[[Match], None],
+        matches: Matches,
         exceptions: str = "",
         since: float | None = None,
         hear: Callable[[LineOrigin, str, Sequence[ProcessExit]], None] | None = None,
@@ -54,7 +60,9 @@ class LogFile:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
         self._scanner, self._exceptions, self._tries = searched, exceptions, Attempts()
-        self._kept_by = keep
+        self._matches, self._repeats = matches, Repeats()
+        self._shown: list[Hashable] | None = []
+        """Matches of the current line; None if they depend on more than the line."""
         self._file, self._tail, self._open = attribution.of_file(shown or self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
         self._search = searched.begin()
@@ -69,6 +77,10 @@ class LogFile:
         """True if a program's logger wrote the last exception."""
         self._success = 0
         """Line in which the job reports its success."""
+        self._writer = LineOrigin()
+        """Speaker of the current line."""
+        self._ended: bool | None = None
+        """Whether the current line ended a process, None if it is no exception."""
 
     def named(self, who: LineOrigin) -> None:
         """Set the speaker known from the file's name beside the names of the other files."""
@@ -86,17 +98,44 @@ class LogFile:
             between = block[counted:start]
             self._tries.between(between)
             self._alive.before(number, between)
+            key = self._repeats.key(block, start, end) if self._since is None else None
+            if key is not None and self._is_repetition(key, number):
+                self._search.repeated = True
+                counted = start
+                continue
             context, at = (block, start) if start > tracebacks.BACK else (tail + block, len(tail) + start)
             who, text = attribution.split(attribution.readable(block[start:end]))
-            if self._since is None or self._is_since(who.time, block[counted:start]):
+            if self._since is None or self._is_since(who.time, between):
                 who = attribution.within(attribution.mentioned(who, text), self._file)
-                self._line(Match("", "cause", self.name, number, text, who), known, context, at)
+                self._read(Match("", "cause", self.name, number, text, who), known, context, at, key)
             counted = start
         self._tries.between(block[counted:])
         if block:
             self.lines += block.count(b"\n")
             self.size += len(block)
             self._tail = block[-endings.TAIL :] if len(block) >= endings.TAIL else (tail + block)[-endings.TAIL :]
+
+    def _is_repetition(self, key: tuple[int, bytes], number: int) -> bool:
+        """Count the line if it repeats known ones; return whether it does."""
+        shown = self._repeats.known(key)
+        if shown is None or not self._tries.repeat(number):
+            return False
+        if not self._matches.repeat(shown.matches, number):
+            return False
+        if shown.ended is not None:
+            self._died = number if shown.ended else 0
+        return True
+
+    def _read(
+        self, line: Match, known: Sequence[KnownLine], context: bytes, at: int, key: tuple[int, bytes] | None
+    ) -> None:
+        """Read a line, and note what it shows for its repetitions."""
+        state, self._shown, self._ended, self._writer = self._tries.state, [], None, line.who
+        self._line(line, known, context, at)
+        if self._tries.state != state:
+            self._repeats.forget()
+        elif key is not None:
+            self._repeats.learn(key, None if self._shown is None else Shown(tuple(self._shown), self._ended))
 
     def source(self) -> LogSource:
         """Return the facts known so far."""
@@ -156,7 +195,19 @@ class LogFile:
                 match = replace(match, values={**match.values, "about": str(time)})
         if match.line <= len(self.numbers):
             match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
-        self._kept_by(self._tries.of(match))
+        match = self._tries.of(match)
+        shown = self._matches.keep(match)
+        if self._depends_on_others(match):
+            self._shown = None
+        elif self._shown is not None:
+            self._shown.append(shown)
+
+    def _depends_on_others(self, match: Match) -> bool:
+        """Return whether other lines made the match of the current line, or it counts with them."""
+        if not match.values.keys().isdisjoint(_OF_ONE) or (match.ended is not None and _in_turn(match.ended)):
+            return True
+        own = (self._writer, mentioned.of_values(self._writer, match.values))
+        return endings.speaker(match.who) not in map(endings.speaker, own)
 
     def _line(self, line: Match, known: Sequence[KnownLine], context: bytes, at: int) -> None:
         text = line.text
@@ -165,6 +216,8 @@ class LogFile:
         echoed = not quoted and quotations.is_echoed(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
+        if any(map(_in_turn, ended)):
+            self._shown = None
         if not quoted:
             self._tries.hear(line.who, text, ended)
             self._hear_run(line.line, text)
@@ -192,7 +245,7 @@ class LogFile:
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
         if told_so is None:
             return
-        self._died = line.line if uncaught else 0
+        self._died, self._ended = line.line if uncaught else 0, uncaught
         if found or not self._exceptions:
             return
         if not told_so[1] and text.endswith(":") and (more := tracebacks.following_text(context, at)):
@@ -224,6 +277,11 @@ class LogFile:
         who, _ = mentioned.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
+
+
+def _in_turn(end: ProcessExit) -> bool:
+    """Return whether an end counts with those around it: torchrun's and DeepSpeed's show attempts, as do SLURM's."""
+    return end.pid is not None or end.launcher in ("torchrun", "deepspeed", "slurmstepd") or end.reason == SENT
 
 
 def _first_time(block: bytes) -> float | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
-from dataclasses import replace
+from collections import deque
+from collections.abc import Container, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from distdoctor.logs.dialects.torchrun import TABLE_RANK
 from distdoctor.model.facts.logs import LineOrigin, Match
@@ -13,8 +14,27 @@ from distdoctor.model.text import clean, encodable
 
 MAX_MATCHES = 20_000
 """Most different lines kept."""
+FIRST, LAST = 1000, 500
+"""Most different lines kept of one file: the first ones, and the last ones."""
 SHOWN = 400
 """Characters kept of a line."""
+
+
+@dataclass
+class _Known:
+    """Match with the number of its lines and the last of them."""
+
+    match: Match
+    last: int
+    count: int = 1
+    again: bool = False
+
+    def whole(self) -> Match:
+        """Return the match with its repetitions."""
+        if not self.again:
+            return self.match
+        values = {**self.match.values, "last_line": str(self.last)}
+        return replace(self.match, count=self.match.count + self.count - 1, values=values)
 
 
 class Matches:
@@ -22,9 +42,13 @@ class Matches:
 
     def __init__(self, order: int = 0) -> None:
         self.order = order
-        self._known: dict[tuple[object, ...], Match] = {}
+        self._known: dict[Hashable, _Known] = {}
+        self._later: dict[str, deque[Hashable]] = {}
+        """By file, the matches behind its first ones."""
+        self._numbers: dict[str, int] = {}
 
-    def keep(self, match: Match) -> None:
+    def keep(self, match: Match) -> Hashable:
+        """Keep ``match``; return the key of the match that it repeats, or its own."""
         self.order += 1
         text = clean(encodable(match.text.strip()))[:SHOWN]
         who = match.who
@@ -33,7 +57,7 @@ class Matches:
             match.check,
             match.shows,
             match.exception,
-            replace(who, pid=None, time=None),
+            (who.rank, who.local_rank, who.host, who.task),
             kind,
             match.ranks,
             match.source,
@@ -46,22 +70,44 @@ class Matches:
         known = self._known.get(key)
         if known is not None:
             # One line may show the same in two ways.
-            again = known.values.get("last_line", str(known.line)) != str(match.line)
-            values = {**known.values, "last_line": str(match.line)}
-            self._known[key] = replace(known, count=known.count + again, values=values)
+            known.count += known.last != match.line
+            known.last, known.again = match.line, True
         elif len(self._known) < MAX_MATCHES:
+            self._make_room(match.source, key)
             values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
-            self._known[key] = replace(match, text=text, values=values, order=self.order)
+            self._known[key] = _Known(replace(match, text=text, values=values, order=self.order), match.line)
+        return key
+
+    def repeat(self, keys: Iterable[Hashable], line: int) -> bool:
+        """Count the line as a repetition of these matches; return False if one of them is no longer kept."""
+        found = [self._known.get(key) for key in keys]
+        for known in found:
+            if known is None:
+                return False
+            known.count += known.last != line
+            known.last, known.again = line, True
+        self.order += len(found)
+        return True
+
+    def _make_room(self, source: str, key: Hashable) -> None:
+        """Make room for one more match of this file: its first ones stay, and the last of the others."""
+        self._numbers[source] = number = self._numbers.get(source, 0) + 1
+        if number > FIRST:
+            later = self._later.setdefault(source, deque())
+            if len(later) == LAST:
+                del self._known[later.popleft()]
+            later.append(key)
 
     def all(self, places: Mapping[str, Places]) -> tuple[Match, ...]:
         """Return all matches, each with the rank and host that the rest of its file gives.
 
         In a file labelled by tasks these are ranks, unless one of its lines gives another rank.
         """
-        labelled = [match for match in self._known.values() if match.who.task is not None]
+        every = [known.whole() for known in self._known.values()]
+        labelled = [match for match in every if match.who.task is not None]
         launchers = {match.source for match in labelled if match.who.rank not in (None, match.who.task)}
         launchers |= {source for source, place in places.items() if place.agents}
-        matches = (_task_as_rank(match, launchers) for match in self._known.values())
+        matches = (_task_as_rank(match, launchers) for match in every)
         return tuple(places[match.source].of(match) if match.source in places else match for match in matches)
 
 

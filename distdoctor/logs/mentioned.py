@@ -64,7 +64,7 @@ def about(
     ``restarted`` for a container that did well after a restart.
     """
     local = _LOCAL.search(text)
-    who, marks = _in_table(_in_values(who, values), text, local is None, context, at)
+    who, marks = _in_table(of_values(who, values), text, local is None, context, at)
     if "booted" in values and (when := attribution.of_syslog(context, at)) is not None:
         marks["when"] = str(when)
     if text.endswith(("issing ranks:", "talled ranks:")):
@@ -79,7 +79,7 @@ def about(
     return (who if marks else within(who, _owner_of_row_error(context, at))), marks
 
 
-def _in_values(who: LineOrigin, values: Mapping[str, str]) -> LineOrigin:
+def of_values(who: LineOrigin, values: Mapping[str, str]) -> LineOrigin:
     """Return ``who`` with the rank and host among the line's values."""
     rank, local = values.get("rank", ""), values.get("local_rank", "")
     return replace(

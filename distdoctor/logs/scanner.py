@@ -4,9 +4,8 @@ stands."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -20,8 +19,7 @@ WINDOW = 2000
 """Characters around a literal that expressions see."""
 BEFORE = 600
 MOST = 4000
-"""Most matches of one literal per file; more of them add nothing."""
-
+"""Most lines with one literal per file that are read, without repetitions; more of them add nothing."""
 
 WASTED = 20_000
 """Matches of exhausted literals after which a search without them is cheaper."""
@@ -34,10 +32,12 @@ class Search:
     automaton: BytesAhoCorasick
     numbers: list[int]
     """Index of the literal for each number of the automaton."""
-    counts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Number of matches of each literal."""
+    counts: list[int]
+    """Number of lines with each literal that were read."""
     wasted: int = 0
     """Number of matches of exhausted literals."""
+    repeated: bool = False
+    """Set by the caller while it has a line: True if the line repeats known ones, which costs nearly nothing."""
 
 
 @dataclass
@@ -126,10 +126,15 @@ def read(entries: Iterable[KnownLine], text: str) -> tuple[list[KnownLine], list
 
 
 class Scanner:
-    """Scanner for the wordings of all checks and the caller's ``extra`` literals."""
+    """Scanner for the wordings of all checks and the caller's ``extra`` literals.
 
-    def __init__(self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = ()) -> None:
-        self._known: dict[bytes, list[KnownLine]] = {literal.encode(): [] for literal in extra}
+    Every line with a ``background`` literal counts towards the most, repeated or not: jobs that run write many.
+    """
+
+    def __init__(
+        self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = (), background: Sequence[str] = ()
+    ) -> None:
+        self._known: dict[bytes, list[KnownLine]] = {literal.encode(): [] for literal in (*extra, *background)}
         every = [KnownLine(check, line) for check, lines in wordings.items() for line in lines]
         for wording in WORDINGS:
             takers = [one for one in every if one.line.ended and wording.reason in one.line.ended.reasons]
@@ -139,6 +144,9 @@ class Scanner:
             self._add(known.line.literals, known)
         self.literals = tuple(self._known)
         self._entries = [self._known[literal] for literal in self.literals]
+        steady = {literal.encode() for literal in background} - {literal.encode() for literal in extra}
+        self._background = [literal in steady and not self._known[literal] for literal in self.literals]
+        self._candidates: dict[tuple[int, ...], list[KnownLine]] = {}
         self._automaton = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
 
     def _add(self, literals: Sequence[str], known: KnownLine) -> None:
@@ -147,31 +155,50 @@ class Scanner:
 
     def begin(self) -> Search:
         """Begin the search in a file."""
-        return Search(self._automaton, [*range(len(self.literals))])
+        return Search(self._automaton, [*range(len(self.literals))], [0] * len(self.literals))
 
     def lines(self, block: bytes, search: Search) -> Iterator[tuple[int, int, list[KnownLine]]]:
         """Yield the bounds of each line that has a literal in it, with the wordings that may match."""
         if search.wasted > WASTED:
             self._narrow(search)
         start = end = -1
-        found: list[KnownLine] = []
+        found: list[int] = []
         numbers, counts = search.numbers, search.counts
         for index, at, _ in search.automaton.find_matches_as_indexes(block, overlapping=True):
             number = numbers[index]
-            counts[number] += 1
-            if counts[number] > MOST:
+            if counts[number] >= MOST:
                 search.wasted += 1
                 continue
             if at >= end:
-                if end >= 0:
-                    yield start, end, found
-                start, end, found = *_bounds(block, at), []
-            found.extend(known for known in self._entries[number] if not any(known is other for other in found))
-        if end >= 0:
-            yield start, end, found
+                if found:
+                    yield start, end, self._known_by(found)
+                    self._count(found, search)
+                    found = []
+                start, end = _bounds(block, at)
+            found.append(number)
+        if found:
+            yield start, end, self._known_by(found)
+            self._count(found, search)
+
+    def _known_by(self, numbers: list[int]) -> list[KnownLine]:
+        """Return the wordings that may match a line with these literals."""
+        key = tuple(numbers)
+        known = self._candidates.get(key)
+        if known is None:
+            entries = {id(one): one for number in numbers for one in self._entries[number]}
+            if len(self._candidates) >= MOST:
+                self._candidates.clear()
+            known = self._candidates[key] = [*entries.values()]
+        return known
+
+    def _count(self, numbers: list[int], search: Search) -> None:
+        for number in numbers:
+            if not search.repeated or self._background[number]:
+                search.counts[number] += 1
+        search.repeated = False
 
     def _narrow(self, search: Search) -> None:
-        search.numbers = [number for number in search.numbers if search.counts[number] <= MOST]
+        search.numbers = [number for number in search.numbers if search.counts[number] < MOST]
         left = [self.literals[number] for number in search.numbers]
         search.automaton = BytesAhoCorasick(left, implementation=Implementation.DFA)
         search.wasted = 0

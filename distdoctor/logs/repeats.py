@@ -1,0 +1,192 @@
+"""Repetitions of known lines: a line that equals earlier ones but for numbers and addresses is counted, not read.
+
+Two lines are equal if their speaker is, and the ranks that they name, and the traceback that they belong to. A line
+repeats earlier ones if the last of these with the same numbers all showed the same, or if many with other numbers did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from distdoctor.logs import attempts, dialects, tracebacks
+from distdoctor.logs.attribution import split
+from distdoctor.logs.rank_comparison import HOST
+
+ALIKE = 3
+"""Equal lines, numbers included, that must have shown the same before the next one is only counted."""
+MANY = 16
+"""The same for lines that differ in numbers."""
+MOST = 50_000
+"""Most kinds of lines that are remembered."""
+LINES = 120
+"""Most lines of a traceback that are compared."""
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_HEX = re.compile(rb"0x[0-9a-fA-F]+")
+_LONG = re.compile(rb"\d{5,}|\d+\.\d+")
+"""Number that is no rank, exit code or error code."""
+_TIME = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|\[\s*\d+\.\d+\]|(?<=[IWEF])[01]\d[0-3]\d (?=\d)"
+    r"|(?<=[A-Z][a-z]{2}) {1,2}\d{1,2} (?=\d)|\b\d\d-\d\d (?=\d\d:)"
+)
+_RANK = re.compile(r"rank\W{0,3}\d{1,6}", re.I)
+_STATEFUL = (*attempts.LITERALS, *dialects.LITERALS, "Failures:", HOST, " (local_rank: ", "will restart worker group")
+"""Text in lines of launchers whose order and number counts."""
+_NUMBERED = re.compile(r"\[\d{1,6}\]:$")
+_HEAD = tracebacks.HEAD.encode()
+
+
+@dataclass
+class _Shape:
+    """Kind of line: its text without digits."""
+
+    identity: tuple[slice, ...] = ()
+    """Parts that identify the speaker and the ranks that it names."""
+    text: int = 0
+    """Offset of the text behind the prefix."""
+    below: bool = False
+    """True for the head of a traceback."""
+    above: bool = False
+    """True for the end of one."""
+    counted: bool = True
+    """False if every line of this kind is read."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a line showed."""
+
+    matches: tuple[Hashable, ...]
+    """Keys of its matches."""
+    ended: bool | None
+    """Whether it shows the exception that ended a process, None if it shows no exception."""
+
+
+@dataclass
+class _Outcome:
+    """Result of reading equal lines."""
+
+    shown: Shown | None
+    times: int = 1
+    varies: bool = False
+
+
+class Repeats:
+    """Lines of one file that were read, by what identifies them."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[bytes, _Shape] = {}
+        self._alike: dict[int, _Outcome] = {}
+        self._many: dict[int, _Outcome] = {}
+
+    def key(self, block: bytes, start: int, end: int) -> tuple[int, bytes] | None:
+        """Return what identifies the line in ``block``: all but its numbers, and these; None if it must be read."""
+        raw = block[start:end]
+        if not raw.isascii() or b"&" in raw:
+            return None
+        masked = _masked(raw)
+        shape = self._shapes.get(masked)
+        if shape is None:
+            if len(self._shapes) >= MOST:
+                self._shapes.clear()
+            shape = self._shapes[masked] = _shape(raw.decode())
+        if not shape.counted:
+            return None
+        context = b""
+        if shape.below:
+            traceback = _below(block, start, end, masked[: shape.text])
+            if traceback is None:
+                return None
+            context = traceback
+        elif shape.above:
+            context = _above(block, start, masked[: shape.text])
+        return hash((masked, context, *[raw[part] for part in shape.identity])), raw[shape.text :]
+
+    def known(self, key: tuple[int, bytes]) -> Shown | None:
+        """Return what the line shows by all equal ones before it; None if it must be read."""
+        many = self._many.get(key[0])
+        if many is None:
+            return None
+        if many.times >= MANY and not many.varies:
+            return many.shown
+        alike = self._alike.get(_exact(key))
+        return alike.shown if alike is not None and alike.times >= ALIKE else None
+
+    def learn(self, key: tuple[int, bytes], shown: Shown | None) -> None:
+        """Note what a line shows that was read; None if it depends on more than the line."""
+        if len(self._many) >= MOST or len(self._alike) >= MOST:
+            self.forget()
+        for outcomes, one in ((self._many, key[0]), (self._alike, _exact(key))):
+            known = outcomes.get(one)
+            if known is None:
+                outcomes[one] = _Outcome(shown, varies=shown is None)
+            elif known.shown == shown:
+                known.times += 1
+            else:
+                known.shown, known.times, known.varies = shown, 1, True
+
+    def forget(self) -> None:
+        """Forget all lines, as where a new attempt of the job begins."""
+        self._alike.clear()
+        self._many.clear()
+
+
+def _masked(raw: bytes) -> bytes:
+    if b"0x" in raw:
+        raw = _HEX.sub(lambda found: b"0" * len(found[0]), raw)
+    return raw.translate(_DIGITS)
+
+
+def _exact(key: tuple[int, bytes]) -> int:
+    return hash((key[0], _LONG.sub(b"0", key[1])))
+
+
+def _shape(line: str) -> _Shape:
+    text = split(line.rstrip())[1]
+    start = len(line.rstrip()) - len(text)
+    if any(literal in text for literal in _STATEFUL) or _NUMBERED.match(text):
+        return _Shape(counted=False)
+    identity, at = list[slice](), 0
+    for found in _TIME.finditer(line, 0, start):
+        identity.append(slice(at, found.start()))
+        at = found.end()
+    identity.append(slice(at, start))
+    identity += [slice(*found.span()) for found in _RANK.finditer(line, start)]
+    raised = tracebacks.exception(text) is not None
+    return _Shape(tuple(identity), start, tracebacks.HEAD in text, raised)
+
+
+def _below(block: bytes, start: int, end: int, prefix: bytes) -> bytes | None:
+    """Return the traceback whose head ends at ``end``, and the line above it; None if others write between its
+    lines."""
+    at = end
+    for _ in range(LINES):
+        line = block.find(b"\n", at) + 1
+        indented = block[line : line + len(prefix) + 2]
+        if not line or not indented or indented[:-2].translate(_DIGITS) != prefix:
+            return None
+        at = block.find(b"\n", line)
+        if at < 0:
+            return None
+        if indented[-2:] != b"  ":
+            return block[_line_above(block, start) : at].translate(_DIGITS)
+    return None
+
+
+def _above(block: bytes, start: int, prefix: bytes) -> bytes:
+    """Return the traceback that ends at ``start``, and the line above it; nothing if there is none."""
+    before = block.rfind(b"\n", 0, max(start - 1, 0)) + 1
+    indented = block[before : before + len(prefix) + 2]
+    if indented[:-2].translate(_DIGITS) != prefix or indented[-2:] != b"  ":
+        return b""
+    head = block.rfind(_HEAD, max(start - tracebacks.BACK, 0), start)
+    return block[_line_above(block, head) : start].translate(_DIGITS) if head >= 0 else b""
+
+
+def _line_above(block: bytes, at: int) -> int:
+    """Return where the last line with text begins above the line at ``at``."""
+    line = max(block.rfind(b"\n", 0, at), 0)
+    while line > 0 and block[line - 1 : line] in b"\r\n ":
+        line -= 1
+    return block.rfind(b"\n", 0, line) + 1
