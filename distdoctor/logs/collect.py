@@ -267,13 +267,7 @@ def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[in
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """Return the scanner of these wordings, cached: building it takes longer than reading a small log."""
-    own = (
-        tracebacks.TRIGGERS,
-        watchdogs.LITERALS,
-        attempts.LITERALS,
-        dialects.LITERALS,
-        rank_comparison.ROLL_LITERALS,
-    )
+    own = (tracebacks.TRIGGERS, watchdogs.LITERALS, attempts.LITERALS, dialects.LITERALS, rank_comparison.ROLL_LITERALS)
     return Scanner(
         dict(wordings),
         [literal for literals in (*own, rank_comparison.EXIT_LITERALS) for literal in literals],
