@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -157,10 +158,10 @@ def try_command(program: Sequence[str | Path], folder: Path, *words: str) -> str
 def try_on(python: Path, files: dict[str, Path], folder: Path) -> None:
     """Install each file into an empty environment and run it there, without torch and with it. Raises Failure."""
     version = run(python, "-V").split()[1]
-    torch = None
-    if local_torch(python):
-        torch = environment(python, folder / "torch").parents[1]
-        run(torch / "bin/python", "-m", "pip", "install", "-q", TORCH)
+    torch = environment(python, folder / "torch")
+    has_torch = local_torch(torch)
+    if has_torch:
+        run(torch, "-m", "pip", "install", "-q", TORCH)
     for kind, file in files.items():
         place = folder / kind
         own, began = environment(python, place), time.monotonic()
@@ -169,9 +170,9 @@ def try_on(python: Path, files: dict[str, Path], folder: Path) -> None:
         installed = f"installed in {time.monotonic() - began:.0f} s; " if kind != "pyz" else ""
         program = [own, file] if kind == "pyz" else [place / "bin/distdoctor"]
         times = try_command(program, place, "--until", "network")
-        if torch is not None:
-            site = next(place.glob("lib/python3*/site-packages"))
-            (site / "torch.pth").write_text(f"{next(torch.glob('lib/python3*/site-packages'))}\n")
+        if has_torch:
+            site, packages = (next(one.glob("lib/python3*/site-packages")) for one in (place, torch.parents[1]))
+            (site / "torch.pth").write_text(f"{packages}\n")
             times += "; with torch: " + try_command(program, place)
         say(f"Python {version:<8} {kind:<6} {installed}{times}")
 
@@ -187,6 +188,8 @@ def pristine(files: dict[str, Path], folder: Path) -> None:
     if certificate:
         shutil.copy(certificate, root / "etc/ssl/certs/ca-certificates.crt")
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    # As Debian's installer writes it.
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {socket.gethostname()}\n")
     for path in (files["wheel"], files["pyz"]):
         shutil.copy(path, root / "root" / path.name)
     (root / "root/train.log").write_text(LOG)

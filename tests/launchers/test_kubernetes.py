@@ -88,7 +88,7 @@ def test_the_job_checks_its_pods(pods: Cluster) -> None:
 
 
 def test_the_init_container_lets_a_healthy_pod_start_and_no_other(pods: Cluster) -> None:
-    text = script("init-container.yaml")
+    text = script("pytorchjob.yaml")
     both = [started(pod, text, NNODES="2", POD=pod.name, MASTER=MASTER) for pod in pods]
     assert [status for status, _ in ended(*both)] == [0, 0]
     wrong = started(pods[1], text.replace("--wait 300", "--wait 2"), NNODES="2", POD=WORKER, MASTER="no-such-pod-0")
@@ -96,7 +96,40 @@ def test_the_init_container_lets_a_healthy_pod_start_and_no_other(pods: Cluster)
     assert status == 1 and "network/master-unresolvable" in said
 
 
-@pytest.mark.parametrize("manifest", ["check-job.yaml", "init-container.yaml"])
+@pytest.mark.parametrize(
+    ("manifest", "variables"),
+    [
+        (
+            "trainjob.yaml",
+            {"PET_NNODES": "2", "PET_NODE_RANK": "{rank}", "PET_MASTER_ADDR": MASTER, "PET_MASTER_PORT": "29400",
+             "PET_NPROC_PER_NODE": "1"},
+        ),
+        ("jobset.yaml", {"NNODES": "2", "JOB_COMPLETION_INDEX": "{rank}", "MASTER_ADDR": MASTER}),
+        (
+            "leaderworkerset.yaml",
+            {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": "{rank}", "LWS_LEADER_ADDRESS": MASTER},
+        ),
+        ("rayjob.yaml", {}),
+    ],
+)  # fmt: skip
+def test_the_operators_variables_are_all_that_an_init_container_needs(
+    pods: Cluster, manifest: str, variables: dict[str, str]
+) -> None:
+    """The same two pods pass, and one whose master's name is wrong does not start."""
+    text, pod = script(manifest).replace("--wait 300", "--wait 20"), {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+    both = [
+        started(one, text, **pod, **{name: value.format(rank=one.index) for name, value in variables.items()})
+        for one in pods
+    ]
+    for status, said in ended(*both):
+        assert status == 0 and "PASS" in said, said
+    if MASTER in variables.values():
+        wrong = {name: value.replace(MASTER, "no-such-pod-0").format(rank=1) for name, value in variables.items()}
+        ((status, said),) = ended(started(pods[1], text.replace("--wait 20", "--wait 2"), **wrong))
+        assert status == 1 and "network/master-unresolvable" in said
+
+
+@pytest.mark.parametrize("manifest", ["check-job.yaml", "pytorchjob.yaml"])
 def test_a_name_that_the_cluster_does_not_know_yet_is_waited_for(pods: Cluster, manifest: str) -> None:
     """Before the endpoints are published CoreDNS says that the name does not exist (NXDOMAIN)."""
     known = {pod.name: pod.hosts_file for pod in pods}
