@@ -6,7 +6,8 @@ PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). --p
 case each, so that two may run side by side, each the other's load. With --busy every core of the machine has as much to
 do as it can meanwhile; --repeat runs the table N times; --record keeps the facts of each case that is diagnosed rightly
 in DIR (tests/recorded/cases), for ``distdoctor diagnose``. Beside each case stands plain PyTorch's own time to its
-first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where there is no lab.
+first error for the same fault. --program runs any other program on the same faults (benchmark/README.md). Exit status
+0 only if every case is exact and its fix verified, 2 where there is no lab.
 """
 
 from __future__ import annotations
@@ -154,7 +155,14 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--record", nargs="?", type=Path, const=RECORDED / "cases", metavar="DIR", help="keep the facts"
     )
+    parser.add_argument("--program", metavar="CMD", help="run this program in distdoctor's place (benchmark/README.md)")
+    parser.add_argument("--adapter", default="status", help="how its answer is read: status, torchrun or json")
     flags = parser.parse_args(words)
+    if flags.program:
+        from benchmark.lab import main as with_program
+
+        only = ["--only", flags.only] if flags.only else []
+        return with_program(["--program", flags.program, "--adapter", flags.adapter, *only])
     cases = [case for case in ALL_CASES if matches(flags.only, case.name)][flags.part]
     reason = "no case has such a name" if not cases else why_not()
     if reason is not None:
