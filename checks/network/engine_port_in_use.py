@@ -99,7 +99,8 @@ def another(cluster: Cluster, node: Node, setting: str, port: int, free: int | N
             flags={setting: f"{address}:{node.plan.master_port + 1000}"},
         )
     elif free is not None and setting.startswith("--"):
-        yield Fix.on(node, f"Give the line another port: {free} is free.", flags={setting: str(free)})
+        nodes = cluster.nodes if setting == node.plan.sources.get("master_port") else [node]
+        yield Fix.on(nodes, f"Give the line another port: {free} is free.", flags={setting: str(free)})
     elif free is not None:
         yield Fix.on(node, f"Use another port: {free} is free.", env={setting: str(free)})
     else:

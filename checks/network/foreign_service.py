@@ -33,6 +33,7 @@ from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_find
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+FOLLOWS = ("network/engine-port-in-use",)
 LOOKS_AT = ("meeting",)
 SETTINGS = re.compile(r"00 00 [0-9a-f]{2} 04\b")
 """The length, below 256, and the type of the first frame that a server sends (RFC 9113, 3.4 and 4.1)."""

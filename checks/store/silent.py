@@ -52,7 +52,7 @@ PREVENTS = "store hosted"
 SYMPTOM_OF = "store hosted"
 BY_A_ROUTER = ("gateway", "detour", "narrow", "ruled")
 """The obstacles that send packets by another route than the answers take."""
-FOLLOWS = ("network/service-mesh",)
+FOLLOWS = ("network/service-mesh", "network/engine-port-in-use")
 FOLLOWS_ANYWHERE = ("host/open-files-limit", "host/ports-exhaustible")
 
 

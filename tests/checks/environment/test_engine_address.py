@@ -7,7 +7,6 @@ from tests.clusters.engines import API, NIXL, engine
 from tests.facts_builder import address
 
 CHECK = "environment/engine-address"
-HOST = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 
 ROWS = [
     Row("VLLM_HOST_IP is loopback", lambda: engine(API, VLLM_HOST_IP="127.0.0.1"), BOTH, together=True),
@@ -19,12 +18,18 @@ ROWS = [
     ),
     Row("NIXL without a host, 2 nodes", lambda: engine(API, NIXL), BOTH[:1], together=True),
     Row("NIXL without a host, 1 node", lambda: engine(API, NIXL, nodes=1), BOTH[:1], "warn", together=True),
-    Row("NIXL at localhost", lambda: engine(NIXL, nodes=1, **{HOST: "localhost"}), BOTH[:1], "warn", together=True),
+    Row(
+        "NIXL at localhost",
+        lambda: engine(NIXL, nodes=1, VLLM_NIXL_SIDE_CHANNEL_HOST="localhost"),
+        BOTH[:1],
+        "warn",
+        together=True,
+    ),
 ]
 LOOK_ALIKES = [
     LookAlike("a name", lambda: engine(API, VLLM_HOST_IP="host0")),
     LookAlike("one node", lambda: engine(API, nodes=1, VLLM_HOST_IP="127.0.0.1")),
-    LookAlike("NIXL at this node", lambda: engine(API, NIXL, nodes=1, **{HOST: address(0)})),
+    LookAlike("NIXL at this node", lambda: engine(API, NIXL, nodes=1, VLLM_NIXL_SIDE_CHANNEL_HOST=address(0))),
     LookAlike("no connector", lambda: engine(API)),
 ]
 CURES = [

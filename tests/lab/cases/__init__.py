@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, reported, store
+from tests.lab.cases import barrier, collective, engines, environment, gloo, host, mesh, network, reported, store
 from tests.lab.harness.case import Case
 
 ALL_CASES: list[Case] = [
@@ -15,5 +15,6 @@ ALL_CASES: list[Case] = [
     *barrier.CASES,
     *collective.CASES,
     *reported.CASES,
+    *engines.CASES,
 ]
 """The whole table, in the order of the ladder."""

@@ -74,6 +74,8 @@ class Case:
     """MASTER_ADDR; the first host's name unless told."""
     flags: tuple[str, ...] = ()
     """Further flags of ``distdoctor check``."""
+    line: tuple[str, ...] = ()
+    """Start line of an engine, whose plan is checked; ``flags`` are the check's own, faults change the line's."""
     killed: Sequence[str] = ()
     """The hosts on which the doctor itself is killed, so that no report comes from there."""
     needs: Sequence[str] = ()

@@ -44,7 +44,7 @@ def examine(case: Case, slow: float = 1.0) -> Result:
     """The same, with what was named and when, on a machine that others make ``slow`` times slower."""
     cured, case = False, slowed(case, slow)
     with Cluster(case.hosts, subnets=case.subnets, interface=case.interface) as cluster:
-        launch = Launch(cluster, case.style, case.nproc, case.check_flags, master=case.master)
+        launch = Launch(cluster, case.style, case.nproc, case.check_flags, master=case.master, line=case.line)
         case.fault(launch)
         before = set(cluster.leftovers())
         first = run(launch)

@@ -64,6 +64,8 @@ class Launch:
     starts: list[Start] = field(default_factory=list)
     master: str | None = None
     """MASTER_ADDR; the first host's name unless told."""
+    line: tuple[str, ...] = ()
+    """Start line of an engine, behind ``distdoctor check --``; its options for each node are the flags."""
 
     def __post_init__(self) -> None:
         if not self.starts:
@@ -73,6 +75,14 @@ class Launch:
 
     def _fill(self, start: Start) -> None:
         master, nnodes = self.master or self.cluster[0].name, str(len(self.cluster))
+        if self.line:
+            place = (
+                {"--dist-init-addr": f"{master}:{PORT}"}
+                if "sglang" in " ".join(self.line)
+                else {"--master-addr": master}
+            )
+            start.flags |= {"--nnodes": nnodes, "--node-rank": str(start.node_rank), **place} if nnodes != "1" else {}
+            return
         if self.style == "rank":
             values = (str(start.node_rank), nnodes, master, str(PORT))
             start.env |= dict(zip(LAUNCH_VARIABLES, values, strict=True))
@@ -97,6 +107,8 @@ class Launch:
         """The command line of one start; ``after`` are further flags of ``distdoctor check``."""
         flags = [part for flag, value in start.flags.items() if value is not None for part in (flag, value)]
         check = ["check", *self.check_flags, *after]
+        if self.line:
+            return [*DISTDOCTOR, *check, "--", *self.line, *flags]
         if self.style in ("node", "unset", "pet", "rank"):
             return [*DISTDOCTOR, *check, *flags]
         module = "launch" if self.style == "launch" else "run"
@@ -112,10 +124,10 @@ class Launch:
 
     def set_flag(self, start: Start, flag: str, value: str | None) -> None:
         """Change the launch line as a person would: by the flag, or by the variable where only variables are used."""
-        setting = BY_FLAG[flag]
-        if self.style == "rank" and setting in (MASTER_ADDR, MASTER_PORT):
+        setting = BY_FLAG.get(flag)
+        if self.style == "rank" and setting is not None and setting in (MASTER_ADDR, MASTER_PORT):
             start.env[setting.variables[0]] = value
-        elif self.style == "pet":
+        elif self.style == "pet" and setting is not None:
             start.env[setting.pet] = value
         else:
             start.flags[flag] = value

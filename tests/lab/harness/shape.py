@@ -27,6 +27,8 @@ class Shape:
     peers_in_hosts_file: bool = True
     verdict: Literal["pass", "warn"] = "pass"
     flags: tuple[str, ...] = ("--wait", "30")
+    line: tuple[str, ...] = ()
+    """Start line of an engine, whose plan is checked."""
 
 
 def run_shape(shape: Shape) -> tuple[list[str], Run]:
@@ -34,7 +36,7 @@ def run_shape(shape: Shape) -> tuple[list[str], Run]:
     with Cluster(
         shape.hosts, subnets=shape.subnets, interface=shape.interface, peers_in_hosts_file=shape.peers_in_hosts_file
     ) as cluster:
-        launch = Launch(cluster, shape.style, shape.nproc, shape.flags, master=shape.master)
+        launch = Launch(cluster, shape.style, shape.nproc, shape.flags, master=shape.master, line=shape.line)
         if shape.setup is not None:
             shape.setup(launch)
         before = set(cluster.leftovers())

@@ -1,0 +1,31 @@
+"""The table: start lines of inference engines, and what keeps these from starting beside the store."""
+
+# ruff: noqa: E501 - a case is a line, however long
+
+from __future__ import annotations
+
+from tests.lab.cases.common import BOTH
+from tests.lab.faults import together
+from tests.lab.faults.engines import ATTENTION_DP, DATA_PARALLEL, NIXL, SGLANG, SIDE, VLLM, data_parallel
+from tests.lab.faults.host import HTTP_SERVER, SILENT_LISTENER, port_held
+from tests.lab.faults.launch import flag, variable
+from tests.lab.harness.case import Case
+
+AGENT, URI = "TORCHELASTIC_USE_AGENT_STORE", "tcp://10.96.0.5:8000"
+TAKEN, TWICE = "network/engine-port-in-use", "network/engine-ports-overlap"
+
+
+CASES = [
+    Case("vLLM: a web server has the API's port", port_held(0, HTTP_SERVER, 8000), TAKEN, ["host0"], line=VLLM, torch="at once"),
+    Case("SGLang: a ZMQ port is held", port_held(0, SILENT_LISTENER, 29503), TAKEN, ["host0"], line=ATTENTION_DP, torch="30 s"),
+    Case("vLLM: the port of the handshake is held", together(data_parallel, port_held(0, SILENT_LISTENER, 29550)), TAKEN, ["host0"], line=DATA_PARALLEL, torch="at once"),
+    Case("SGLang: --port is behind --dist-init-addr", flag("--port", "29502", 0), TWICE, ["host0"], line=ATTENTION_DP, torch="30 s"),
+    Case("vLLM: VLLM_PORT is below the store's port", variable("VLLM_PORT", "29495", 0, 1), TWICE, BOTH[:1], "warn", line=VLLM, torch="by luck"),
+    Case("vLLM: VLLM_HOST_IP is loopback on both", variable("VLLM_HOST_IP", "127.0.0.1", 0, 1), "environment/engine-address", BOTH, line=VLLM, torch="silent"),
+    Case("vLLM: NIXL's side channel is localhost", variable(SIDE, None, 0, 1), "environment/engine-address", BOTH, line=NIXL, torch="first request"),
+    Case("SGLang below a rank of torchrun", variable(AGENT, "True", 0, 1), "environment/agent-store-hijack", BOTH, line=SGLANG),
+    Case("vLLM: VLLM_PORT is Kubernetes' own", variable("VLLM_PORT", URI, 1), "environment/invalid-variable", ["host1"], line=VLLM),
+    Case("vLLM: VLLM_PORT is an ephemeral port", variable("VLLM_PORT", "40000", 0, 1), "host/engine-port-ephemeral", BOTH, "warn", line=VLLM, torch="by luck"),
+    Case("SGLang: the store's port is held", port_held(0, SILENT_LISTENER), "network/port-in-use", ["host0"], line=SGLANG),
+    Case("SGLang: --dist-init-addr is 0.0.0.0", flag("--dist-init-addr", "0.0.0.0:29500", 0, 1), "network/master-not-node0", BOTH, curable=True, line=SGLANG),
+]  # fmt: skip

@@ -1,0 +1,31 @@
+"""Start lines of inference engines, and what differs from node to node in them."""
+
+from __future__ import annotations
+
+from tests.lab.harness.launch import Fault, Launch
+
+VLLM = ("vllm", "serve", "model", "-tp", "4")
+NIXL = (*VLLM, "--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
+SGLANG = ("python3", "-m", "sglang.launch_server", "--model-path", "model", "--tp", "4")
+ATTENTION_DP = (*SGLANG, "--dp", "4", "--enable-dp-attention")
+DATA_PARALLEL = ("vllm", "serve", "model", "-dp", "4", "-dpl", "2")
+WRAPPED = ("nohup", "numactl", "--interleave=all", "uv", "run", *SGLANG)
+SIDE = "VLLM_NIXL_SIDE_CHANNEL_HOST"
+
+
+def data_parallel(launch: Launch) -> None:
+    """Each node has its own part of vLLM's data-parallel ranks; none of torchrun's options says so."""
+    for start in launch.starts:
+        start.flags = {"--data-parallel-address": "host0"}
+        if start.node_rank:
+            start.flags["--data-parallel-start-rank"] = str(2 * start.node_rank)
+
+
+def own_address(*names: str) -> Fault:
+    """The variables are each node's own address."""
+
+    def setup(launch: Launch) -> None:
+        for start in launch.starts:
+            start.env |= dict.fromkeys(names, start.host.address)
+
+    return setup
