@@ -1,4 +1,4 @@
-"""How long a healthy check of one commit takes against that of another, on the same machine in the same run.
+"""Time of a healthy check of one commit against that of another, on the same machine in the same run.
 
     python benchmarks/compare_commits.py BASE [HEAD] [--pairs 7] [--limit 1.10]          (HEAD)
 
@@ -31,7 +31,7 @@ from tests.lab.harness.namespaces import why_not
 SHAPES = ((1, 2), (2, 2))
 """Hosts, and ranks on each."""
 BARE = {"HOME": "/", "LANG": None, "PYTHONUNBUFFERED": None, "VIRTUAL_ENV": None}
-"""What is changed in the environment that a host gives: nothing of the shell that started this."""
+"""Environment of a host, with nothing of the shell that started this."""
 
 
 class Unfinished(Exception):
@@ -54,7 +54,7 @@ def worktrees(commits: list[str]) -> Iterator[list[Path]]:
 
 
 def git(*arguments: str) -> str:
-    """What git says. Raises Unfinished where it fails."""
+    """Return the output of git. Raises Unfinished where it fails."""
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unfinished(done.stderr.strip())

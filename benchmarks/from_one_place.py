@@ -1,4 +1,4 @@
-"""What `check --hosts` takes more than the same check started on every host by itself, and how many hosts it can go to.
+"""Extra time of `check --hosts` over the same check started on every host, and the number of hosts it can reach.
 
     python benchmarks/from_one_place.py [PAIRS]            (5; 8 hosts, whole checks in turn, the median of both)
     python benchmarks/from_one_place.py --hosts 64         (one check of so many, up to the stage network: time, memory)
@@ -71,7 +71,7 @@ def from_one_place(site: Site, *flags: str) -> tuple[float, int]:
 
 
 def told(site: Site, process: Process) -> tuple[str, str, int]:
-    """What it told, on stdout and stderr, and the most bytes it had."""
+    """Return its output (stdout and stderr) and its peak memory in bytes."""
     most = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What looking at a job costs: the time to the verdict, and what a job that trains loses meanwhile.
+"""Cost of `hang` on a job: the time to the verdict, and what a job that trains loses meanwhile.
 
     python benchmarks/inspect_cost.py [ROUNDS]          (5)
 
@@ -28,7 +28,7 @@ from tests.lab.harness.runner import roots
 
 RANKS = 8
 WITHIN = {"off": 3.0, "auto": 3.0, "on": 10.0}
-"""What ``--stacks`` is given, and the seconds within which the verdict is to be there."""
+"""Values of ``--stacks``, each with the longest allowed time to the verdict in seconds."""
 WINDOW = 5.0
 """Seconds for which steps are counted at a time."""
 HELD = 5

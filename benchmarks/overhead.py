@@ -1,4 +1,4 @@
-"""How long a healthy check takes against the smallest job of the same shape under torchrun.
+"""Time of a healthy check against the smallest job of the same shape under torchrun.
 
     python benchmarks/overhead.py [PAIRS]          (7)
 

@@ -1,4 +1,4 @@
-"""What ``distdoctor run`` costs a job that prints 10 MB/s: its own time, and that of the processor.
+"""Cost of ``distdoctor run`` for a job that prints 10 MB/s: its own time, and that of the processor.
 
     python benchmarks/run_cost.py [ROUNDS]          (7)
 
@@ -96,7 +96,7 @@ def main(rounds: int) -> int:
 
 
 def by_signal(start: list[str]) -> int:
-    """How a job ends that a signal ends."""
+    """Return the exit of a job that a signal ends."""
     command = [*start, "sh", "-c", "kill -USR1 $$"]
     return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode
 

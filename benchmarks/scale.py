@@ -1,4 +1,4 @@
-"""What a meeting costs as nodes are added: hosts of the lab, and a simulated meeting over one real TCPStore.
+"""Cost of a rendezvous as nodes are added: hosts of the lab, and a simulated meeting over one real TCPStore.
 
     python benchmarks/scale.py hosts [N ...]      (4 16 64) a real check of N hosts up to the mesh; root
     python benchmarks/scale.py meeting [N ...]    (64 1024) N processes' messages, judged and told, in one process
@@ -76,7 +76,7 @@ class Counting(StoreClient):
 
 @dataclass
 class Met:
-    """What came of it."""
+    """Result of one rendezvous."""
 
     verdict: str
     nodes: int

@@ -1,4 +1,4 @@
-"""How fast logs are read, beside ``grep -F -f`` with the same literals on the same file: MB/s, and the most memory.
+"""Speed of reading logs, against ``grep -F -f`` with the same literals on the same file: MB/s, and the most memory.
 
     python benchmarks/scan_speed.py [MEGABYTES]
 

@@ -1,4 +1,4 @@
-"""What it costs to start each command that is to answer at once: time, processor time and memory.
+"""Cost of starting each command that answers at once: time, processor time and memory.
 
     python benchmarks/start.py [--runs 9]
 

@@ -1,4 +1,4 @@
-"""How the message lines of public reports are judged, per split and per what the lines show.
+"""Score of public reports, per split and per kind of evidence.
 
     python scripts/log_score.py [FOLDER]
 
@@ -25,7 +25,7 @@ SILENT = ("cannot-tell", "none")
 
 
 def outcome(case: dict[str, Any], found: str) -> str:
-    """What became of one report: right, said too little, or claimed too much."""
+    """Return the result for one report: right, said too little, or claimed too much."""
     if found in (case["expect"], *case["accept"]):
         return "right"
     return "silent" if found in SILENT else "claimed"

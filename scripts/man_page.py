@@ -31,7 +31,7 @@ COMPLETIONS = {
     "zsh": ROOT / "share/zsh/site-functions/_distdoctor",
     "fish": ROOT / "share/fish/vendor_completions.d/distdoctor.fish",
 }
-"""Where each shell looks below the prefix that a package is installed into."""
+"""Folder of each shell's completions below the installation prefix."""
 HELP = ROOT / "tests/cli/help"
 """The help of each command as a terminal of 80 columns shows it."""
 STATUS = "Exit status:"

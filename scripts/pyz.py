@@ -90,7 +90,7 @@ def downloaded(wheel: Path, folder: Path) -> Iterator[Path]:
 
 
 def installed() -> Files:
-    """What is installed for this Python of what distdoctor needs, and of what that needs."""
+    """Return the installed distributions that distdoctor requires, with their own requirements."""
     block = (ROOT / "pyproject.toml").read_text().partition("\ndependencies = [\n")[2].partition("\n]")[0]
     found: Files = {}
     for one in closure(re.findall(r'"(.+)"', block)):

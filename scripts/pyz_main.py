@@ -41,7 +41,7 @@ def main():
 
 
 def leave(number, frame):
-    """What was half made is put away; no traceback tells of it."""
+    """Remove what was unpacked only in part, and end without a traceback."""
     sys.exit(128 + number)
 
 
@@ -75,7 +75,7 @@ def unpacked(archive, name):
 
 
 def extract(archive, folder):
-    """What this Python can use of it."""
+    """Unpack the part that this Python can use."""
     names = [name for name in archive.namelist() if name.startswith("site/")]
     archive.extractall(folder, [name for name in names if TAG in name or ".cpython-" not in name])
     program = os.path.join(folder, "site", "bin", "py-spy")

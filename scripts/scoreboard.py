@@ -50,7 +50,7 @@ def row(case: Case, result: Result) -> str:
 
 
 def word(result: Result) -> str:
-    """Whether the case is exact."""
+    """Return ``exact`` or ``NOT EXACT``."""
     return "NOT EXACT" if result.complaints else "exact"
 
 
@@ -61,7 +61,7 @@ def heading() -> str:
 
 
 def progress(text: str) -> None:
-    """What is being run, on a terminal only; the next line takes its place."""
+    """Print the running case on a terminal; the next line overwrites it."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

@@ -66,7 +66,7 @@ MOVED = {
     "docs/guides/": "guides/",
     "docs/validation.md": "validation.md",
 }
-"""Where the site has what a link in the repository's own Markdown leads to."""
+"""Path in the repository -> path on the site."""
 FEATURES = ("navigation.indexes", "navigation.top", "search.suggest", "search.highlight", "content.code.copy")
 EXTRA = """
 [data-md-color-scheme] { --md-text-font: system-ui; --md-code-font: ui-monospace; }
@@ -123,7 +123,7 @@ def link(to: str, source: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """What Markdown would take for its own, outside of code; headings and lists are meant."""
+    """Escape Markdown's characters outside of code; headings and lists stay."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*_<>\[\]|#])", r"\\\1", part) for part in parts)
 
@@ -175,7 +175,7 @@ def moved(text: str) -> str:
 
 
 def configuration(folder: Path, checks: Iterable[Check]) -> dict[str, Any]:
-    """What mkdocs is told; JSON is YAML, too."""
+    """Return mkdocs' configuration; JSON is YAML, too."""
     by_stage: dict[str, list[Any]] = {}
     for check in checks:
         by_stage.setdefault(check.stage, []).append({check.id.partition("/")[2]: f"checks/{check.id}.md"})

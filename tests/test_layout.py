@@ -91,3 +91,13 @@ def test_no_circle() -> None:
 
     for name in sorted(graph):
         visit(name, ())
+
+
+def test_a_run_of_check_is_built_on_few_floors() -> None:
+    """The longest chain of imports within session/."""
+    graph = {name: imports(path) for name, path in modules().items() if name.partition(".")[0] == "session"}
+
+    def height(name: str) -> int:
+        return 1 + max((height(other) for other in graph[name] & graph.keys() if other != name), default=0)
+
+    assert max(map(height, graph)) <= 8

@@ -57,8 +57,8 @@ LOG = (
 MATTERS = "every step of the job is as slow as the slowest rank"
 LOOKS_AT = ("ranks.work",)
 FACTOR = 5.0
-"""How many times slower than the median of the other ranks, in the best of several windows. In a single window, equal
-ranks differed by 8 on a machine with twice as many ranks as cores."""
+"""Factor by which it is slower than the median of the other ranks, in the best of several windows. In a single window,
+equal ranks differed by 8 on a machine with twice as many ranks as cores."""
 STARVED = 0.5
 """Share of a processor below which a rank waited for it, and was not slow on it."""
 SHOWN = 8

@@ -69,9 +69,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=rank_errors_text(ended),
         fixes=(
             Fix(
-                f"Remove {together(names)} from the job, one at a time, then replace its faulty memory or network "
-                "card. "
-                "Confirm with: `edac-util -v`, `ethtool -S`.",
+                f"Run the job without {' or without '.join(names)}. If it then succeeds, replace that node's memory or "
+                "network card. Confirm with: `edac-util -v`, `ethtool -S`.",
                 names,
             ),
         ),

@@ -43,7 +43,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 SEVERITY = "warn"
 MATTERS = "each trains by itself, as a job of its own"
 COMMANDS = {"torchrun": "torchrun", "DeepSpeed": "deepspeed", "Horovod": "horovodrun"}
-"""What starts the ranks of a node, and takes that node for the whole job unless it is told of others."""
+"""Launchers that treat their node as the whole job unless a flag names others, each with its fix."""
 INSTEAD = {
     "DeepSpeed": "Start deepspeed once, without srun or mpirun, with --hostfile FILE (a line `HOST slots=N` for each "
     "node). Without ssh, start it once on every node with --no_ssh --node_rank R --master_addr HOST.",

@@ -79,7 +79,7 @@ LOG = (
 PREVENTS = "all met"
 LOOKS_AT = ("identity.torch",)
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
-"""What torch itself can be built with; others come from packages that register them when they are imported."""
+"""Backends that torch itself can be built with; others come from packages that register them when they are imported."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

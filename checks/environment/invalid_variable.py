@@ -78,7 +78,7 @@ MEETS = (
     r"/(?:torch/distributed|accelerate|deepspeed|\w*lightning\w*|megatron|colossalai|vllm|sglang)/"
     r"|init_process_group|rendezvous|dist_init|init_method|MASTER_|[Ll]aunch"
 )
-"""What the frames of an error hold that is about the port where the job meets: other programs
+"""Functions in the frames of an error about the port where the job meets: other programs
 say the same of their own addresses."""
 TOLD_ALLOCATOR = "torch does not know an option in PYTORCH_CUDA_ALLOC_CONF"
 FIX_ALLOCATOR = "Unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or use options that this version of torch has."

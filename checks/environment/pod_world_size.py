@@ -39,7 +39,7 @@ MATTERS = "each pod trains by itself, as a job of its own"
 IN_POD = "KUBERNETES_SERVICE_HOST"
 RANK, PODS, ADDRESS, PORT = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 OF_A_RANK = ("LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""What launchers that start ranks set, and operators do not."""
+"""Variables that launchers of ranks set, and operators do not."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

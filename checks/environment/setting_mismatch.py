@@ -101,7 +101,7 @@ WITHIN_A_NODE = re.compile(
 """Settings of NCCL by which a node moves data within itself: where they differ, one is slower. By all others two nodes
 may choose another algorithm or protocol, or other numbers of channels and sizes of what they send."""
 OF_MISMATCH = ("truncated",)
-"""What NCCL itself may warn of then. Any other warning of it is a cause of its own."""
+"""NCCL's own warnings in that case. Any other warning of it is a cause of its own."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -245,8 +245,9 @@ def fixes(cluster: Cluster, name: str, difference: Disagreement[str | None]) -> 
         values = {value(node, name): None for node in cluster.nodes if difference.values.get(node.name, "") == wanted}
         meant = next(iter(values), None) if wanted is not None or len(values) == 1 else None
         nodes = [node for node in cluster.nodes if difference.values.get(node.name, wanted) != wanted]
-        text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
-        yield Fix.on(nodes, text, option, env={name: meant})
+        others = names_of(node for node in cluster.nodes if node not in nodes)
+        text = f"Unset {name}" if meant is None else f"Set {name} to {meant}"
+        yield Fix.on(nodes, f"{text}, as on {others}." if others else f"{text}.", option, env={name: meant})
 
 
 def fewer_interfaces_fixes(cluster: Cluster, difference: Disagreement[str | None]) -> Iterator[Fix]:

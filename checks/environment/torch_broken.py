@@ -57,7 +57,7 @@ from distdoctor.check_api import (
 )
 
 SIGSEGV = 11
-"""What a process dies of that reads where it has no memory (signal(7))."""
+"""Signal for a read of unmapped memory (signal(7))."""
 SEVERITY = "fail"
 LOG = (
     Line(

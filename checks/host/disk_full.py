@@ -43,7 +43,7 @@ READ_ONLY = "EROFS"
 COMMONLY_READ_ONLY = ("HOME", "/tmp", ".")
 """Containers often have no other file system than a read-only one, and jobs in them name another folder."""
 MODELS = "HF_HUB_CACHE"
-"""What is in it already can be read from a disk that is mounted read-only, as many mount it."""
+"""Folder of models: its files can be read from a disk that is mounted read-only, as many mount it."""
 PREVENTS = "store used"
 NEXT = ("the free space of the disks", "df -h; df -i; quota -s")
 ELSEWHERE = (

@@ -42,11 +42,11 @@ MATTERS = "the ranks fit only at their start; the model and the data need more"
 PREVENTS = "store used"
 LOOKS_AT = ("host.limits",)
 AMPLE = 1.5
-"""How many times the least should be there."""
+"""Factor over the minimum that should be available."""
 MIB = 1 << 20
 OF_A_PROCESS = (("data", "d", 1024 * MIB), ("address space", "v", 4096 * MIB))
-"""What ulimit limits, its letter, and the bytes below which it is told. A rank of torch 2.13 for CPUs has 286 MiB of
-data and 904 MiB of address space after a step of the smallest model."""
+"""Limits of ulimit: name, letter, and the bytes below which they are reported. A rank of torch 2.13 for CPUs has 286
+MiB of data and 904 MiB of address space after a step of the smallest model."""
 WORDS = (
     "Resource temporarily unavailable",
     "Cannot allocate memory",

@@ -66,13 +66,13 @@ MATTERS = "DataLoader workers and checkpoints need files, too"
 PREVENTS = "store reached"
 LOOKS_AT = ("host.limits",)
 EACH = 20
-"""What a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
+"""Files that a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
 OF_AGENT = 24
-"""What torchrun's agent has open that hosts the store of its c10d rendezvous and that of the ranks, without nodes or
-ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
+"""Files that torchrun's agent has open if it hosts the store of its c10d rendezvous and that of the ranks, without nodes
+or ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
 POLLED = 65
-"""What NCCL's proxy gives poll(2) at least, which takes no more than may be open: as many as local ranks may be, 64
-in older versions and 72 in newer ones, and one or two more (src/proxy.cc). With 64 it hung on an H100 (2.28.9)."""
+"""Least number of descriptors that NCCL's proxy gives poll(2), which takes no more than may be open: one per
+possible local rank (64 in older versions, 72 in newer ones), and one or two more (src/proxy.cc). With 64 it hung on an H100 (2.28.9)."""
 COMFORT = 128
 USUAL = 65536
 MESSAGES = ("Too many open files", "Errno 24", "EMFILE")

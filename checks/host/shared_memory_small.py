@@ -80,7 +80,7 @@ PREVENTS = "nccl group formed"
 LOOKS_AT = ("host.limits.shared_memory",)
 MIB = 1 << 20
 SMALL = 64 * MIB
-"""What a container has unless told otherwise."""
+"""Default size in a container."""
 FULL = 16 * MIB
 SEGMENT = 9637888
 """Bytes of one of NCCL's segments, of which each rank makes at least one (34210176 with 2.28.9)."""

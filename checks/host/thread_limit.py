@@ -48,7 +48,7 @@ MATTERS = "the ranks could start; threads for computation and data loading may f
 PREVENTS = "store used"
 LOOKS_AT = ("host.limits",)
 AMPLE = 2
-"""How many times what the ranks take should be left: data loaders and numpy have threads, too."""
+"""Factor over the ranks' own threads that should be free: data loaders and numpy have threads, too."""
 OF_A_RANK = 4
 """Threads that a rank has with a gloo group, counted in a job of torch 2.13 with OMP_NUM_THREADS=1."""
 MOST_NUMBERS = 4 << 20
@@ -106,7 +106,7 @@ class Room:
     """One limit, and what is left of it."""
 
     of: str
-    """Whose it is: a key of ``CALLED``."""
+    """Owner: a key of ``CALLED``."""
     most: int
     used: int
 

@@ -36,7 +36,7 @@ LOOKS_AT = ("host.temporary",)
 LONGEST = 107
 """Bytes of a socket's path (sun_path in unix(7) has 108, the last of which is zero)."""
 BELOW = len("/pymp-01234567/listener-01234567")
-"""What multiprocessing puts below the folder (multiprocessing/util.py, connection.py: names of 8 random characters)."""
+"""Names that multiprocessing puts below the folder (multiprocessing/util.py, connection.py: 8 random characters)."""
 PREVENTS = "store used"
 LOG = (Line("AF_UNIX path too long"), Line("Socket pathname is too long", "[Ss]ocket pathname is too long"))
 

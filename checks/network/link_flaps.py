@@ -37,7 +37,7 @@ MATTERS = "the link is up now, and may fail during the job"
 LOOKS_AT = ("host.kernel_log", "host.interfaces")
 ONCE = "plugging in a cable or setting an MTU shows the same once"
 OFTEN = 2
-"""How many times the link was lost in the part of the log that is read, a quarter of an hour."""
+"""Number of link losses within the last quarter of an hour of the kernel log from which it is reported."""
 LOG = (
     Line(
         ("Link is Down", "Link is down", "Link down", "Link Down", "link down"),

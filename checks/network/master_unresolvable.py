@@ -82,7 +82,7 @@ PREVENTS = "master resolved"
 LOOKS_AT = ("network.master",)
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")
 NEARLY = 0.7
-"""How much of two names is alike (difflib) where one may be a slip for the other: a letter or two of five."""
+"""Similarity (difflib) from which one name counts as a misspelling of the other: a letter or two of five."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

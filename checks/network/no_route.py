@@ -88,7 +88,7 @@ FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted")
 LOOKS_AT = ("meeting", "mesh")
 SHOWN = 8
 LINK_LOCAL = "fe80:"
-"""How addresses begin that are none without an interface beside them (RFC 4291; ipv6(7)): no route helps there."""
+"""Prefix of addresses that need an interface (RFC 4291; ipv6(7)): no route helps there."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

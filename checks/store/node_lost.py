@@ -104,7 +104,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         meeting = node.meeting
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
-            silent.setdefault(name, f"{node.name}: {name} joined, then stopped responding ({key})")
+            silent.setdefault(name, f"{node.name}: {name} joined, then stopped responding")
         # A node with an inconsistent plan stops there, and may be at the store of another job.
         stays = meeting.joined and not node.plan.broken and not joined_other_run(node)
         if stays and meeting.host_lost and not meeting.store_silent:

@@ -37,7 +37,7 @@ class Symptom:
     proves: str = ""
     """The check that the message proves, and whose cause it leaves open."""
     first: str = ""
-    """What to do before anything in the list."""
+    """Step to take before anything in the list."""
 
 
 NAMES_FIRST = ("distdoctor diagnose LOGS...", "it names the rank that ended first")

@@ -113,7 +113,7 @@ class Check:
     log: tuple[Line, ...] = ()
     """Log lines that show it."""
     restart: str = "no"
-    """Whether a plain restart can help: ``no``, ``yes`` or ``other-nodes``."""
+    """Benefit of a plain restart: ``no``, ``yes`` or ``other-nodes``."""
     next: tuple[str, str] = ("", "")
     """Next evidence to get if a log shows only a symptom of it, and the command for that."""
     variables: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from os import strerror
 
 from distdoctor.model.facts import Contact
 
@@ -31,7 +32,8 @@ def contact_text(contact: Contact | None) -> str:
     """Return the result of an attempt to connect, for a sentence."""
     if contact is None:
         return "was never tried"
-    error = f" (errno {contact.errno})" if contact.errno else ""
+    shown = contact.outcome in ("error", "unreachable", "rejected")
+    error = f" ({strerror(contact.errno)})" if contact.errno and shown else ""
     outcomes = {
         "open": "was open",
         "refused": "refused the connection",

@@ -71,7 +71,7 @@ def _template() -> Any:
 
 
 _WORDS = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped", "error": "error", "": ""}
-"""How a stage ended, in words."""
+"""Words for the end of a stage."""
 
 
 def _head(report: Report, style: Style) -> list[str]:
@@ -170,7 +170,7 @@ def _facts(report: Report) -> str:
 
 
 STEPS = (1.5, 3.0, 10.0, 30.0)
-"""How many times worse than the median of all links a figure is at the end of each shade but the last."""
+"""Factor over the median of all links at the upper end of each shade but the last."""
 LOSSES = (0.0, 0.005, 0.02, 0.1)
 """The same of the share of segments that were sent again, which is 0 as a rule."""
 Grid = Sequence[Sequence[float | None]]
@@ -183,7 +183,7 @@ class Figure:
     letter: str
     title: str
     legend: tuple[str, ...]
-    """What each shade stands for, from the best."""
+    """Meaning of each shade, from the best."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class HeatMap:
     figures: list[Figure]
     bad: int
     folded: bool
-    """Whether an entry stands for several nodes."""
+    """True if an entry stands for several nodes."""
 
 
 def heat_map(report: Report) -> HeatMap | None:
@@ -259,7 +259,7 @@ def _found_only(report: Report, found: dict[tuple[str, str], str]) -> HeatMap:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How one of the figures is read."""
+    """Reading of one figure from the report."""
 
     key: str
     """Its name in the report; the first letter of the title is that of its classes."""
@@ -268,7 +268,7 @@ class _Kind:
     ends: Callable[[float], tuple[float, ...]]
     """The value at which each shade but the last ends, from the usual value."""
     falls: bool = False
-    """Whether less is worse."""
+    """True if less is worse."""
 
     def bounds(self, grid: Grid) -> tuple[float, ...]:
         """The same for these values."""

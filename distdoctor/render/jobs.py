@@ -185,7 +185,7 @@ def log_verdict(report: Report) -> str:
 
 
 def log_answer(report: Report) -> str:
-    """What the logs show, where no finding says it."""
+    """Return the answer of the logs if no finding has it."""
     if report.candidates:
         names = [clean(one.check) for one in report.candidates]
         others = f", or {names[1]}" if len(names) == 2 else f", or one of {len(names) - 1} others" if names[1:] else ""
@@ -204,7 +204,7 @@ def logs_read(report: Report) -> str:
 
 
 def logs_line(report: Report) -> str:
-    """What was read, where the headline does not say it, and by which version."""
+    """Return the number of logs and lines read, and the version that read them."""
     read = "" if report.verdict in ("pass", "warn") else f"{logs_read(report)}, "
     return f"{read}distdoctor {clean(report.distdoctor)}"
 
@@ -224,7 +224,7 @@ def write_candidates(page: Page, report: Report, program: str) -> None:
 
 
 def write_lines(page: Page, report: Report) -> None:
-    """What ``-v`` adds: what NCCL said of itself, and every line that is known with what it proves."""
+    """Write what ``-v`` adds: NCCL's versions and settings, and every line that is known with what it proves."""
     settings, lines = report.details.get("settings") or {}, report.details.get("lines") or []
     if settings:
         page.blank()

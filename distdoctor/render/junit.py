@@ -19,7 +19,7 @@ from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.verdict import headline
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document may hold (XML 1.0, 2.2)."""
+"""Characters that no XML document may hold (XML 1.0, 2.2)."""
 
 
 def render(report: Report, style: Style = PLAIN) -> str:

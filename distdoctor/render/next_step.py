@@ -29,7 +29,7 @@ from distdoctor.render.style import PLAIN, Given, Style
 from distdoctor.render.words import fold
 
 _OF_THE_PLAN = (NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_BACKEND, BACKEND)
-"""What is asked for again where only the plan of a run is known."""
+"""Flags to repeat if only the plan of a run is known."""
 _ORDER = [setting.flag for setting in SETTINGS if setting.flag]
 _LAUNCH = [setting.flag for setting in SETTINGS if setting.pet and setting is not NODE_RANK]
 """torchrun's own; the node rank differs from node to node."""

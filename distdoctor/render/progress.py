@@ -34,7 +34,7 @@ def announcement(line: str, nnodes: int) -> str:
 
 
 class Pending:
-    """What has begun and not ended: stages, and what else is waited for. Not locked: its owner is."""
+    """Stages and waits that have begun and not ended. Not locked: its owner is."""
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[float, float | None]] = {}
@@ -75,10 +75,10 @@ class Plain(Observer):
         self._last = time.monotonic()
         self._under_way = Pending()
         self._so_far: dict[str, float] = {}
-        """What is known so far -> when it was told last."""
+        """Known failure -> time at which it was last printed."""
         self._present: tuple[str, ...] | None = None
         self._called = 0.0
-        """When the roll was called last: as long as it is, its lines tell what is waited for."""
+        """Time of the last roll call; while it goes on, its lines name the missing nodes."""
         self._closed = threading.Event()
         if not quiet:
             _beside(self._beat, "heartbeat")
@@ -205,7 +205,7 @@ class Terminal(Observer):
         self._above("\n" + announcement(line, nnodes) + "\n")
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
-        """Who is here, and how long the others have left."""
+        """Print the nodes that joined and the time left for the others."""
         with self._lock:
             self._roll_call = roll_call(present, expected, what, left)
 

@@ -15,7 +15,7 @@ from distdoctor.model.report import SCHEMA_VERSION, Report, ReportCheck, ReportN
 from distdoctor.model.stages import LOG_STAGES, STAGES
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""What most validators know."""
+"""Dialect that most validators support."""
 STATUSES = ("pass", "warn", "fail", "skip", "error")
 
 MEANING: dict[type, tuple[str, dict[str, str]]] = {
@@ -117,7 +117,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
 }
 """Of each part of the document what it is, and its fields in the order in which they are written."""
 LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart", "docs_url")}
-"""What the first documents of this schema version lack."""
+"""Fields that the first documents of this schema version lack."""
 
 
 def schema() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a report is to be told: what every renderer is given beside the report."""
+"""Settings of a renderer: what it gets in addition to the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Given = Sequence[tuple[str, str | None]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a report is to be told, and where. A format uses of it what it can show."""
+    """Settings of a renderer; a format uses those that it can show."""
 
     width: int = 0
     """Columns to wrap prose at, 0 for none; commands are never wrapped."""
@@ -22,9 +22,9 @@ class Style:
     quiet: bool = False
     """Only the verdict and the root causes with their fixes."""
     program: str = "distdoctor"
-    """How the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH."""
+    """Command that starts distdoctor here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH."""
     torchrun: str = "torchrun"
-    """How torchrun is started here."""
+    """Command that starts torchrun here."""
     given: Given | None = None
     """The flags of this run; None where the report is on saved facts, which were gathered by another."""
     here: str | None = None

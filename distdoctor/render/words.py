@@ -12,7 +12,7 @@ _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
 
 
 FOLDED = 20_000
-"""How many names are folded; more are a mistyped number of nodes, and take seconds."""
+"""Largest number of names to fold; more are a mistyped number of nodes, and take seconds."""
 SHORT = 60
 """Characters of names in a line that is told while a run goes on: it stays one line of a screen."""
 

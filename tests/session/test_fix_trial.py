@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.judge.engine import Judgement
 from distdoctor.model.findings import Finding, Fix, Severity
-from distdoctor.session.leader.trials import Choice, choose
+from distdoctor.session.leader.stages import Choice, choose
 
 
 def finding(

@@ -11,8 +11,7 @@ import pytest
 
 from distdoctor.model.facts import SmallerGroup
 from distdoctor.session.leader.inbox import Participant, of_another
-from distdoctor.session.leader.stages import Numbering, assign_ranks
-from distdoctor.session.leader.trials import Group, renumbered, rounds
+from distdoctor.session.leader.stages import Group, Numbering, assign_ranks, renumbered, rounds
 from distdoctor.session.stages import ranks as stages_ranks
 from tests.facts_builder import node
 

@@ -31,8 +31,7 @@ from distdoctor.session.context import RunContext
 from distdoctor.session.interruption import pending_failures
 from distdoctor.session.leader.inbox import OWN, Inbox, Participant
 from distdoctor.session.leader.roll_call import EarlyVerdict, RollCall
-from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks
-from distdoctor.session.leader.trials import search, try_fixes
+from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks, search, try_fixes
 from distdoctor.session.protocol.messages import Command
 from distdoctor.session.stages.mesh import limited_addresses, targets
 

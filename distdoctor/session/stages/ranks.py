@@ -18,7 +18,7 @@ from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
 from distdoctor.session.context import RunContext
-from distdoctor.session.leader.trials import first_error, round_robin
+from distdoctor.session.leader.stages import first_error, round_robin
 from distdoctor.session.protocol.messages import Command, Event, RunKeys
 from distdoctor.session.rendezvous.master import names_cost_seconds
 from distdoctor.session.stages.local import Ended
