@@ -293,7 +293,7 @@ def cluster(*facts: NodeFacts) -> Cluster:
 
 
 def judged(*facts: NodeFacts) -> Judgement:
-    """What all checks say of these facts; a check that raises fails the test."""
+    """Return what all checks say of these facts; a check that raises fails the test."""
     result = judge(build(facts), CHECKS)
     assert not result.broken, result.broken
     return result

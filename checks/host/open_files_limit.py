@@ -68,11 +68,12 @@ LOOKS_AT = ("host.limits",)
 EACH = 20
 """Files that a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
 OF_AGENT = 24
-"""Files that torchrun's agent has open if it hosts the store of its c10d rendezvous and that of the ranks, without nodes
-or ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
+"""Files that torchrun's agent has open if it hosts the stores of its c10d rendezvous and of the ranks, without nodes or
+ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
 POLLED = 65
-"""Least number of descriptors that NCCL's proxy gives poll(2), which takes no more than may be open: one per
-possible local rank (64 in older versions, 72 in newer ones), and one or two more (src/proxy.cc). With 64 it hung on an H100 (2.28.9)."""
+"""Least number of descriptors that NCCL's proxy gives poll(2), which takes no more than may be open: one per possible
+local rank (64 in older versions, 72 in newer ones), and one or two more (src/proxy.cc). With 64 it hung on an H100
+(2.28.9)."""
 COMFORT = 128
 USUAL = 65536
 MESSAGES = ("Too many open files", "Errno 24", "EMFILE")

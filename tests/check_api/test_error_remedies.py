@@ -1,4 +1,4 @@
-"""What a rank's own error says of its remedy: nobody compares addresses because of a limit or a name."""
+"""Tests of what a rank's own error says of its remedy: nobody compares addresses because of a limit or a name."""
 
 from __future__ import annotations
 

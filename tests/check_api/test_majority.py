@@ -1,4 +1,4 @@
-"""Who differs from the others."""
+"""Tests of who differs from the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check may import: all of it is documented, and nothing of it goes away unnoticed."""
+"""Tests of what a check may import: all of it is documented, and nothing of it goes away unnoticed."""
 
 from __future__ import annotations
 

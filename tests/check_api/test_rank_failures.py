@@ -1,4 +1,4 @@
-"""Whom the errors of ranks are blamed on: the peer that all of them name, or whose own error it is."""
+"""Tests of whom the errors of ranks are blamed on: the peer that all of them name, or whose own error it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a build of torch is installed, and what is told of one that cannot be imported."""
+"""Tests of how a build of torch is installed, and what is told of one that cannot be imported."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def loading(folder: Path, then: str, *words: str) -> tuple[subprocess.Popen[str]
 
 
 def ended(begun: Path) -> bool:
-    """Whether the process that imports torch was there, and is gone or on its way."""
+    """Return whether the process that imports torch was there, and is gone or on its way."""
     pid = int(begun.read_text())
     end = time.monotonic() + 5
     while time.monotonic() < end:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace i
 
 
 def traced(log: Path, *flags: str) -> tuple[str, str]:
-    """What the run printed, and its system calls."""
+    """Return what the run printed, and its system calls."""
     command = [*TRACE, "-o", str(log), sys.executable, "-m", "distdoctor", *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout, log.read_text(errors="replace")

@@ -158,7 +158,7 @@ def wait_for_our_code(process: subprocess.Popen[str], caught: signal.Signals = s
 
 
 def is_our_code(pid: int, number: signal.Signals) -> bool:
-    """Whether the process has installed its first handlers: it catches a signal that Python itself does not."""
+    """Return whether the process has installed its first handlers: it catches a signal that Python itself does not."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

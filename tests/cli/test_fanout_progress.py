@@ -1,4 +1,4 @@
-"""What is told of a run on many hosts while it goes on: of hundreds no more than fits a screen."""
+"""Tests of what is told of a run on many hosts while it goes on: of hundreds no more than fits a screen."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Waits(Observer):
 
 
 def climbed(hosts: Sequence[str], of: Sequence[str]) -> list[str]:
-    """What is told to be waited for while all ``of`` them begin a stage and then ``hosts`` end it."""
+    """Return what is told to be waited for while all ``of`` them begin a stage and then ``hosts`` end it."""
     waits = Waits()
     progress = Progress(waits, of)
     for host in of:

@@ -1,4 +1,4 @@
-"""What is taken as it is, is what typer would have made of it; and typer complains of what is wrong."""
+"""Tests of what is taken as it is, is what typer would have made of it; and typer complains of what is wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distdoctor.cli.typer_patches import pass_by
 
 
 def parsed(words: list[str], plain: bool) -> Any:
-    """What becomes of each parameter, or the complaint."""
+    """Return what becomes of each parameter, or the complaint."""
     command: Any = typer.main.get_command(app).commands[words[0]]  # type: ignore[attr-defined]
     if plain:
         pass_by(command)

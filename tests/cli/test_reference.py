@@ -1,4 +1,4 @@
-"""What can be looked up: help, pages, versions, and what a shell completes."""
+"""Tests of what can be looked up: help, pages, versions, and what a shell completes."""
 
 from __future__ import annotations
 

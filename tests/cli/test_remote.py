@@ -1,4 +1,4 @@
-"""What a run from one place starts on each host: when it ends by itself."""
+"""Tests of what a run from one place starts on each host: when it ends by itself."""
 
 from __future__ import annotations
 

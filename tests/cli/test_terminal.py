@@ -1,4 +1,4 @@
-"""Whose terminal it is: a person's, or a launcher's that copies what it is written."""
+"""Tests of whose terminal it is: a person's, or a launcher's that copies what it is written."""
 
 from __future__ import annotations
 

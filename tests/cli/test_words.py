@@ -1,4 +1,4 @@
-"""How the doctor and torchrun are started here, as the lines to paste have it."""
+"""Tests of how the doctor and torchrun are started here, as the lines to paste have it."""
 
 from __future__ import annotations
 

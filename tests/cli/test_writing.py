@@ -1,4 +1,4 @@
-"""What is written: not where nothing can be, whole where it can, and no secret."""
+"""Tests of what is written: not where nothing can be, whole where it can, and no secret."""
 
 from __future__ import annotations
 

@@ -14,6 +14,6 @@ def call(rank: int, outcome: CallOutcome, *said: str, status: int | None = 255, 
 
 
 def judged_calls(*calls: HostCall, facts: tuple[NodeFacts, ...] = ()) -> Judgement:
-    """What the checks say of these calls, beside the facts of those hosts that told any."""
+    """Return what the checks say of these calls, beside the facts of those hosts that told any."""
     checks = load()
     return judge(build(facts, calls), checks) if facts else judge_calls(calls, checks)

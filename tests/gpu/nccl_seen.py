@@ -208,7 +208,7 @@ class Asker:
         self.version: str = self._line()
 
     def ask(self, env: dict[str, str]) -> str:
-        """What the library says with these variables."""
+        """Return what the library says with these variables."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(env) + "\n")
         self._process.stdin.flush()

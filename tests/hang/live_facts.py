@@ -75,7 +75,7 @@ def store(joined: Sequence[int], world: int = 4, **changes: Any) -> StoreView:
 
 
 def node(*processes: JobProcess, name: str = "host0", stores: Sequence[StoreView] = (), **changes: Any) -> NodeFacts:
-    """What one host shows."""
+    """Return what one host shows."""
     job = JobFacts("job", "env", "", "host0", 29500, nnodes=2, world_size=4, processes=processes, stores=tuple(stores))
     identity = Identity(name, "boot", name, 1, "0", "3")
     return NodeFacts(identity, Plan(nnodes=2, nproc_per_node=2, world_size=4), jobs=(replace(job, **changes),))

@@ -28,7 +28,7 @@ def reduces(rank: int) -> JobProcess:
 
 
 def listens(rank: int) -> dict[str, Any]:
-    """Where a rank listens for its peers, in the first group and in a further one."""
+    """Return where a rank listens for its peers, in the first group and in a further one."""
     return {"sockets": (Socket("LISTEN", "10.0.0.1", 4000 + rank), Socket("LISTEN", "10.0.0.1", 5000 + rank))}
 
 

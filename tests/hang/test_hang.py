@@ -147,7 +147,7 @@ def test_what_is_watched_is_saved_at_each_look(job: Job, tmp_path: Path) -> None
 
 
 def wait_for_another(file: Path, before: int | None) -> int:
-    """When the file was written, once that is not ``before``."""
+    """Return when the file was written, once that is not ``before``."""
     deadline = time.monotonic() + 60
     while not file.exists() or file.stat().st_mtime_ns == before:
         assert time.monotonic() < deadline, "nothing was saved"
@@ -202,7 +202,7 @@ def test_who_has_started_it_is_asked_for_it_too(job: Job) -> None:
 
 
 def hides_processes() -> bool:
-    """Whether /proc is mounted so that users do not see each other's processes."""
+    """Return whether /proc is mounted so that users do not see each other's processes."""
     found = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     *_, options = (words[3] for words in found if words[1] == "/proc")  # the last one covers those before it
     return "hidepid=invisible" in options

@@ -1,4 +1,4 @@
-"""What any user can give a process of his: numbers beyond all bounds, and passwords in addresses."""
+"""Tests of what any user can give a process of his: numbers beyond all bounds, and passwords in addresses."""
 
 from __future__ import annotations
 

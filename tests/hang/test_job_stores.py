@@ -1,4 +1,4 @@
-"""How long the stores of a job are waited for."""
+"""Tests of how long the stores of a job are waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each process is in its job, by its variables, its threads and what started it."""
+"""Tests of what each process is in its job, by its variables, its threads and what started it."""
 
 from __future__ import annotations
 

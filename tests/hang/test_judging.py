@@ -1,4 +1,4 @@
-"""What is found in jobs that run: on facts made by hand."""
+"""Tests of what is found in jobs that run: on facts made by hand."""
 
 from __future__ import annotations
 

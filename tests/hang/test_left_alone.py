@@ -1,4 +1,4 @@
-"""What is left alone in jobs that run, and what is said of them instead: on facts made by hand."""
+"""Tests of what is left alone in jobs that run, and what is said of them instead: on facts made by hand."""
 
 from __future__ import annotations
 

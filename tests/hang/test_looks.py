@@ -1,4 +1,4 @@
-"""What is read of processes: real ones, that wait in known places."""
+"""Tests of what is read of processes: real ones, that wait in known places."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_one_that_is_frozen_with_its_control_group() -> None:
 
 
 def can_freeze(root: str) -> bool:
-    """Whether groups that can be frozen can be made below: in /sys/fs/cgroup only where it is of version 2."""
+    """Return whether groups that can be frozen can be made below: in /sys/fs/cgroup only where it is of version 2."""
     return os.access(f"{root}/cgroup.procs", os.W_OK) and os.path.exists(f"{root}/cgroup.controllers")
 
 

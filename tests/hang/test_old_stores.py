@@ -86,7 +86,7 @@ def old_ranks(before: str, numbers: Iterable[int], whole: bool, world: int = 4) 
 
 
 def agents(before: str, slash: str, shares: bool) -> dict[str, bytes]:
-    """What two agents of torchrun with two ranks each tell each other."""
+    """Return what two agents of torchrun with two ranks each tell each other."""
     told = {}
     for node in range(2):
         role = {"role": "default", "rank": node, "local_world_size": 2}
@@ -99,7 +99,7 @@ def agents(before: str, slash: str, shares: bool) -> dict[str, bytes]:
 def seen(
     generation: str, values: dict[str, bytes], *, world: int | None = 4, by: HostedBy = "", run: str = "none"
 ) -> StoreView:
-    """What is told of such a store."""
+    """Return what is told of such a store."""
     with serving(Server(generation, values)) as port:
         told = read_view("127.0.0.1", port, timeout=10.0, expected_world=world, hosted_by=by, run_id=run)
     assert (told.state, told.generation, told.problems) == ("read", generation, ())

@@ -46,7 +46,7 @@ def judged(*facts: NodeFacts) -> Report:
 
 
 def child(rank: int, left: float) -> Any:
-    """What runs below that rank: it sleeps, too."""
+    """Return what runs below that rank: it sleeps, too."""
     return process(
         None, (), pid=300, parent=100 + rank, role="child", idle=9.0, call="clock_nanosleep", left=left, threads=()
     )

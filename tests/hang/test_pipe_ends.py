@@ -1,4 +1,4 @@
-"""Who of a job has the other end of a pipe at which a rank waits; and what follows from it."""
+"""Tests of who of a job has the other end of a pipe at which a rank waits; and what follows from it."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_what_init_process_group_was_given(shown: str, given: str) -> None:
 
 
 def on_host(number: int, master: str, *ranks: JobProcess) -> NodeFacts:
-    """What one host shows whose ranks look for the store at ``master``; nobody serves it at host 1."""
+    """Return what one host shows whose ranks look for the store at ``master``; nobody serves it at host 1."""
     address = f"10.0.0.{number + 1}"
     contact = Contact(address, 29500, "open") if number == 0 else Contact(address, 29500, "refused", 111)
     views = (StoreView(master, 29500, "unreached" if number else "read", contact),)

@@ -1,4 +1,4 @@
-"""Which permission is missing to read the stacks of others."""
+"""Tests of which permission is missing to read the stacks of others."""
 
 from __future__ import annotations
 

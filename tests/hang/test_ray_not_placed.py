@@ -1,4 +1,4 @@
-"""What is said of a job of Ray Train whose workers Ray has not placed."""
+"""Tests of what is said of a job of Ray Train whose workers Ray has not placed."""
 
 from __future__ import annotations
 

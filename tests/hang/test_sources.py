@@ -1,4 +1,4 @@
-"""What a job tells of itself against what is seen of it."""
+"""Tests of what a job tells of itself against what is seen of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recorder(*done: bool, operation: str = "all_reduce", url: str = "http://host
 
 
 def disagreements(*ranks: JobProcess, servers: tuple[WorkerServer, ...] = (), ras: RasView | None = None) -> list[str]:
-    """What is noted of sources that disagree."""
+    """Return what is noted of sources that disagree."""
     notes = judged(node(*ranks, stores=(ALL,), servers=servers, ras=ras)).notes
     return [note for note in notes if note.startswith("sources disagree")]
 

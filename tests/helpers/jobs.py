@@ -86,7 +86,7 @@ class Jobs:
         self.process.stdin.flush()
 
     def result(self, gate: str) -> list[Any]:
-        """What the next of those of ``gate`` came to."""
+        """Return what the next of those of ``gate`` came to."""
         assert self.process.stdout is not None
         while True:
             told: list[Any] = json.loads(self.process.stdout.readline())
@@ -131,7 +131,7 @@ class Job:
         Path(self.gate).touch()
 
     def results(self, number: int) -> list[Any]:
-        """What ``number`` of those that were started came to; they may end now."""
+        """Return what ``number`` of those that were started came to; they may end now."""
         self.open()
         Path(self.gate + ".end").touch()
         return sorted(self.jobs.result(self.gate) for _ in range(number))

@@ -47,7 +47,7 @@ def entry(*kinds: str, tools: tuple[str, ...] = ()) -> list[str]:
 
 
 def lines_of(code: str, *kinds: str, tools: tuple[str, ...] = (), cwd: Path | None = None) -> list[str]:
-    """What the Python ``code`` prints in new namespaces of these kinds.
+    """Return what the Python ``code`` prints in new namespaces of these kinds.
 
     Skips the test where there are none or a tool is missing; fails it where the code itself fails.
     """

@@ -50,7 +50,7 @@ class RealStore:
         assert self._ask(f"{key}={value}") == "set"
 
     def get(self, key: str) -> str:
-        """What torch reads, ``-`` where there is none."""
+        """Return what torch reads, ``-`` where there is none."""
         return self._ask(key)
 
     def delete(self, key: str) -> None:
@@ -58,7 +58,7 @@ class RealStore:
         self._ask(f"-{key}")
 
     def keys(self) -> int:
-        """How many keys it holds."""
+        """Return how many keys it holds."""
         return int(self._ask("="))
 
     def close(self) -> None:

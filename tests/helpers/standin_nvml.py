@@ -45,7 +45,7 @@ def lay_out(root: Path, count: int = 8, module: str = VERSION) -> None:
 
 
 def asked(library: Path, root: Path, defects: str, monkeypatch: pytest.MonkeyPatch) -> DriverFacts:
-    """What the probe says of that node with these defects, in the words of the stand-in."""
+    """Return what the probe says of that node with these defects, in the words of the stand-in."""
     plan = root / "defects"
     plan.write_text(defects)
     monkeypatch.setenv("STANDIN_NVML", str(plan))

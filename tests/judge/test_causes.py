@@ -1,4 +1,4 @@
-"""What follows from what, by the milestones that checks declare; and a site's own checks among ours."""
+"""Tests of what follows from what, by the milestones that checks declare; and a site's own checks among ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel log tells of last week is not what ended the job of today."""
+"""Tests of what a kernel log tells of last week is not what ended the job of today."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several failures came first, where only the lines above them have a time."""
+"""Tests of which of several failures came first, where only the lines above them have a time."""
 
 from __future__ import annotations
 

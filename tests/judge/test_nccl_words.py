@@ -1,4 +1,4 @@
-"""What NCCL itself names as the cause, in the warnings of the check's own group."""
+"""Tests of what NCCL itself names as the cause, in the warnings of the check's own group."""
 
 from __future__ import annotations
 

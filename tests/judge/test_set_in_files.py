@@ -1,4 +1,4 @@
-"""What a file of NCCL's sets is removed from the file: the environment cannot unset it."""
+"""Tests of what a file of NCCL's sets is removed from the file: the environment cannot unset it."""
 
 from __future__ import annotations
 

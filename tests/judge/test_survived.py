@@ -1,4 +1,4 @@
-"""What stands in a log and ended nobody, and what a program wrote of its own end."""
+"""Tests of what stands in a log and ended nobody, and what a program wrote of its own end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a packet filter marks, out of real rules."""
+"""Tests of what a packet filter marks, out of real rules."""
 
 from __future__ import annotations
 

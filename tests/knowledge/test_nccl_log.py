@@ -1,4 +1,4 @@
-"""What NCCL says of itself, read from what real ones of several versions printed."""
+"""Tests of what NCCL says of itself, read from what real ones of several versions printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NCCL makes of the values of its settings, as its source says (none was tried on a GPU)."""
+"""Tests of what NCCL makes of the values of its settings, as its source says (none was tried on a GPU)."""
 
 from __future__ import annotations
 

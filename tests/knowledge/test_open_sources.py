@@ -8,7 +8,7 @@ from distdoctor.knowledge.firewall.packet import open_sources
 
 
 def within(*networks: str, version: int = 4) -> tuple[tuple[str, str], ...]:
-    """What is said of a ruleset that names these networks and lets them in."""
+    """Return what is said of a ruleset that names these networks and lets them in."""
     known = [ipaddress.ip_network(one) for one in networks]
     text = " ".join(f"-A INPUT -s {one} -j ACCEPT" for one in networks)
     return open_sources(text, version, lambda at: any(ipaddress.ip_address(at) in one for one in known))

@@ -1,4 +1,4 @@
-"""Which rules concern a port, and the commands that open it."""
+"""Tests of which rules concern a port, and the commands that open it."""
 
 from __future__ import annotations
 

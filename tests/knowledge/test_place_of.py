@@ -1,4 +1,4 @@
-"""Where a rank is, and whether anything moves in it."""
+"""Tests of where a rank is, and whether anything moves in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the flight recorders of a job's ranks part."""
+"""Tests of where the flight recorders of a job's ranks part."""
 
 from __future__ import annotations
 

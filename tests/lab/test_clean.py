@@ -59,7 +59,7 @@ def those_that_stay(host: Host) -> list[int]:
 
 
 def leftovers_after(cluster: Cluster, seconds: float) -> list[str]:
-    """What is still there after at most that long."""
+    """Return what is still there after at most that long."""
     deadline = time.monotonic() + seconds
     while (left := cluster.leftovers()) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -39,7 +39,7 @@ def rows() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> list[Result]:
-    """What came of every row that is asked for, from one run of all their jobs."""
+    """Return what came of every row that is asked for, from one run of all their jobs."""
     asked = [item.name for item in request.session.items if item.path == request.path]
     return run_all(ALL_JOBS, {row.name for row in ROWS if any(row.name in name for name in asked)})
 

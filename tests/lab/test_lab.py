@@ -32,7 +32,7 @@ def pair() -> Iterator[Cluster]:
 
 
 def connect(cluster: Cluster, source: int, target: str, port: int) -> str:
-    """How a plain connect() from one host ends: ``open`` or the error's name."""
+    """Return how a plain connect() from one host ends: ``open`` or the error's name."""
     code = (
         "import errno, socket, sys\n"
         "try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 1); print('open')\n"

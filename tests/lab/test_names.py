@@ -43,7 +43,7 @@ def check(host: Host, *flags: str) -> tuple[int, JSON]:
 
 
 def torchrun(host: Host, flags: Sequence[str], seconds: float) -> bool:
-    """Whether the launch line ends well on this host within that time; its script is the lab's."""
+    """Return whether the launch line ends well on this host within that time; its script is the lab's."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *flags, SCRIPT]
     try:
         return host.run(command, timeout=seconds).stdout.count("trained") == 2

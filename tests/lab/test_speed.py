@@ -1,4 +1,4 @@
-"""How slow the machine was for a row: measured over the row itself, by what others took of the processors."""
+"""Tests of how slow the machine was for a row: measured over the row itself, by what others took of the processors."""
 
 from __future__ import annotations
 

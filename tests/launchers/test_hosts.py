@@ -42,7 +42,7 @@ def findings(report: Any) -> dict[str, tuple[list[str], str]]:
 
 
 def at_work(site: Site) -> list[str]:
-    """What the run has started on the nodes and is still there."""
+    """Return what the run has started on the nodes and is still there."""
     return [f"{node.name}: {line}" for node in site.nodes for line in node.processes().values() if "distdoctor" in line]
 
 

@@ -139,7 +139,7 @@ BEFORE = [
 
 
 def startable(site: Site, launcher: str) -> starting.Launcher:
-    """How it starts a job. Skips the test where it is not here."""
+    """Return how it starts a job. Skips the test where it is not here."""
     start, needs = LAUNCHERS[launcher]
     if reason := unfit() or missing(needs):
         pytest.skip(reason)

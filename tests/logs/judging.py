@@ -46,7 +46,7 @@ Root Cause (first observed failure):
 
 
 def judged(path: Path, *texts: str) -> LogJudgement:
-    """What is said of logs with these contents, each a file."""
+    """Return what is said of logs with these contents, each a file."""
     names = []
     for number, text in enumerate(texts):
         names.append(path / f"part{number}.log")
@@ -55,7 +55,7 @@ def judged(path: Path, *texts: str) -> LogJudgement:
 
 
 def judged_files(folder: Path) -> LogJudgement:
-    """What is said of all that lies in ``folder``."""
+    """Return what is said of all that lies in ``folder``."""
     return judge_logs(Collector(LOGS).collect([folder]).logs, CHECKS)
 
 

@@ -1,4 +1,4 @@
-"""What a log shows to have been survived, since steps stand behind it, is not what ended the job later."""
+"""Tests of what a log shows to have been survived, since steps stand behind it, is not what ended the job later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a log ends: with the end of the job, however long its summary is, with a part of it, or in mid-work."""
+"""Tests of how a log ends: with the end of the job, however long its summary is, with a part of it, or in mid-work."""
 
 from __future__ import annotations
 

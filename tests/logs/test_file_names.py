@@ -1,4 +1,4 @@
-"""Whom a file is from by its name, and what of its name is only a place of the disk."""
+"""Tests of whom a file is from by its name, and what of its name is only a place of the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python writes below a traceback, because it kept it back until the process ended."""
+"""Tests of what Python writes below a traceback, because it kept it back until the process ended."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def follower(*paths: Path) -> LogFollower:
 
 
 def lines(one: LogFollower) -> list[str]:
-    """Where roots are seen: file and line."""
+    """Return where roots are seen: file and line."""
     findings = judge_logs(one.collected().logs, CHECKS).findings
     return [finding.evidence[0].partition(": rank")[0] for finding in findings if finding.because_of is None]
 

@@ -1,4 +1,4 @@
-"""What a kernel, and tools that were asked, say beside the logs of a job."""
+"""Tests of what a kernel, and tools that were asked, say beside the logs of a job."""
 
 from __future__ import annotations
 

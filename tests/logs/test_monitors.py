@@ -1,4 +1,4 @@
-"""Who was killed by the monitor of its launcher was not killed for want of memory."""
+"""Tests of who was killed by the monitor of its launcher was not killed for want of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What LSF puts above the output of a job: how that ended is told behind it."""
+"""Tests of what LSF puts above the output of a job: how that ended is told behind it."""
 
 from __future__ import annotations
 

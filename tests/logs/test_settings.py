@@ -1,4 +1,4 @@
-"""What NCCL_DEBUG=INFO says: versions, interfaces, transports, by who said it."""
+"""Tests of what NCCL_DEBUG=INFO says: versions, interfaces, transports, by who said it."""
 
 from __future__ import annotations
 

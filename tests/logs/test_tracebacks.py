@@ -1,4 +1,4 @@
-"""How a traceback ends: with an exception of whatever name, or with what only a parent says of its child."""
+"""Tests of how a traceback ends: with an exception of whatever name, or with what only a parent says of its child."""
 
 from __future__ import annotations
 

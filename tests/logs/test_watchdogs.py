@@ -1,4 +1,4 @@
-"""What watchdogs of several ranks prove together, and when they prove nothing."""
+"""Tests of what watchdogs of several ranks prove together, and when they prove nothing."""
 
 from __future__ import annotations
 

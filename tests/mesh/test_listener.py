@@ -51,7 +51,7 @@ class Running:
 
     @property
     def sockets(self) -> int:
-        """How many descriptors it has open."""
+        """Return how many descriptors it has open."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def connect(self, data: bytes = b"") -> socket.socket:
@@ -60,7 +60,7 @@ class Running:
         return opened
 
     def climb(self) -> MeshFacts:
-        """What another node sees of it."""
+        """Return what another node sees of it."""
         targets = [
             LinkTarget(1, "me 1 n", "127.0.0.1", 1, ()),
             LinkTarget(7, "it 2 m", "127.0.0.1", self.port, ("gloo",)),

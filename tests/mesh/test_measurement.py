@@ -126,7 +126,7 @@ asyncio.run(main())
 
 
 def measured(lost: str) -> tuple[str, float]:
-    """What a measurement finds where one packet or one connection is lost, and how long it takes."""
+    """Return what a measurement finds where one packet or one connection is lost, and how long it takes."""
     told, seconds = lines_of(f"LOST = {lost!r}\n{SOME}", "--net", tools=("ip", "nft"))
     return told, float(seconds)
 

@@ -1,4 +1,4 @@
-"""Which addresses of a node are measured, and for whom."""
+"""Tests of which addresses of a node are measured, and for whom."""
 
 from __future__ import annotations
 

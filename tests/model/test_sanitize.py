@@ -1,4 +1,4 @@
-"""What comes from outside: bytes that are no UTF-8, and passwords where an address should be."""
+"""Tests of what comes from outside: bytes that are no UTF-8, and passwords where an address should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who started this process: each launcher that is recognised, and what is nobody's."""
+"""Tests of who started this process: each launcher that is recognised, and what is nobody's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who of several processes tells what all of them know."""
+"""Tests of who of several processes tells what all of them know."""
 
 from __future__ import annotations
 

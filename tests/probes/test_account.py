@@ -1,4 +1,4 @@
-"""Who the job runs as: the user's entry, name and home, and what logind would take away."""
+"""Tests of who the job runs as: the user's entry, name and home, and what logind would take away."""
 
 from __future__ import annotations
 

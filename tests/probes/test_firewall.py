@@ -1,4 +1,4 @@
-"""What is read of this host's packet filter."""
+"""Tests of what is read of this host's packet filter."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_losses_cost_less_than_tcp_s_own_patience() -> None:
 
 
 def asked_beside(wait: float, question: bytes) -> int:
-    """How often something was sent beside a question that is answered after ``wait`` seconds."""
+    """Return how often something was sent beside a question that is answered after ``wait`` seconds."""
 
     async def main() -> int:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a process says of itself."""
+"""Tests of what a process says of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accepts connections where nobody listens."""
+"""Tests of what accepts connections where nobody listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel lets this process use, read back from a process whose limits were set."""
+"""Tests of what the kernel lets this process use, read back from a process whose limits were set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a host gets to a port of its own, with and without a packet filter that is against it."""
+"""Tests of whether a host gets to a port of its own, with and without a packet filter that is against it."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_a_node_0_whose_store_is_killed_ends_too(libuv: str) -> None:
 
 
 def name_of(pid: int) -> str | None:
-    """What the process is called, None where it has ended."""
+    """Return what the process is called, None where it has ended."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

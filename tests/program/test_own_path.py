@@ -14,7 +14,7 @@ NAMES = ("random", "json", "typing", "re", "dataclasses", "asyncio", "rich", "ty
 
 
 def started(folder: Path, *words: str, python: tuple[str, ...] = ("-m", "distdoctor"), **env: str) -> str:
-    """What the command prints on stdout; it must end well."""
+    """Return what the command prints on stdout; it must end well."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **env}
     done = subprocess.run(
         [sys.executable, *python, *words], cwd=folder, env=variables, capture_output=True, text=True, check=False

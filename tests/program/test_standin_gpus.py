@@ -20,7 +20,7 @@ STANDIN = f"{Path(__file__).parents[1] / 'helpers/standin_cuda'}:{ROOT}"
 
 
 def nodes(broken: str, ranks: int, count: int = 3) -> tuple[int, dict[str, Any]]:
-    """What node 0 of ``count`` says; ``broken``: the groups that cannot be made."""
+    """Return what node 0 of ``count`` says; ``broken``: the groups that cannot be made."""
     port = unused_port()
     flags = ("--nproc-per-node", str(ranks), "--wait", "40")
     with ExitStack() as stack:

@@ -67,7 +67,7 @@ touch /dev/infiniband/uverbs0
 
 
 def of_a_container(made: str, kept: Path) -> list[dict[str, Any]]:
-    """What is said of its RDMA devices where NCCL must use them; ``kept``: an empty folder."""
+    """Return what is said of its RDMA devices where NCCL must use them; ``kept``: an empty folder."""
     flags = node(0, unused_port(), "--until", "store", "--wait", "2")
     process = subprocess.Popen(
         [

@@ -53,7 +53,7 @@ def check(folder: Path, *flags: str, before: str = "", **variables: str) -> tupl
 
 
 def job_runs(folder: Path, before: str = "", **variables: str) -> bool:
-    """Whether plain Python imports torch in a script that lies in that folder."""
+    """Return whether plain Python imports torch in a script that lies in that folder."""
     script = folder / "train_job.py"
     script.write_text(JOB)
     done = subprocess.run(

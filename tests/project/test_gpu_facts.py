@@ -1,4 +1,4 @@
-"""What is run first on a machine with a GPU: its table names what there is."""
+"""Tests of what is run first on a machine with a GPU: its table names what there is."""
 
 from __future__ import annotations
 

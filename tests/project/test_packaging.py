@@ -56,7 +56,7 @@ PACKAGE = {path.relative_to(ROOT).as_posix() for path in (ROOT / "distdoctor").r
 
 
 def contents(wheel: Path) -> set[str]:
-    """What a wheel holds beside its own description."""
+    """Return what a wheel holds beside its own description."""
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 

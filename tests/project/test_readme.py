@@ -1,4 +1,4 @@
-"""What README.md and CONTRIBUTING.md say of the repository is so: files, commands, and no counts."""
+"""Tests of what README.md and CONTRIBUTING.md say of the repository is so: files, commands, and no counts."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ PINNED = next(line for line in (ROOT / "constraints.txt").read_text().splitlines
 def torch_installed(
     folder: Path, driver: bool = False, wait: float = 20, env: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[str]]:
-    """What pip was asked to do, and what was said, where torch is to be installed."""
+    """Return what pip was asked to do, and what was said, where torch is to be installed."""
     python, log = folder / "venv" / "bin" / "python", folder / "log"
     python.parent.mkdir(parents=True)
     python.write_text(PYTHON)
@@ -285,7 +285,7 @@ def has_pytest(folder: Path) -> None:
 
 
 def called(folder: Path) -> str:
-    """What apt-get and sudo were asked to do."""
+    """Return what apt-get and sudo were asked to do."""
     return "".join(path.read_text() for path in sorted((folder / "programs").glob("*.called")))
 
 

@@ -1,4 +1,4 @@
-"""Where no namespaces can be had, tests that need them are skipped and say so; none fails."""
+"""Tests of where no namespaces can be had, tests that need them are skipped and say so; none fails."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_who_shares_a_processor_waits_for_it() -> None:
 
 
 def never_returns(monkeypatch: pytest.MonkeyPatch, kept: float, *, aborted: bool = False) -> RankStage:
-    """How the stage ends for a rank that does not return, and waited so much of the stage for a processor."""
+    """Return how the stage ends for a rank that does not return, and waited so much of the stage for a processor."""
     began = time.monotonic()
     monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
@@ -161,7 +161,7 @@ def test_another_host_may_answer_later_and_so_may_what_was_asked_once(
 
 
 def stopped_meanwhile(monkeypatch: pytest.MonkeyPatch, answers: bool) -> RankStage:
-    """How the stage ends for a rank where the doctor itself does not run while it is over."""
+    """Return how the stage ends for a rank where the doctor itself does not run while it is over."""
     monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(calls, "LOOK_SECONDS", 0.1)

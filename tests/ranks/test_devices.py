@@ -23,7 +23,7 @@ ASKED += "that might have already set an error? Error 802: system not yet initia
 
 
 def seen(**env: str) -> dict[str, Any]:
-    """What a process sees of the stand-in's devices."""
+    """Return what a process sees of the stand-in's devices."""
     path = f"{STANDIN}:{ROOT}"
     given = {**os.environ, "PYTHONPATH": path, "STANDIN_GPUS": "3", "STANDIN_NODE": "n", **env}
     run = subprocess.run([sys.executable, "-c", LOOK], env=given, stdout=subprocess.PIPE, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Whose code failed in an import, of packages that fail for real."""
+"""Tests of whose code failed in an import, of packages that fail for real."""
 
 from __future__ import annotations
 

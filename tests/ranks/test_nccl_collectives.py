@@ -1,4 +1,4 @@
-"""What is told of NCCL's collectives where one of them goes wrong; the collectives themselves want a GPU."""
+"""Tests of what is told of NCCL's collectives where one of them goes wrong; the collectives themselves want a GPU."""
 
 from __future__ import annotations
 

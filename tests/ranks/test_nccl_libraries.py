@@ -1,4 +1,4 @@
-"""Which NCCL the loader may take instead of torch's."""
+"""Tests of which NCCL the loader may take instead of torch's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_without_any_there_is_none(tmp_path: Path) -> None:
 
 
 def loaded_by(code: str, tmp_path: Path) -> str:
-    """What a process says that has loaded a library of NCCL's name, which answers so."""
+    """Return what a process says that has loaded a library of NCCL's name, which answers so."""
     if COMPILER is None:
         pytest.skip("no C compiler")
     library = tmp_path / "libnccl.so.2"

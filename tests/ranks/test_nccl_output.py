@@ -1,4 +1,4 @@
-"""What NCCL prints in a rank's process, which may be killed while it waits."""
+"""Tests of what NCCL prints in a rank's process, which may be killed while it waits."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def own() -> Iterator[Running]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
+    """Return whether the process is there and no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -38,7 +38,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int | None) -> bool:
-    """Whether the process ends soon."""
+    """Return whether the process ends soon."""
     assert pid is not None
     deadline = time.monotonic() + 10
     while alive(pid):

@@ -1,4 +1,4 @@
-"""How much work a rank gets done: measured again where it was kept waiting, and the best of it counts."""
+"""Tests of how much work a rank gets done: measured again where it was kept waiting, and the best of it counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distdoctor.ranks import groups
 
 
 def windows(monkeypatch: pytest.MonkeyPatch, *seen: tuple[float, float]) -> list[tuple[float, float]]:
-    """What the windows measure, one after the other; those still in the list afterwards were not needed."""
+    """Return what the windows measure, one after the other; those still in the list afterwards were not needed."""
     left = list(seen)
     monkeypatch.setattr(groups, "_window", lambda: left.pop(0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})

@@ -20,7 +20,7 @@ BROKEN = {
 
 
 def imported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> TorchInfo:
-    """What the zygote says of the torch in ``folder``."""
+    """Return what the zygote says of the torch in ``folder``."""
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
     running = Running()
     try:

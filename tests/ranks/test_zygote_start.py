@@ -1,4 +1,4 @@
-"""How the process that imports torch is started where a sandbox forbids a part of it."""
+"""Tests of how the process that imports torch is started where a sandbox forbids a part of it."""
 
 from __future__ import annotations
 

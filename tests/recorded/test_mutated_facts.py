@@ -144,7 +144,7 @@ def mutate(whole: Any, chance: random.Random) -> str:
 
 
 def told(path: Path) -> list[str]:
-    """What is wrong with how the facts in ``path`` are judged and told; nothing where they are refused."""
+    """Return what is wrong with how the facts in ``path`` are judged and told; nothing where they are refused."""
     try:
         facts = read([path])
     except BadFile as err:

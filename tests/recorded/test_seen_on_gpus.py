@@ -1,4 +1,4 @@
-"""What an NVIDIA H200 and an H100 showed (driver 580.159, torch 2.11, CUDA 13, NCCL 2.28.9), judged again.
+"""Tests of what an NVIDIA H200 and an H100 showed (driver 580.159, torch 2.11, CUDA 13, NCCL 2.28.9), judged again.
 
 The facts of checks and of looks at jobs that hung, and the logs of these jobs: tests/gpu/facts.py and jobs.py
 were run there, and tests/gpu/record.py keeps what they brought back. Two ranks on one GPU are two hosts to NCCL where

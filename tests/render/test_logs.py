@@ -1,4 +1,4 @@
-"""What a report on logs says besides: what could not be looked at, and what to do now."""
+"""Tests of what a report on logs says besides: what could not be looked at, and what to do now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said while a run goes on."""
+"""Tests of what is said while a run goes on."""
 
 from __future__ import annotations
 

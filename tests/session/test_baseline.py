@@ -49,7 +49,7 @@ from tests.facts_builder import (
 
 
 def since(before: NodeFacts, now: NodeFacts) -> list[str]:
-    """What is told of the second node, without its name."""
+    """Return what is told of the second node, without its name."""
     first = healthy(2)[0]
     told = changes(build((first, now)).nodes, (first, before))
     assert all(line.startswith("host1, since the baseline: ") for line in told)

@@ -1,4 +1,4 @@
-"""What a process tells of a report of node 0's that nothing confirms."""
+"""Tests of what a process tells of a report of node 0's that nothing confirms."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_pass_rests_on_this_processs_own_evidence(proven: bool, own: str, told
 
 
 def recorded(**changes: Any) -> Any:
-    """What a process of 2 nodes has recorded in which every stage passed, but for these; without GPUs."""
+    """Return what a process of 2 nodes has recorded in which every stage passed, but for these; without GPUs."""
     a, _ = healthy(2)
     plan = replace(a.plan, nnodes=2, backend="gloo")
     status = dict.fromkeys(STAGES, "ok") | {"gpu": "skipped", "nccl": "skipped"} | changes

@@ -1,4 +1,4 @@
-"""Which ports are asked where nothing listens on MASTER_PORT."""
+"""Tests of which ports are asked where nothing listens on MASTER_PORT."""
 
 from __future__ import annotations
 

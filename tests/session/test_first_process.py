@@ -1,4 +1,4 @@
-"""Whether a second process takes the first, which tells for all, for gone."""
+"""Tests of whether a second process takes the first, which tells for all, for gone."""
 
 from __future__ import annotations
 

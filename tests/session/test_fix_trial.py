@@ -1,4 +1,4 @@
-"""Which fixes the doctor tries by itself."""
+"""Tests of which fixes the doctor tries by itself."""
 
 from __future__ import annotations
 

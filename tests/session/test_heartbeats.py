@@ -1,4 +1,4 @@
-"""Who is still there: who has ended is lost after some seconds, who only does not run is waited for longer."""
+"""Tests of who is still there: who has ended is lost after some seconds, who only does not run is waited for longer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Silent:
 
 
 def lost_after(seconds: float, port: int | None, monkeypatch: pytest.MonkeyPatch, *, loopback: bool = False) -> bool:
-    """Whether a participant that says nothing, with its listener on ``port`` of this host, is lost by then."""
+    """Return whether a participant that says nothing, with its listener on ``port`` of this host, is lost by then."""
     clock = iter([100.0, 100.0 + seconds])
     monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(stages, "reaches_no_other", lambda _address: loopback)

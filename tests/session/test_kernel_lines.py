@@ -1,4 +1,4 @@
-"""Which lines of the kernel's log are known, and by which checks."""
+"""Tests of which lines of the kernel's log are known, and by which checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses node 0 says let in only so many new connections in a time."""
+"""Tests of which addresses node 0 says let in only so many new connections in a time."""
 
 from __future__ import annotations
 

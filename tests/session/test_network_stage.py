@@ -28,7 +28,7 @@ from tests.helpers.told import Told
 
 
 def looked(port: int, **plan: Any) -> tuple[Ended, NetworkFacts]:
-    """What node 0 of two, by default, saw on its own."""
+    """Return what node 0 of two, by default, saw on its own."""
     plan = {"nnodes": 2, "node_rank": 0, "world_size": 4, "master_addr": "127.0.0.1", "master_port": port, **plan}
     context = RunContext(Options(Plan(**plan), CHECKS), Told())
     ended = asyncio.run(NetworkStage(context, MasterLookup(context)).look_only())

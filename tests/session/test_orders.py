@@ -1,4 +1,4 @@
-"""What node 0 may have a member do, and how large what others tell may be: beyond it nothing is done."""
+"""Tests of what node 0 may have a member do, and how large what others tell may be: beyond it nothing is done."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
 
 
 def _relay_to(port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    """What passes a connection on to ``port``, both ways."""
+    """Return what passes a connection on to ``port``, both ways."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):

@@ -1,4 +1,4 @@
-"""What a report says of its run."""
+"""Tests of what a report says of its run."""
 
 from __future__ import annotations
 

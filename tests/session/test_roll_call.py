@@ -1,4 +1,4 @@
-"""How long node 0 keeps the roll open once what has come makes the job fail."""
+"""Tests of how long node 0 keeps the roll open once what has come makes the job fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said while waiting may still cure it."""
+"""Tests of what is said while waiting may still cure it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def using(port: int, work: Callable[[StoreClient], Awaitable[T]], seconds: float = 10.0) -> T:
-    """What ``work`` returns with a client of the store on ``port``."""
+    """Return what ``work`` returns with a client of the store on ``port``."""
 
     async def main() -> T:
         client = await StoreClient.connect("127.0.0.1", port, seconds)

@@ -1,4 +1,4 @@
-"""What answers on an open port, told by handshakes that leave a live store unharmed."""
+"""Tests of what answers on an open port, told by handshakes that leave a live store unharmed."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ CHECK = "collective/wrong-result"
 
 
 def spoilt_on_the_way() -> Facts:
-    """What rank 2 sends to the last node by all_to_all arrives as something else."""
+    """Return what rank 2 sends to the last node by all_to_all arrives as something else."""
     first, second, third = several({}, {}, {})
     return first, second, failing(third, "nccl", "wrong results: all_to_all", wrong=["all_to_all"], senders=[2])
 

@@ -37,7 +37,7 @@ def lazy_on_one() -> Facts:
 
 
 def own_settings() -> Facts:
-    """What may differ from node to node, and settings of a backend that is not used."""
+    """Return what may differ from node to node, and settings of a backend that is not used."""
     a, b = gpus()
     a = with_variables(
         a,
@@ -249,7 +249,7 @@ def test_what_nccl_itself_says_of_another_cause_is_not_put_down_to_a_setting() -
 
 
 def smaller_groups(*passed: tuple[str, bool]) -> dict[str, str | None]:
-    """What is said of three nodes, of which host1 has an algorithm of its own, after these groups were tried."""
+    """Return what is said of three nodes, of which host1 has an algorithm of its own, after these groups were tried."""
     facts = searched(*passed)
     return severities(tuple(with_variables(one, NCCL_ALGO="Ring") if n == 1 else one for n, one in enumerate(facts)))
 

@@ -40,7 +40,7 @@ def never_set_up() -> Facts:
 
 
 def lost_on_it() -> Facts:
-    """What host1 sends to a port of its own gets no answer, as from a packet filter."""
+    """Return what host1 sends to a port of its own gets no answer, as from a packet filter."""
     a, b = loopback(1)
     return a, with_network(b, own_port=Contact("10.77.0.11", 40001, "no-answer", None, 1.0))
 

@@ -26,13 +26,13 @@ def dead(pairs: Pairs, of: int, ruled: int | None = None, outcome: str = "reset"
 
 
 def alone() -> Facts:
-    """What node 1 says that lost the store with the rest."""
+    """Return what node 1 says that lost the store with the rest."""
     _, one, _ = dead([(1, 0), (1, 2)], 3)
     return (with_network(with_meeting(one, host_lost=True), master_name="host0"),)
 
 
 def cut_from_the_store(there: bool = True) -> Facts:
-    """What node 1 says that has no more than that, and whether the store is where it was."""
+    """Return what node 1 says that has no more than that, and whether the store is where it was."""
     _, one = healthy(2)
     lost = replace(one, mesh=None, ranks=tuple(replace(rank, stages=()) for rank in one.ranks))
     return (with_network(with_meeting(lost, host_lost=True, store_there=there), master_name="host0"),)

@@ -87,7 +87,7 @@ def unanswered_peer() -> Facts:
 
 
 def by_mark() -> Facts:
-    """What host1 sends to ports that a kernel picks is marked, and goes to a gateway that is none by that."""
+    """Return what host1 sends to ports that a kernel picks is marked, and goes to a gateway that is none by that."""
     a, b = unanswered_peer()
     rule = "nft chain ip m c: tcp dport 32768-60999 packet mark set 0x1"
     marks = tuple(PacketMark(port, "dport", 4, 1, rule) for port in (32768, 60999))
@@ -109,7 +109,7 @@ def test_who_answered_at_the_port_of_the_store_answers_arp() -> None:
 
 
 def to_itself(outcome: str = "no-answer", nproc: int = 2, **more: Any) -> Facts:
-    """What host1 sends to a port of its own; the nodes reach each other."""
+    """Return what host1 sends to a port of its own; the nodes reach each other."""
     a, b = healthy(2, nproc=nproc)
     own = Contact("10.77.0.11", 40001, outcome, None, 1.0)  # type: ignore[arg-type]
     return a, with_network(b, own_port=own, **more)

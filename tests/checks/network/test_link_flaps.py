@@ -21,7 +21,7 @@ def lost(times: int, interface: str = "eth0", **more: str) -> Facts:
 
 
 def each_once(*parts: str) -> Facts:
-    """What a bond is made of, each of which lost its link."""
+    """Return what a bond is made of, each of which lost its link."""
     text = "eth0: (slave {}): link status definitely down, disabling slave"
     lines = tuple(
         KernelLine(CHECK, "hint", text.format(part), 10.0 * n, {"interface": part, "bond": "eth0"})

@@ -122,7 +122,7 @@ def contained(at: str = "172.17.0.2", outcome: str = "unreachable", seen: str = 
 
 
 def routed_pod() -> Facts:
-    """What a pod sends is translated, and the others have a route to it all the same: every link works."""
+    """Return what a pod sends is translated, and the others have a route to it all the same: every link works."""
     a, b = contained()
     return replace(a, mesh=MeshFacts(good=1)), b
 

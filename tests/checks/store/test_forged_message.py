@@ -20,7 +20,7 @@ def forged_for_a_member() -> Facts:
 
 
 def damaged_report() -> Facts:
-    """What `report/0` is on a node that gets damaged data: too long for one packet, it is as damaged."""
+    """Return what `report/0` is on a node that gets damaged data: too long for one packet, it is as damaged."""
     a, b = forged_for_a_member()
     return a, failing(b, "collective", "wrong results: send_recv", wrong=["send_recv"])
 

@@ -236,12 +236,12 @@ def logind_keeps(launch: Launch) -> None:
 
 
 def memory_limit(megabytes: int, *hosts: int) -> Fault:
-    """What is started on the hosts may use so much memory, all together."""
+    """Return what is started on the hosts may use so much memory, all together."""
     return _in_cgroup(MEMORY, megabytes << 20, *hosts)
 
 
 def process_limit(count: int, *hosts: int) -> Fault:
-    """What is started on the hosts may have so many processes and threads, all together."""
+    """Return what is started on the hosts may have so many processes and threads, all together."""
     return _in_cgroup(PIDS, count, *hosts)
 
 

@@ -159,7 +159,7 @@ def jumbo_frames(launch: Launch) -> None:
 
 
 def slow(*hosts: int, rate: str = "10mbit", interface: str = "eth0") -> Fault:
-    """What the named hosts send is held to this rate."""
+    """Return what the named hosts send is held to this rate."""
     shaper = f"tc qdisc add dev {interface} root tbf rate {rate} burst 32kbit latency 100ms"
     return together(*(inside(index, shaper) for index in hosts))
 

@@ -104,7 +104,7 @@ def cut(on: int, *others: int) -> Fault:
 
 
 def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
-    """What host ``on`` sends to MASTER_PORT is forwarded to another port of host ``to``, which never answers."""
+    """Return what host ``on`` sends to MASTER_PORT is forwarded to another port of host ``to``, which never answers."""
 
     def inject(launch: Launch) -> None:
         launch.cluster[to].python(SILENT_FORWARD, str(port), wait_for="ready")
@@ -118,7 +118,7 @@ def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
 
 
 def published_for_another(on: int) -> Fault:
-    """What comes to MASTER_PORT of host ``on`` is forwarded to a container at docker0 that is gone."""
+    """Return what comes to MASTER_PORT of host ``on`` is forwarded to a container at docker0 that is gone."""
     rule = f"fib daddr type local tcp dport {PORT} dnat to 172.17.0.5:{PORT}"
     chain = f"chain PREROUTING {{\ntype nat hook prerouting priority -100;\n{rule}\n}}"
 
@@ -186,7 +186,7 @@ def service(name: str, address: str) -> Fault:
 
 
 def ufw(on: int) -> Fault:
-    """What ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
+    """Return what ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
     return iptables(
         on,
         "-P INPUT DROP",

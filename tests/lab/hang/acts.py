@@ -14,7 +14,7 @@ LATE = 12.0
 
 
 def start(*hosts: int) -> Act:
-    """What belongs to these hosts is started."""
+    """Return what belongs to these hosts is started."""
     return lambda running: running.start(*hosts)
 
 
@@ -41,7 +41,7 @@ def freeze(rank: int) -> Act:
 
 
 def thaw() -> Act:
-    """What was frozen goes on."""
+    """Return what was frozen goes on."""
     return lambda running: [file.write_text("0") for file in running.frozen].clear()
 
 

@@ -200,7 +200,7 @@ def _looked(running: Running, row: Row, look: Look, times: int) -> Result:
 
 
 def _together(running: Running, row: Row, look: Look) -> Result:
-    """What is said of the facts that were saved on all hosts."""
+    """Return what is said of the facts that were saved on all hosts."""
     result = Result(running.job.name, row, look)
     began = time.monotonic()
     done = running.cluster[look.on].run([*DISTDOCTOR, "diagnose", "--json", f"{running.inside}/saved"], timeout=LIMIT)
@@ -223,7 +223,7 @@ def _again(host: Host, times: int) -> list[str]:
 
 
 def differences(look: Look, report: JSON, status: int) -> list[str]:
-    """How a report is not what was expected of this look, in words."""
+    """Return how a report is not what was expected of this look, in words."""
     wrong: list[str] = []
     severity = "warn" if look.late else "fail"
     failing = [finding for finding in roots(report) if finding["severity"] in (severity, "fail")]

@@ -196,7 +196,7 @@ def stop_in_pool(mine: bool) -> None:
 
 
 def come(key: str) -> bool:
-    """Whether it is there."""
+    """Return whether it is there."""
     return (Path(sys.argv[1]) / key).exists()
 
 

@@ -132,7 +132,7 @@ class Running:
         return pid
 
     def lives(self, rank: int) -> bool:
-        """Whether a rank has not ended."""
+        """Return whether a rank has not ended."""
         return self._pid(rank) is not None
 
     def _pid(self, rank: int) -> int | None:
@@ -145,7 +145,7 @@ class Running:
         return None
 
     def busy(self, ranks: set[int], seconds: float = 0.5) -> dict[int, float]:
-        """How much processor time each of these ranks uses, in seconds per second."""
+        """Return how much processor time each of these ranks uses, in seconds per second."""
         pids = {rank: pid for rank in ranks if (pid := self._pid(rank)) is not None}
         before, began = {rank: _cpu(pid) for rank, pid in pids.items()}, time.monotonic()
         time.sleep(seconds)
@@ -223,7 +223,7 @@ class Running:
             self.helpers[key] = host.python(code, f"{self.inside}/{key}", wait_for="held")
 
     def ends_well(self, seconds: float) -> list[str]:
-        """How it does not end well, in words: every process with status 0, every rank at the end of its plan."""
+        """Return how it does not end well, in words: every process with status 0, every rank at the end of its plan."""
         deadline = time.monotonic() + seconds
         while any(process.poll() is None for process in self.processes) and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -94,7 +94,7 @@ class Case:
 
     @property
     def verdict(self) -> str:
-        """What ``diagnose`` says of the whole: who did not come leaves it incomplete, where that is all."""
+        """Return what ``diagnose`` says of the whole: who did not come leaves it incomplete, where that is all."""
         failing = {root.check for root in self.roots if root.severity == "fail"}
         if failing:
             return "incomplete" if failing <= NOT_SEEN else "fail"
@@ -132,5 +132,5 @@ def slowed(case: Case, slow: float) -> Case:
 
 
 def matches(pattern: str | None, name: str) -> bool:
-    """Whether the name holds the pattern or, as in the shell, matches it; any does where there is none."""
+    """Return whether the name holds the pattern or, as in the shell, matches it; any does where there is none."""
     return pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)

@@ -137,7 +137,7 @@ class Cluster:
 
     @property
     def shared(self) -> Path:
-        """Where this process finds the folder that all hosts have in common, ``SHARED`` in there."""
+        """Return where this process finds the folder that all hosts have in common, ``SHARED`` in there."""
         assert self._switch is not None
         return self._switch.path(SHARED)
 
@@ -147,5 +147,5 @@ class Cluster:
         return run([*self._switch.enter(), "sh", "-c", script])
 
     def leftovers(self) -> list[str]:
-        """What is left on any host, each with the host's name."""
+        """Return what is left on any host, each with the host's name."""
         return [f"{host.name}: {what}" for host in self.hosts for what in host.leftovers()]

@@ -11,13 +11,13 @@ SO_FAR = 5.0
 
 
 def differences(case: Case, run: Run) -> list[str]:
-    """How the run is not *exact*, in words; empty where it is."""
+    """Return how the run is not *exact*, in words; empty where it is."""
     judged = misjudged(case, run.diagnosis) if run.diagnosis is not None else ["no facts were saved"]
     return [*judged, *_live(case, run), *_times(case, run)]
 
 
 def misjudged(case: Case, report: JSON) -> list[str]:
-    """How the report on all facts of the case together is not what the case expects, in words."""
+    """Return how the report on all facts of the case together is not what the case expects, in words."""
     found, expected = roots(report), {root.check: root for root in case.roots}
     wrong = [f"diagnose names the root {f['id']} on {f['nodes']}" for f in found if f["check"] not in expected]
     for root in expected.values():
@@ -71,12 +71,12 @@ def _times(case: Case, run: Run) -> list[str]:
 
 
 def _slowness(run: Run, until: float) -> float:
-    """How slow the machine was for the run up to ``until``; as slow as it is now, where that is more."""
+    """Return how slow the machine was for the run up to ``until``; as slow as it is now, where that is more."""
     return max(run.slowness(until), slowness())
 
 
 def passes(case: Case, run: Run) -> list[str]:
-    """How the run after the fix is not a pass, in words; empty where it is."""
+    """Return how the run after the fix is not a pass, in words; empty where it is."""
     wrong, cured = [], {root.check for root in case.roots}
     for one in run.ended:
         if one.status != 0:

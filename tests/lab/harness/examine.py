@@ -86,7 +86,7 @@ def _verdict_at(case: Case, run: Run) -> float | None:
 
 
 def torchs_own(what: str) -> bool:
-    """Whether a file left behind is one of those that torchrun itself always leaves."""
+    """Return whether a file left behind is one of those that torchrun itself always leaves."""
     return "/torchelastic_" in what or "/torchinductor_" in what
 
 

@@ -40,6 +40,6 @@ def _starts(launch: Launch, nodes: Sequence[str]) -> list[Start]:
 
 
 def has_something_to_do(findings: Sequence[JSON], option: int = 1) -> bool:
-    """Whether the fixes of this option change anything, or are text only."""
+    """Return whether the fixes of this option change anything, or are text only."""
     fixes = [fix for finding in findings for fix in finding["fixes"] if fix["option"] == option]
     return any(fix["env"] or fix["flags"] or fix["commands"] for fix in fixes)

@@ -129,7 +129,7 @@ class Host:
         return run([*self.anchor.enter(), "sh", "-c", script])
 
     def environment(self, env: Mapping[str, str | None] | None = None) -> dict[str, str]:
-        """What a command inside gets: a clean environment, changed by ``env`` (None: unset)."""
+        """Return what a command inside gets: a clean environment, changed by ``env`` (None: unset)."""
         changed: dict[str, str | None] = {**clean_environment(), "HOSTNAME": self.name, **(env or {})}
         return {key: value for key, value in changed.items() if value is not None}
 

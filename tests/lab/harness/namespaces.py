@@ -88,7 +88,7 @@ class Anchor:
         return any(int(first) <= uid < int(first) + int(count) for first, _, count in spans)
 
     def path(self, inside: str) -> Path:
-        """Where this process finds the file that has the absolute path ``inside`` in there."""
+        """Return where this process finds the file that has the absolute path ``inside`` in there."""
         return Path(f"/proc/{self.pid}/root{inside}")
 
     def pids(self) -> list[int]:

@@ -30,7 +30,7 @@ def slug(name: str) -> str:
 
 
 def recorded(folder: Path, name: str) -> Path:
-    """Where the facts of the case or shape of that name are in ``folder``."""
+    """Return where the facts of the case or shape of that name are in ``folder``."""
     return folder / f"{slug(name)}.json.gz"
 
 

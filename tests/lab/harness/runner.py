@@ -57,11 +57,11 @@ class Run:
     """When its last start was, of the monotonic clock."""
 
     def slowness(self, until: float) -> float:
-        """How many times slower others made this machine, up to ``until`` (in seconds from the last start)."""
+        """Return how many times slower others made this machine, up to ``until`` (in seconds from the last start)."""
         return self.others.slowness(self.began, self.began + until) if self.others else 1.0
 
     def first_naming(self, check: str) -> float | None:
-        """When the first report with ``check`` as a root came, None if none did."""
+        """Return when the first report with ``check`` as a root came, None if none did."""
         times = [e.reported_at for e in self.ended if e.report and check in root_checks(e.report)]
         return min((t for t in times if t is not None), default=None)
 
@@ -112,7 +112,7 @@ def run(launch: Launch, diagnose: bool = True) -> Run:
 
 
 def diagnosed(files: Sequence[Path]) -> JSON:
-    """What ``distdoctor diagnose`` says of these files. Raises RuntimeError where that is nothing, or late."""
+    """Return what ``distdoctor diagnose`` says of these files. Raises RuntimeError where that is nothing, or late."""
     command = [sys.executable, "-m", "distdoctor", "diagnose", "--json", *map(str, files)]
     env = {**clean_environment(), "TMPDIR": tempfile.gettempdir()}
     try:

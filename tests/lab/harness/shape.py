@@ -46,7 +46,7 @@ def run_shape(shape: Shape) -> tuple[list[str], Run]:
 
 
 def unhealthy(done: Run, verdict: str = "pass") -> list[str]:
-    """How a run is not that of a healthy cluster, in words."""
+    """Return how a run is not that of a healthy cluster, in words."""
     wrong = []
     for one in done.ended:
         if one.status != 0:

@@ -73,7 +73,7 @@ class Others:
             self._looks.append(look())
 
     def slowness(self, since: float, until: float) -> float:
-        """How many times longer things took from ``since`` to ``until`` (of the monotonic clock) than with all
+        """Return how many times longer things took from ``since`` to ``until`` (of the monotonic clock) than with all
         processors to themselves: others who took the share o of them leave 1 - o. 1 where nobody else ran."""
         first = next((one for one in reversed(self._looks) if one.at <= since), self._looks[0])
         last = next((one for one in self._looks if one.at >= until), self._looks[-1])

@@ -93,5 +93,5 @@ BY_CHECK = {
 
 
 def torch_time(case: Case) -> str:
-    """What PyTorch's own first error is in this case; ``not measured`` where nobody knows."""
+    """Return what PyTorch's own first error is in this case; ``not measured`` where nobody knows."""
     return case.torch or BY_CHECK.get(case.root, "not measured")

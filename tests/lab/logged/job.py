@@ -67,9 +67,9 @@ class Job:
 
     @property
     def answers(self) -> frozenset[str]:
-        """What may be said of the logs of all hosts."""
+        """Return what may be said of the logs of all hosts."""
         return frozenset((self.check, *self.fair))
 
     def of_host(self, index: int) -> frozenset[str]:
-        """What may be said of the log of this host alone."""
+        """Return what may be said of the log of this host alone."""
         return self.answers if index in self.shows else frozenset((self.elsewhere,))

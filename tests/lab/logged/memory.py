@@ -45,7 +45,7 @@ def kernel_log() -> list[str]:
 
 
 def killings(before: list[str], after: list[str]) -> str:
-    """What dmesg told in between of want of memory in this cgroup: from the first such line to the last."""
+    """Return what dmesg told in between of want of memory in this cgroup: from the first such line to the last."""
     new = after[after.index(before[-1]) + 1 :] if before and before[-1] in after else after
     about = [number for number, line in enumerate(new) if "oom" in line.lower() or "out of memory" in line]
     return "".join(new[about[0] : about[-1] + 1]) if about else ""

@@ -46,12 +46,12 @@ class Site:
 
     @property
     def login(self) -> Host:
-        """Where people type."""
+        """Return where people type."""
         return self.cluster.by_name(LOGIN)
 
     @property
     def nodes(self) -> list[Host]:
-        """Where jobs run."""
+        """Return where jobs run."""
         return [host for host in self.cluster if host.name != LOGIN]
 
     @property

@@ -179,7 +179,7 @@ class Slurm:
 
 
 def environment() -> dict[str, str]:
-    """What SLURM's commands and daemons need; slurmd hands it on to every task."""
+    """Return what SLURM's commands and daemons need; slurmd hands it on to every task."""
     return {"SLURM_CONF": f"{FOLDER}/slurm.conf"}
 
 

@@ -66,7 +66,7 @@ class Sshd:
 
     @property
     def folder(self) -> Path:
-        """Where this process finds what all share."""
+        """Return where this process finds what all share."""
         return self.cluster.shared / "ssh"
 
     def new_key(self, host: Host) -> str:
