@@ -73,6 +73,11 @@ EXTRA = """
 .md-search-result .md-tags { display: none; }
 .md-grid { max-width: 78rem; }
 .md-typeset table:not([class]) code { word-break: normal; }
+@media (max-width: 44em) {
+  .md-typeset pre > code { white-space: pre-wrap; overflow-wrap: anywhere; padding-right: 2.5rem; }
+  .md-typeset table:not([class]) :is(th, td) { min-width: 4rem; padding: .5em .6em; }
+  .md-typeset table:not([class]) code { overflow-wrap: anywhere; }
+}
 """
 
 
