@@ -122,11 +122,12 @@ def two_jobs_fixes(node: Node) -> tuple[Fix, ...]:
 
 def end_leftover_fix(holders: Sequence[PortHolder], node: Node) -> Fix:
     """Return the last resort for a held port: end its holder, if that is the user's own left-over."""
-    pids = [str(holder.pid) for holder in holders if holder.pid is not None]
+    pids = ",".join(str(holder.pid) for holder in holders if holder.pid is not None)
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
-    how = f": kill {' '.join(pids)}" if pids else ". Confirm with: ss -tlnp"
+    confirm = f"`ps -fp {pids}`" if pids else "`ss -tlnp`"
     return Fix(
-        f"Or, if it is a leftover of your own earlier run, end {who or 'the process that holds the port'}{how}.",
+        f"Or, if it is a leftover of your own earlier run, end {who or 'the process that holds the port'}. "
+        f"Confirm with: {confirm}.",
         (node.name,),
         2,
     )

@@ -131,7 +131,7 @@ def test_a_connection_that_has_the_port_is_told_with_its_other_end() -> None:
     assert line == (
         "host0: 10.77.0.10:29500 is the own end of a connection to 10.77.0.11:8888, held by curl, pid 4711, user ann"
     )
-    assert root.fixes[-1].text.endswith("end curl (pid 4711).")
+    assert root.fixes[-1].text.endswith("end curl (pid 4711). Confirm with: `ps -fp 4711`.")
 
 
 @pytest.mark.parametrize("facts", [beside_another_run(token="different"), beside_another_run_alone()])
