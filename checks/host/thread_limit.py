@@ -163,6 +163,9 @@ def ended_there(node: Node, room: Room) -> bool:
         return True
     if room.left >= need(node):
         return False
+    entries = [entry for rank in node.facts.ranks for entry in rank.stages]
+    if any(entry.detail.get("during") == "new_group" and entry.detail.get("killed") for entry in entries):
+        return True  # gloo's constructor waits for its own threads then
     bind = node.network.bind
     error = bind.error or "" if bind is not None and not bind.ok and not bind.errno else ""
     store = any(word in error for word in ("closed its channel", *WORDS))

@@ -73,6 +73,8 @@ def _check(order: Mapping[str, Any]) -> int:
     require_one_of("until", command.how.until, STAGES)
     begin_for(command.how.until)
     options = command.options()
+    if order.get("own_store"):  # rank 0 of the job hosts it, and every rank of the check is a client, as of an agent's
+        options = replace(options, plan=replace(options.plan, agent_store=True))
     if order["turn"] > 1 and options.plan.agent_store:
         # The agent's store outlives one check: values of an earlier check are not this one's.
         options = replace(options, plan=replace(options.plan, run_id=f"{options.plan.run_id}/{order['turn']}"))

@@ -115,8 +115,8 @@ def preflight(
 
     Returns the diagnosis. Raises PreflightError if its verdict is at or above ``fail_on`` (``fail``, ``warn``;
     ``never``: not at all), and if a rank did not join; ValueError for an argument that makes no sense. If distdoctor
-    itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``; so it is if the process group is up
-    already, as in Ray Train's workers: its store has the port.
+    itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``. If the process group is up already, as
+    in Ray Train's workers, the ranks of the check meet in its store.
     """
     if fail_on not in ("fail", "warn", "never"):
         raise ValueError(f"fail_on={fail_on!r} is none of fail, warn, never")
@@ -148,11 +148,15 @@ def preflight(
             "quiet": not progress,
         },
     }
-    if master_port is None and init_method in (None, "env://") and _store_is_taken(env):
-        return _failed(
-            "the process group is up already, and its store has MASTER_PORT: call preflight() before "
-            "init_process_group(), or with another port, the same in each rank (master_port=...)"
-        )
+    if master_port is None and init_method in (None, "env://") and (group := _group_of(env)) is not None:
+        store = _store_of(group)
+        if store is None:
+            return _failed(
+                "the process group is up already, and its store is no TCPStore: call preflight() before "
+                "init_process_group(), or with a port, the same in each rank (master_port=...)"
+            )
+        env = {**env, **store}
+        order["own_store"] = True
     answer = ask(order, env, wait + timeout + MARGIN_SECONDS, aloud=progress)
     if answer.told is None:
         return _failed(answer.error)
@@ -179,12 +183,24 @@ def explain(error: BaseException | str) -> Diagnosis:
     return _failed(answer.error) if answer.told is None else _diagnosis(answer.told)
 
 
-def _store_is_taken(env: Mapping[str, str]) -> bool:
-    """Return whether the ranks of the job have already joined a store of their own on the check's port, not that of an
-    agent."""
+def _group_of(env: Mapping[str, str]) -> Any:
+    """Return torch.distributed if the ranks of the job have formed their group already, with a store that is not that
+    of an agent; else None."""
     group = sys.modules.get("torch.distributed")
     up = group is not None and group.is_available() and group.is_initialized()
-    return up and RANK.variables[0] in env and env.get(AGENT_STORE) != "True"
+    return group if up and env.get(AGENT_STORE) != "True" else None
+
+
+def _store_of(group: Any) -> dict[str, str] | None:
+    """Return address and port of the job's own store, and this rank, as variables; None if it is no TCPStore."""
+    store = group.distributed_c10d._get_default_store()
+    while isinstance(store, group.PrefixStore):
+        store = store.underlying_store
+    if not isinstance(store, group.TCPStore):
+        return None
+    values = {MASTER_ADDR: store.host, MASTER_PORT: store.port}
+    values |= {RANK: group.get_rank(), WORLD_SIZE: group.get_world_size()}
+    return {setting.variables[0]: str(value) for setting, value in values.items()}
 
 
 def _diagnosis(answer: Mapping[str, Any]) -> Diagnosis:

@@ -60,6 +60,19 @@ for turn in range(2):  # the agent's store is the same for both
     sys.stdout.write(f"rank {os.environ['RANK']} {turn}: {told.report['plan']['world_size']} {len(lines) > 5}\\n")
     sys.stdout.flush()
 """
+INITIALIZED = """
+import sys
+import torch, torch.distributed as dist
+import distdoctor
+
+rank, port = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+for turn in range(2):
+    told = distdoctor.preflight("gloo", until="store")
+    long = len(str(told).splitlines()) > 5
+    sys.stdout.write(f"{rank} {told.verdict} {told.report['plan']['world_size']} {long}\\n")
+dist.barrier()
+"""
 SPAWNED = """
 import multiprocessing, sys
 import distdoctor
@@ -158,11 +171,28 @@ class TestPreflight:
         assert done.stdout.split() in (["pass", "gloo"], ["warn", "gloo"]), done.stderr
 
     def test_a_group_that_is_up_already_is_not_told_as_anothers(self, tmp_path: Path) -> None:
-        """As in a worker of Ray Train: its store was told as another job's, which it is where the ranks meet."""
-        code = "import torch.distributed as dist, distdoctor\ndist.init_process_group('gloo')\n"
-        code += "print(distdoctor.preflight('gloo', until='store').verdict)"
-        variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
-        done = run(code, tmp_path, **variables)
+        """As in a worker of Ray Train: the ranks of the check meet in the job's own store."""
+        port = str(unused_port())
+        (tmp_path / "script.py").write_text(INITIALIZED)
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, str(tmp_path / "script.py"), str(rank), port],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment(),
+            )
+            for rank in (0, 1)
+        ]
+        for rank, process in enumerate(ranks):
+            out, err = process.communicate(timeout=150)
+            assert out == f"{rank} pass 2 {rank == 0}\n" * 2, err
+
+    def test_a_group_without_a_store_to_meet_in(self, tmp_path: Path) -> None:
+        code = "import torch.distributed as dist, distdoctor\n"
+        code += "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
+        code += "print(distdoctor.preflight('gloo', until='store').verdict, flush=True)\nimport os; os._exit(0)"
+        done = run(code, tmp_path)
         assert done.stdout == "incomplete\n" and "before init_process_group()" in done.stderr, done.stderr
 
     def test_an_argument_that_makes_no_sense(self) -> None:

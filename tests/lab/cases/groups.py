@@ -33,10 +33,10 @@ CASES = [
         Case("the check of node 1 has no mesh", mesh("dp=2,tp=2", 0), MISMATCH, ["host1"], "warn", torch="never (trains)"),
         Case("48 open files, and 4 groups", shell("ulimit -S -n 48", 1), "host/open-files-limit", ["host1"], flags=GROUPS, torch="at once, on one node"),
         Case("36 processes and threads, and 4 groups", process_limit(36, 1), "host/thread-limit", ["host1"], flags=GROUPS, by_hand=process_limit(4000, 1), torch="at once, on one node"),
-        Case("24 ports, and 4 groups", port_range(40000, 40023, 1), "host/ports-exhaustible", ["host1"], flags=GROUPS, torch="at once, on one node"),
+        Case("12 ports, and 4 groups", port_range(40000, 40011, 1), "host/ports-exhaustible", ["host1"], flags=GROUPS, torch="at once, on one node"),
         Case("one pair of 3 is cut in the switch, and shares a group", cut_in_switch((1,), (2,)), "mesh/peer-ports-blocked", ["host1", "host2"], blame="one-of", hosts=3, by_hand=switch_repaired, flags=("--mesh", "dp=3,tp=2")),
-        Case("node 0 lets in 24 connections, and drops those of further groups", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 24 drop"), "network/connection-limit", ["host0"], flags=GROUPS, within=40, torch="never"),
+        Case("node 0 lets in 14 connections, and drops those of further groups", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 14 drop"), "network/connection-limit", ["host0"], flags=GROUPS, within=40, torch="never"),
         Case("the switch drops the new connections of a second group", dropped_in_switch(f"{NEW} limit rate over 1/hour burst 14 packets"), FAILED, BOTH, blame="one-of", flags=GROUPS, within=40, by_hand=switch_repaired, torch="never"),
-        Case("the switch drops those of the first group across nodes", dropped_in_switch(f"{NEW} limit rate over 1/hour burst 10 packets"), FAILED, BOTH, blame="one-of", flags=("--mesh", "dp=2,tp=2"), within=40, by_hand=switch_repaired, torch="never"),
+        Case("the switch drops those of the first group across nodes", dropped_in_switch(f"{NEW} limit rate over 1/hour burst 9 packets"), FAILED, BOTH, blame="one-of", flags=("--mesh", "dp=2,tp=2"), within=40, by_hand=switch_repaired, torch="never"),
     ),
 ]  # fmt: skip
