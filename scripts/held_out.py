@@ -1,0 +1,114 @@
+"""Score of `distdoctor diagnose` on public logs of 2025 and 2026 that no rule was built from.
+
+    python scripts/held_out.py [-v] [--save FILE]
+
+tests/logs/held_out/index.json has the answer to each log, written before the log was first read: ``expect`` (a check,
+``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and ``names`` (words that the
+answer must quote). ``base`` is the outcome of the first run, at commit 7b188cef. Never change a rule because of one of
+these logs: the set measures how the program does on a new one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import runpy
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests/logs/held_out"
+OUTCOMES = {
+    "right": "the cause, or rightly no failure",
+    "vague": "the right check without what the log names",
+    "inconclusive": "rightly inconclusive",
+    "partly": "the cause and another root cause",
+    "wrong": "another cause than the log's",
+    "claimed": "a cause where the log shows none",
+    "doubted": "inconclusive on a run without a failure",
+    "silent": "no cause although the log shows one",
+}
+
+
+def outcome(case: dict[str, Any], roots: Sequence[str], verdict: str, quoted: str) -> str:
+    """Return the key of OUTCOMES for one log; ``quoted`` is all that the root causes say."""
+    fair = {case["expect"], *case["accept"]}
+    decidable = "/" in case["expect"]
+    if not roots:
+        said = "none" if verdict in ("pass", "warn") else "cannot-tell"
+        if decidable:
+            return "inconclusive" if said in fair else "silent"
+        if said == "cannot-tell" and said not in fair:
+            return "doubted"
+        return "silent" if said not in fair else "inconclusive" if case["expect"] == "cannot-tell" else "right"
+    if not fair.intersection(roots):
+        return "wrong" if decidable else "claimed"
+    if set(roots) - fair:
+        return "partly"
+    return "vague" if case["names"] and case["names"] not in quoted else "right"
+
+
+def diagnosed(file: str) -> dict[str, Any]:
+    """Return the report of one log as the command prints it, in this process: its start takes most of the time."""
+    printed, arguments = io.StringIO(), sys.argv
+    sys.argv = ["distdoctor", "diagnose", str(FOLDER / file), "--json"]
+    try:
+        with redirect_stdout(printed), suppress(SystemExit):
+            runpy.run_module("distdoctor", run_name="__main__")
+        report: dict[str, Any] = json.loads(printed.getvalue())
+    except Exception as error:  # the score counts a crash as what it is, and goes on
+        return {"verdict": f"crashed: {error}", "findings": []}
+    finally:
+        sys.argv = arguments
+    return report
+
+
+def scored(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the log's name, what was said of it and its outcome."""
+    report = diagnosed(case["file"])
+    roots = [one for one in report["findings"] if one["severity"] == "fail" and not one["because_of"]]
+    said = sorted({one["check"] for one in roots})
+    became = outcome(case, said, report["verdict"], json.dumps(roots, ensure_ascii=False))
+    return {
+        "file": case["file"],
+        "outcome": became,
+        "expect": case["expect"],
+        "said": "+".join(said) or report["verdict"],
+        "summary": [one["summary"] for one in roots] or [one.get("check") for one in report.get("candidates", [])],
+    }
+
+
+def main() -> None:
+    """Print the score, and with -v what was said of each log."""
+    parser = argparse.ArgumentParser(description="Scores diagnose on public logs that no rule was built from.")
+    parser.add_argument("-v", action="store_true", help="print what is said of each log")
+    parser.add_argument("--save", type=Path, help="write what is said of each log to this file")
+    options = parser.parse_args()
+    index: list[dict[str, Any]] = json.loads((FOLDER / "index.json").read_text())
+    with ProcessPoolExecutor(2) as pool:
+        results = list(pool.map(scored, index))
+    if options.save:
+        options.save.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    long = {case["file"] for case in index if case["lines"] > 200}
+    kinds = {"all": results, "over 200 lines": [one for one in results if one["file"] in long]}
+    kinds["no failure"] = [one for one in results if one["expect"] == "none"]
+    counts = {kind: Counter(one["outcome"] for one in of) for kind, of in kinds.items()}
+    lines = [f"{'':<14}" + "".join(f"{kind:>16}" for kind in counts)]
+    for name, meaning in OUTCOMES.items():
+        row = "".join(f"{count[name]:>16}" for count in counts.values())
+        lines.append(f"{name:<14}{row}   {meaning}")
+    lines.append(f"{'logs':<14}" + "".join(f"{count.total():>16}" for count in counts.values()))
+    if options.v:
+        shown = sorted(results, key=lambda one: (list(OUTCOMES).index(one["outcome"]), one["file"]))
+        lines += [f"{one['outcome']:<13} {one['file']:<55} {one['expect']:<24} {one['said']}" for one in shown]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
