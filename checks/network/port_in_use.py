@@ -68,7 +68,7 @@ LOG = (
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
         unless=rf"NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp|{_PICKED}",
     ),
-    Line("errno: 98", r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b", unless=_PICKED),
+    Line("errno: 98", r"(?:(?<=:)(?P<port>\d{1,5}) )?\(errno: 98\b", unless=_PICKED),
     Line(
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",

@@ -57,8 +57,9 @@ LOG = (
     Line("oom_reaper: reaped process", r"oom_reaper: reaped process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)"),
     Line(
         "oom-kill:constraint=",
-        r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
-        r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
+        # dump_oom_summary() in mm/oom_kill.c
+        r"oom-kill:constraint=(?P<constraint>\w{1,40}),.{0,400}?(?:,oom_memcg=(?P<cgroup>[^,]{1,200}))?"
+        r"(?:,task_memcg=[^,]{1,300})?,task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
     Line("DefaultCPUAllocator: can", "can.?t allocate memory: you tried to allocate", told=REFUSED),
     Line("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", told=REFUSED),

@@ -1,0 +1,106 @@
+"""No declared expression takes long on a long line, whatever is in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from distdoctor.logs.launcher_exits import WORDINGS
+from tests.facts_builder import CHECKS
+from tests.helpers.pace import yardstick
+
+SIZE, PART = 100_000, 10
+"""Characters of a line, and the part of it with which an expression that is quick there is left alone."""
+MOST = 0.2
+"""Yardsticks: 50 ms on a quiet machine."""
+WORST, QUICK = 3, 0.04
+"""Lines for each expression that are tried in full, and the seconds below which none is."""
+FILLERS = (
+    "a",
+    "1",
+    " ",
+    "a ",
+    "1 ",
+    "a.",
+    "/",
+    "-",
+    "_",
+    "A",
+    "Aa",
+    "(",
+    "[a]",
+    '"',
+    ": ",
+    "a=",
+    "1,",
+    "0x1",
+    "host1 ",
+)
+EXPRESSIONS = sorted(
+    {
+        expression
+        for one in (*WORDINGS, *(line for check in CHECKS for line in check.log))
+        for expression in (one.pattern, one.unless, getattr(one, "stack", ""))
+        if expression
+    }
+)
+
+
+def literals(parsed: Any) -> Iterator[str]:
+    """Yield the literal texts in an expression, in their order."""
+    text = ""
+    for operation, value in parsed:
+        if str(operation) == "LITERAL":
+            text += chr(value)
+            continue
+        if text:
+            yield text
+        text = ""
+        for part in value if isinstance(value, tuple | list) else ():
+            for inner in part if isinstance(part, list) else [part]:
+                if isinstance(inner, re._parser.SubPattern):  # type: ignore[attr-defined]
+                    yield from literals(inner)
+    if text:
+        yield text
+
+
+def units(expression: str) -> Iterator[tuple[str, str]]:
+    """Yield the beginning of a line and what the rest of it repeats."""
+    texts = [*dict.fromkeys(literals(re._parser.parse(expression)))][:12]  # type: ignore[attr-defined]
+    yield from (("", filler) for filler in FILLERS)
+    for number, text in enumerate(texts):
+        yield from (("", f"{text}{end}") for end in ("", "a", " ", "1", " a"))
+        yield from (("".join(texts[: number + 1]), filler) for filler in FILLERS[:6])
+
+
+def seconds(pattern: re.Pattern[str], begin: str, unit: str, size: int) -> float:
+    line = f"{begin}{unit * (size // len(unit))}"
+    took = []
+    for _ in range(2):
+        started = time.process_time()
+        pattern.search(line)
+        took.append(time.process_time() - started)
+        if took[0] < 1e-3:
+            break
+    return min(took)
+
+
+def slowest(expression: str) -> tuple[float, str, str]:
+    """Return the longest time in seconds that a line takes, and the line."""
+    pattern = re.compile(expression)
+    # If the time grows with the square of the length, those that are quick on a short line stay below the bound.
+    timed = sorted((seconds(pattern, *one, SIZE // PART), one) for one in units(expression))[-WORST:]
+    slow = [one for took, one in timed if took * PART**2 > QUICK]
+    return max(((seconds(pattern, *one, SIZE), *one) for one in slow), default=(0.0, "", ""))
+
+
+@pytest.mark.perf
+def test_no_expression_takes_long_on_a_long_line() -> None:
+    bound = MOST * yardstick()
+    slow = [(expression, *found) for expression in EXPRESSIONS if (found := slowest(expression))[0] > bound]
+    bound = MOST * max(yardstick(), bound / MOST)
+    assert not [one for one in slow if slowest(one[0])[0] > bound]
