@@ -55,7 +55,7 @@ ONE_THAT_HAS_IT = (
 )
 LOG = (
     Line("Distributed package doesn", r"doesn.?t have (?P<backend>\w+) built in"),
-    Line("backend is not available", r"(?P<backend>\w+) backend is not available. Check '?\w*if"),
+    Line("backend is not available", r"\b(?P<backend>\w{1,40}) backend is not available. Check '?\w*if"),
     Line(
         "Unknown c10d backend type",
         r"Unknown c10d backend type (?P<backend>\w+)",

@@ -136,8 +136,8 @@ LOG = (
     Line("port must have value from 0 to 65535"),
     Line(
         "network addresses of",
-        r"network addresses of \((?P<value>[^,]{0,200}[ /\[\]<>{}$'\x22][^,]{0,200}|(?:XX?|YY?)[.X\d]{2,20}"
-        r"|https?:[^,]{0,200}), ?(?P<port>\d{1,9})\) cannot be retrieved",
+        r"network addresses of \((?P<value>[^, /\[\]<>{}$'\x22]{0,200}[ /\[\]<>{}$'\x22][^,]{0,200}"
+        r"|(?:XX?|YY?)[.X\d]{2,20}|https?:[^,]{0,200}), ?(?P<port>\d{1,9})\) cannot be retrieved",
     ),
 )
 PREVENTS = "plan agreed"

@@ -76,10 +76,12 @@ LOG = (
     ),
     Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-        r"(?:Error|Exception|ERROR|error)\b.{0,80}(?:[Cc]ould not find|[Mm]issing|not set|not found|not defined).{0,60}"
+        # every one of these names has an A or a Z
+        r"(?:Error|Exception|ERROR|error)\b(?=[^AZ]{0,200}[AZ])"
+        r"(?:.{0,80}(?:[Cc]ould not find|[Mm]issing|not (?:set|found|defined)).{0,60}"
         r"\b(?P<variable>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))\b"
-        r"|(?:Error|Exception|ERROR|error)\b.{0,120}\b(?P<name>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))"
-        r"['\x22`]?.{0,40}(?:is |are )?(?:not set|missing|not found|not defined|undefined|must be set)",
+        r"|.{0,120}\b(?P<name>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))"
+        r"['\x22`]?.{0,40}(?:is |are )?(?:not set|missing|not found|not defined|undefined|must be set))",
     ),
     Line("is not in the environment", r"(?P<variable>(?:LOCAL_)?RANK) is not in the environment"),
     Line("Unable to determine rank and size from environment variables"),

@@ -93,6 +93,11 @@ LOG = (
         shows="hint",
         why="the port was closed, or never open",
     ),
+    Line(  # the answer of ncclras (src/ras/client_support.cc)
+        ("considered dead (unreachable via the RAS network)", "Missing communicator data from "),
+        shows="symptom",
+        why="NCCL's RAS does not reach the process: a dead process, a stopped one and a cut network show the same",
+    ),
     Line(
         "WARN Net : ",
         "WARN Net : (?:Conn|Call)",

@@ -17,9 +17,7 @@ from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS, TRACEBACK, judged
 from tests.logs.large_logs import KINDS, write
 
-REFUSED = (
-    "[W socket.cpp:6] [c10d] The client socket has failed to connect [n7]:{} (errno: 111 - Connection refused)."
-)
+REFUSED = "[W socket.cpp:6] [c10d] The client socket has failed to connect [n7]:{} (errno: 111 - Connection refused)."
 PROGRAM = {"source": "step()", "who": "[rank1]: "}
 
 

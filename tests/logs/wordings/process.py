@@ -259,6 +259,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "absl::Status: UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was "
         "preempted/died/restarted unexpectedly or this task is experiencing network issues.",
     ),
+    ("process/peer-died", "  1 job process is considered dead (unreachable via the RAS network)"),
+    ("process/peer-died", "  Missing communicator data from 2 ranks"),
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
     (
         "process/peer-died",
