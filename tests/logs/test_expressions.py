@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.logs.launcher_exits import WORDINGS
+from distdoctor.logs.dialects import WORDINGS
 from tests.facts_builder import CHECKS
 from tests.helpers.pace import yardstick
 
