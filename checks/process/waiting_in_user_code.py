@@ -59,7 +59,7 @@ LOG = (
     ),
 )
 PREVENTS = "store hosted"
-PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
+PLACES = tuple({*live.places.OWN} - {live.places.FILE_LOCK, live.places.DEVICE, live.places.MEMORY})
 SHOWN = 3
 _LATER = "otherwise the others fail at their timeout (default: 30 min with gloo, 10 min with NCCL)"
 MATTERS = f"the rank may still continue; {_LATER}"
@@ -74,6 +74,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield from locked
         return
     held = [rank for rank in job.ranks if is_held(rank, job)] or key_of_nobody(job)
+    held = [rank for rank in held if rank.place.kind != live.places.QUEUE] or held  # their orders come after these
     if not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
         if (awaited := live.awaited(job)) is not None and job.world != 1:
             yield others_wait_for(job, awaited)
@@ -97,7 +98,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         evidence=(
             *live.where_ranks_are([*held, *behind]),
             *asleep(held),
-            *asked(held),
+            *asked(job, held),
             *below(held),
             *live.waiting_evidence(job, held),
         ),
@@ -123,7 +124,7 @@ def others_wait_for(job: live.LiveJob, awaited: live.Awaited) -> Finding:
     return live.rank_finding(
         ranks,
         f"{who} for {whom}{more}.{since}",
-        evidence=(*live.where_ranks_are([*ranks, *waiting]), *asleep(ranks), *asked(ranks), *below(ranks)),
+        evidence=(*live.where_ranks_are([*ranks, *waiting]), *asleep(ranks), *asked(job, ranks), *below(ranks)),
         fixes=(Fix.on(nodes, remedy_of_moving(ranks[0], peer)),),
         severity="warn",
         matters=OUTSIDE if peer else MATTERS,
@@ -176,14 +177,16 @@ def is_held(rank: live.LiveRank, job: live.LiveJob) -> bool:
     if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
     moved = rank.process.moved
-    return moved is not None and moved.seconds > 0 and not live.outside_peer(job, rank)
+    outside = live.outside_peer(job, rank) or place.why == live.stacks.ZMQ  # a client may have no request
+    return moved is not None and moved.seconds > 0 and not outside
 
 
 def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     """Return whether all ranks are known, none waits for ``held``, and these wait for orders, as idle workers do."""
-    if job.waiting or len(job.numbers) < (job.world or 0):
+    if job.waiting or job.core_waits or len(job.numbers) < (job.world or 0):
         return False
-    return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
+    at_rest = (live.places.CODE, live.places.QUEUE)
+    return all(rank.place.kind in at_rest and live.awaits_orders(rank.process) for rank in held)
 
 
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
@@ -223,9 +226,11 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
             yield f"{rank.node.name}: {who} has {duration_text(rank.asleep)} of its sleep left"
 
 
-def asked(held: list[live.LiveRank]) -> Iterator[str]:
+def asked(job: live.LiveJob, held: list[live.LiveRank]) -> Iterator[str]:
     """Yield the processes of their host that ranks wait for an answer from."""
     for rank in held:
+        if (core := job.writer_of(rank)) is not None:
+            yield f"{rank.node.name}: {rank.called} waits for a message of pid {core.pid} ({core.title or core.name})"
         if (one := rank.answerer) is not None and rank.place.kind != live.places.KEY:
             yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
 
@@ -251,6 +256,12 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
 
 
 def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
+    if place.kind == live.places.QUEUE:
+        pid = rank.process.parent
+        return (
+            f"Restart the engine: the process that gives orders (pid {pid}) did not give this one. Confirm with: "
+            f"`py-spy dump --pid {pid}`."
+        )
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
     calls = [call for one in rank.below if one.main and (call := live.stacks.call_of(one.main))]
     if calls:

@@ -428,7 +428,7 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
         groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
     for (node, _), members in groups.items():
         place = members[0].place.said(len(members) > 1)
-        pids = " ".join(str(rank.process.pid) for rank in members[:SHOWN])
+        pids = " ".join(f"{rank.process.pid} {rank.process.title}".strip() for rank in members[:SHOWN])
         names = ranks_called(members)
         yield f"{node}: {names[:1].lower()}{names[1:]} (pid {pids}) {'is' if len(members) == 1 else 'are'} {place}"
 

@@ -348,6 +348,8 @@ JOB_VARIABLES = (*RANK.variables, *LOCAL_RANK.variables, RUN_ID, *(one.rank for 
 DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
 """Prefixes of the names of torch.distributed's own threads, including those assigned here to unnamed ones."""
 _AGENTS = ("run", "launch")
+_TITLE = re.compile(r"[\w.-]{1,40}::[\w.:()=-]{1,80}")
+"""Titles of vLLM's processes (``VLLM::EngineCore_DP0``; the first part can be set), SGLang's and Ray's."""
 DATA_WORKER = "pt_data_worker"
 _LIBRARY = re.compile(r"^\S+ \S*x\S* .*?(/\S.*/lib/libtorch_cpu\.so)$", re.MULTILINE)
 _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
@@ -388,6 +390,12 @@ class JobCandidate:
     def is_distributed(self) -> bool:
         """Return whether torch.distributed has threads in it."""
         return any(name.startswith(DISTRIBUTED) for name in self.thread_names)
+
+    @property
+    def title(self) -> str:
+        """Return the title that an engine gave it; empty for a plain command line."""
+        found = _TITLE.match(self.command[0]) if self.command else None
+        return found[0] if found else ""
 
     @property
     def user(self) -> str:

@@ -171,6 +171,7 @@ def process_facts(one: JobCandidate, role: Role, tables: SocketTables, main_thre
             parent=one.parent,
             role=role,
             name=one.name,
+            title=one.title,
             state=stat.state if stat else "",
             user=one.user,
             age=round(max(0.0, proc.uptime() - one.started), 1),

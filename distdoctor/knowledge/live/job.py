@@ -52,6 +52,22 @@ class LiveJob:
         ranks = {one.process.pid for one in self.ranks if one.node is rank.node}
         return asks is not None and asks.pid not in ranks and asks.busy >= BUSY
 
+    def writer_of(self, rank: LiveRank) -> JobProcess | None:
+        """Return the process that gives orders to an engine's worker that waits for one; None if it is not here."""
+        if rank.place.kind != places.QUEUE:
+            return None
+        here = (one for node, job in self.facts if node is rank.node for one in job.processes)
+        return next((one for one in here if one.pid == rank.process.parent), None)
+
+    @property
+    def core_waits(self) -> bool:
+        """Return whether a process that gives orders to workers waits for their answers in shared memory."""
+        return any(
+            one.role == "launcher" and stacks.awaited_queue(one.main) == stacks.SHARED
+            for _, job in self.facts
+            for one in job.processes
+        )
+
     @property
     def agents_meet(self) -> bool:
         """Return whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
@@ -332,6 +348,8 @@ class LiveRank:
     @cached_property
     def works(self) -> bool:
         """Return whether it, or a process below it, was active."""
+        if self.place.kind == places.QUEUE:  # it asks again and again for a message, if without a pause
+            return stacks.gets_about(self.process)
         return stacks.works(self.process) or any(stacks.works(one) for one in self.below)
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distdoctor.knowledge.live.stacks import (
+    awaited_queue,
     awaits_further_rank,
     awaits_thread,
     call_of,
@@ -40,11 +41,13 @@ KEY = "waiting for a key of the store"
 REMOTE = "in a remote call"
 """Wait for a remote call to another rank, or for all remote calls (torch.distributed.rpc)."""
 BEHIND = "waiting for a lock that another rank has"
+QUEUE = "waiting for a message"
+"""Wait of an engine's worker for the next order of the process that started it."""
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
 FILE_LOCK, MEMORY = "waiting for a file lock", "waiting for memory"
 UNSEEN = "where this user may not see it"
 """Sleep in which no thread's call is visible: for lack of rights, or in a sandbox such as gVisor."""
-OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
+OWN = (CODE, QUEUE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
 """Places at which a rank is by itself."""
 MESSAGE = "wait() for a message, or for a lock"
 """Wait of C++ for one rank, below the job's own code; ``acquire(timeout=...)`` of a lock looks the same."""
@@ -211,6 +214,11 @@ def _in_collective(view: _View) -> Place | None:
     return Place(COLLECTIVE, outer, view.own, named_rank(view.main)) if outer and outer not in _LEAVING else None
 
 
+def _in_queue(view: _View) -> Place | None:
+    kind = awaited_queue(view.main)
+    return Place(QUEUE, frame=view.own, why=kind) if kind else None
+
+
 def _in_remote_call(view: _View) -> Place | None:
     remote = next(
         (f.function for f in reversed(view.frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
@@ -323,6 +331,7 @@ _LOOKS: tuple[Callable[[_View], Place | None], ...] = (
     _uninterruptible,
     _in_init,
     _in_collective,
+    _in_queue,
     _in_remote_call,
     _in_known_file,
     _awaits_child,

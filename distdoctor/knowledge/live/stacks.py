@@ -20,6 +20,12 @@ _RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
 _SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 
 
+_QUEUE, _READS = "shm_broadcast.py", ("acquire_read", "dequeue", "recv")
+SHARED, ZMQ = "shared-memory queue", "ZMQ socket"
+_INNER = 4
+"""Innermost frames of a wait in a queue."""
+
+
 def own_frame(thread: JobThread | None) -> Frame | None:
     """Return the innermost line of the job's own code on the thread's stack."""
     return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
@@ -86,6 +92,17 @@ def work_of(frames: tuple[Frame, ...]) -> str:
     # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
     passes = (frame for frame in frames if frame.function in _BACKWARD and "torch/autograd/" in frame.file)
     return BACKWARD if any(passes) else "wait"
+
+
+def awaited_queue(thread: JobThread | None) -> str:
+    """Return the kind of queue in which the thread waits for a message: vLLM's in shared memory, or ZMQ; else empty.
+
+    vLLM's reader asks again and again with a busy processor (vllm/distributed/device_communicators/shm_broadcast.py).
+    """
+    inner = thread.frames[:_INNER] if thread is not None else ()
+    if any(frame.file.endswith(_QUEUE) and frame.function.rpartition(".")[2] in _READS for frame in inner):
+        return SHARED
+    return ZMQ if any(frame.file.startswith("zmq/") or "/zmq/" in frame.file for frame in inner) else ""
 
 
 def awaits_process(thread: JobThread | None) -> bool:
@@ -303,6 +320,8 @@ def awaits_orders(one: JobProcess) -> bool:
     main = one.main
     if main is None:
         return False
+    if awaited_queue(main):
+        return True
     by_one = main.call in ("read", "recvfrom", "recvmsg") and main.reads.startswith(("pipe:", "socket:"))
     return by_one or main.call in _SEVERAL
 

@@ -201,6 +201,8 @@ class JobProcess:
     moved: ProcessChanges | None = None
     frozen: str = ""
     """Control group with which it is frozen, as a paused container; empty if it is not."""
+    title: str = ""
+    """Title that an engine gave it, such as ``VLLM::Worker_TP1``; empty for a plain command line."""
 
     @property
     def main(self) -> JobThread | None:

@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from tests.lab.hang.alone import ALONE
 from tests.lab.hang.elsewhere import ELSEWHERE, ELSEWHERE_HOLDS, ELSEWHERE_STEPS
+from tests.lab.hang.engines import ENGINE_STEPS, core, entitle
 from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_HOLDS, EVERYDAY_STEPS
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
@@ -34,7 +35,7 @@ EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EV
 """What all ranks call, with whether they are named."""
 HOLD, IN_STEPS = (
     {**HOLDS, **LONG, **EVERYDAY_HOLDS, **ELSEWHERE_HOLDS, "slow-server": slow_server},
-    {**STEPS, **LONG_STEPS, **LIBRARY_STEPS, **EVERYDAY_STEPS, **ELSEWHERE_STEPS},
+    {**STEPS, **LONG_STEPS, **LIBRARY_STEPS, **EVERYDAY_STEPS, **ELSEWHERE_STEPS, **ENGINE_STEPS},
 )
 """What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""
 
@@ -127,15 +128,22 @@ if __name__ == "__main__":
 
         shape = int(sys.argv[3])
         spawn(forked, (shape, sys.argv[4:]), nprocs=shape)  # type: ignore[no-untyped-call]
-    elif sys.argv[2] == "fork":
+    elif sys.argv[2] in ("fork", "engine"):
+        engine, planned = sys.argv[2] == "engine", sys.argv[4:]
         first, count, world = map(int, sys.argv[3].split(","))
+        if engine:
+            entitle("VLLM::EngineCore")
         children = []
         for number in range(first, first + count):
             child = os.fork()
             if child == 0:
-                forked(number, world, sys.argv[4:])
+                if engine:
+                    entitle(f"VLLM::Worker_TP{number}")
+                forked(number, world, planned)
                 os._exit(0)
             children.append(child)
+        if engine:
+            core(world, planned)
         for child in children:
             os.waitpid(child, 0)
     else:

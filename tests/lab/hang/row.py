@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 Act = Callable[["Running"], None]
 """Something done to a job that runs: its rank is stopped, a host of it is started, a filter is taken away."""
-Launcher = Literal["env", "static", "c10d", "fork", "spawn", "accelerate"]
+Launcher = Literal["env", "static", "c10d", "fork", "spawn", "accelerate", "engine"]
 """env: each rank by its own command with RANK and the like. static, c10d: torchrun. fork: one command per host, which
 forks its ranks and gives them their numbers without any variable. spawn: one command that starts them by
-torch.multiprocessing.spawn; accelerate: ``accelerate launch``; both on one host."""
+torch.multiprocessing.spawn; accelerate: ``accelerate launch``; both on one host. engine: as fork, with the titles and
+the queue of an inference engine."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tests.lab.harness.launch import C10D_PORT, PORT
 from tests.lab.harness.namespaces import children
 
 PROGRAM = str(ROOT / "tests/lab/hang/program.py")
-PIPES = ("pipe", "lock", "child", "loader")
+PIPES = ("pipe", "order", "lock", "child", "loader")
 """The steps whose key is a pipe."""
 
 
@@ -56,9 +56,9 @@ class Running:
         job, master = self.job, self.cluster[0].name
         plain = [sys.executable, PROGRAM, self.inside]
         threads: dict[str, str | None] = {"OMP_NUM_THREADS": "1"}
-        if job.launcher == "fork":
+        if job.launcher in ("fork", "engine"):
             shape = f"{host * job.nproc},{job.nproc},{job.world}"
-            return [([*plain, "fork", shape, *job.steps], threads)]
+            return [([*plain, job.launcher, shape, *job.steps], threads)]
         if job.launcher == "spawn":
             meet = {"MASTER_ADDR": master, "MASTER_PORT": str(PORT)}
             return [([*plain, "spawn", str(job.world), *job.steps], threads | meet)]

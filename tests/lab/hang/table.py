@@ -8,6 +8,7 @@ from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import master_port, only_master_port
 from tests.lab.hang.acts import back, go_on, kill, late, link, start, stop, unfiltered
 from tests.lab.hang.elsewhere_table import ELSEWHERE
+from tests.lab.hang.engines_table import ENGINES
 from tests.lab.hang.everyday_table import EVERYDAY
 from tests.lab.hang.libraries_table import LIBRARIES
 from tests.lab.hang.reported import REPORTED
@@ -82,7 +83,7 @@ JOBS = (
     ),
     Job(
         "torchrun c10d, node 0 missing",
-        (Row("c10d: node 0 is missing", "begin", (Look(1, REFUSED, (), ("host0",), late=True),), held=(), after=start(0)),),
+        (Row("c10d: node 0 is missing", "begin", (Look(1, REFUSED, (), ("host0",), late=True),), held=(), after=start(0)), "init"),
         launcher="c10d",
         nproc=1,
         late=(0,),
@@ -236,7 +237,7 @@ JOBS = (
     ),
 )  # fmt: skip
 """All of them. Each row is looked at 20 times before its job goes on."""
-ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES, *EVERYDAY, *ELSEWHERE)
+ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES, *EVERYDAY, *ELSEWHERE, *ENGINES)
 """These, those that people reported, and what trainers do."""
 ROWS = [row for job in ALL_JOBS for row in job.rows if isinstance(row, Row)]
 """The rows of all of them."""
