@@ -58,7 +58,7 @@ NEXT = (
 LOG = (
     Line(
         ("clients joined", "workers joined"),
-        r"(?P<here>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
+        r"(?<!\d)(?P<here>\d{1,7})/(?P<expected>\d{1,7}) (?:clients|workers) joined",
         shows="symptom",
         why="nodes that cannot reach the store or that ended before are missing as well; their logs show why",
     ),

@@ -30,7 +30,7 @@ DIALECT = Dialect(
         # torch/distributed/elastic/multiprocessing: messages of the agent, rows of its table, its own signals
         Wording(
             "exitcode",
-            r"exitcode *[:=]? *\(?(?P<code>-?\d{1,10})\b(?: \(pid: (?P<process>\d{1,10})\)"
+            r"exitcode {0,4}[:=]? {0,4}\(?(?P<code>-?\d{1,10})\b(?: \(pid: (?P<process>\d{1,10})\)"
             r"|\) local_rank: (?P<agent>\d{1,4})\b)?",
             marks=SENT,
             launcher="torchrun",
