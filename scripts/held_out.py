@@ -1,6 +1,6 @@
 """Score of `distdoctor diagnose` on public logs of 2025 and 2026 that no rule was built from.
 
-    python scripts/held_out.py [-v] [--save FILE]
+    python scripts/held_out.py [-v] [--save FILE] [--only TEXT]
 
 tests/logs/held_out/index.json has the answer to each log, written before the log was first read: ``expect`` (a check,
 ``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and ``names`` (words that the
@@ -11,14 +11,12 @@ these logs: the set measures how the program does on a new one.
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import runpy
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout, suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +53,13 @@ def outcome(case: dict[str, Any], roots: Sequence[str], verdict: str, quoted: st
 
 
 def diagnosed(file: str) -> dict[str, Any]:
-    """Return the report of one log as the command prints it, in this process: its start takes most of the time."""
-    printed, arguments = io.StringIO(), sys.argv
-    sys.argv = ["distdoctor", "diagnose", str(FOLDER / file), "--json"]
+    """Return the report of one log as the command prints it."""
+    command = [sys.executable, "-m", "distdoctor", "diagnose", str(FOLDER / file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
     try:
-        with redirect_stdout(printed), suppress(SystemExit):
-            runpy.run_module("distdoctor", run_name="__main__")
-        report: dict[str, Any] = json.loads(printed.getvalue())
-    except Exception as error:  # the score counts a crash as what it is, and goes on
-        return {"verdict": f"crashed: {error}", "findings": []}
-    finally:
-        sys.argv = arguments
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        return {"verdict": f"crashed: {done.stderr.strip()[-200:]}", "findings": []}
     return report
 
 
@@ -89,9 +83,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Scores diagnose on public logs that no rule was built from.")
     parser.add_argument("-v", action="store_true", help="print what is said of each log")
     parser.add_argument("--save", type=Path, help="write what is said of each log to this file")
+    parser.add_argument("--jobs", type=int, default=2, help="logs read at the same time (default 2)")
+    parser.add_argument("--only", default="", help="only logs with this in their name")
     options = parser.parse_args()
     index: list[dict[str, Any]] = json.loads((FOLDER / "index.json").read_text())
-    with ProcessPoolExecutor(2) as pool:
+    index = [case for case in index if options.only in case["file"]]
+    with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(scored, index))
     if options.save:
         options.save.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")

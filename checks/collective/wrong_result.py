@@ -2,7 +2,8 @@
 
 What you see
 ------------
-Training that diverges, or differs from run to run, without any error.
+Training that diverges, or differs from run to run, without any error. `# Out of bounds values : 344 FAILED` of
+nccl-tests.
 
 Why it happens
 --------------
@@ -33,6 +34,7 @@ from distdoctor.check_api import (
     FailedRank,
     Finding,
     Fix,
+    Line,
     failed_ranks,
     nodes_of_failed,
     rank_errors_text,
@@ -43,6 +45,15 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "results right"
+LOG = (
+    Line(  # nccl-tests, src/common.cu: the last line but one, over all sizes and ranks
+        "# Out of bounds values : ",
+        r"# Out of bounds values : [1-9]\d{0,18} FAILED",
+        told="nccl-tests found wrong values after a collective",
+        fix="Run it again with `-c 1` on half of the nodes at a time, until the nodes that damage data are known. If "
+        "all halves fail, change the versions of NCCL and of its network plugin.",
+    ),
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -3,7 +3,8 @@
 What you see
 ------------
 `EADDRINUSE` on node 0 if one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at half
-its speed. Or new ranks join the store of the old run by mistake.
+its speed; `EJ0001: Failed to initialize the HCCP process` on Ascend. Or new ranks join the store of the old run by
+mistake.
 
 Why it happens
 --------------
@@ -34,6 +35,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Leftover,
+    Line,
     Node,
     duration_text,
     names_of,
@@ -45,6 +47,14 @@ SEVERITY = "warn"
 MATTERS = "they use memory, CPUs and devices that the job needs, and may hold its port"
 FOLLOWS = ("network/port-in-use", "store/foreign-store", "network/foreign-service", "store/silent")
 SHOWN = 4
+NEXT = ("processes of an earlier run", "npu-smi info; pgrep -af train.py")
+LOG = (
+    Line(  # CANN, EJ0001: each device has one such process
+        "Failed to initialize the HCCP process",
+        shows="symptom",
+        why="a faulty device shows the same; on a node that is free again, the next start works",
+    ),
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ LOG = (
         shows="hint",
         why="it is harmless if the script finds the first host otherwise",
     ),
-    Line(("failed to bind to", "failed to listen on"), r"errno: 99\b|EADDRNOTAVAIL"),
+    Line(("failed to bind to", "failed to listen on"), r"errno: 99\b|system error: 10049\b|EADDRNOTAVAIL"),
     Line(
         ("client socket has timed out", "connect() timed out"),
         "timed out",

@@ -55,7 +55,12 @@ LOG = (
         shows="symptom",
         why="a host that is down, or an address that no host has, does not answer either",
     ),
-    Line("errno: 110", r"errno: 110\b", shows="symptom", why="a host that is down does not answer either"),
+    Line(
+        ("errno: 110", "rror: 10060", "rror 10060"),  # of Windows: WSAETIMEDOUT
+        r"errno: 110\b|(?:system error: |WinError )10060\b",
+        shows="symptom",
+        why="a host that is down does not answer either",
+    ),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"

@@ -75,7 +75,7 @@ LOG = (
         fix="Give accelerate another port (`--main_process_port PORT`, the same on every node; with one node, 0 "
         "picks a free one). Or end the process that holds this one (`ss -ltnp` on that host names it).",
     ),
-    Line("10048", "errno: 10048|WinError 10048"),
+    Line("10048", "errno: 10048|system error: 10048|WinError 10048"),
     Line("socket address (protocol/network address/port) is normally permitted"),
     Line(
         "already in use",  # torch/distributed/elastic/utils/distributed.py, when it gives up

@@ -244,8 +244,9 @@ LOG = (
         why="a rank of the same node failed or exited; its own lines have the cause",
     ),
     Line(
-        ("UCX  ERROR", "PMIX ERROR: ", "ExecutorLostFailure"),
-        r"UCX  ERROR .{1,300}(?:exceeded|[Tt]imeout|timed out|reset)|PMIX ERROR: \S{0,20}(?:UNREACH|LOST|COMM)"
+        ("UCX  ERROR", "Unexpected UCX error: ", "PMIX ERROR: ", "ExecutorLostFailure"),
+        r"UCX  ERROR .{1,300}(?:exceeded|[Tt]imeout|timed out|reset|(?:send|recv)\(\d{1,9}\) failed)"
+        r"|Unexpected UCX error: (?:Endpoint timeout|Connection reset)|PMIX ERROR: \S{0,20}(?:UNREACH|LOST|COMM)"
         r"|ExecutorLostFailure",
         shows="symptom",
         why="a dead peer and an unreachable peer show the same",

@@ -70,6 +70,12 @@ LOG = (
         shows="symptom",
         why="the missing ranks may have died, or may still join",
     ),
+    Line(  # torch/csrc/distributed/c10d/socket.cpp, of each wait at the store
+        "waitForInput: socket",
+        r"waitForInput: socket (?:SocketImpl.{1,300})?timed out after \d{1,9}ms",
+        shows="hint",
+        why="a program that asks again after a short wait shows the same",
+    ),
     Line("Completed store-based barrier", shows="noise", why="all ranks joined"),
     Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint show the same"),
     Line(

@@ -76,6 +76,20 @@ def test_a_line_that_hints_at_it(tmp_path: Path, check: str, line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "# Out of bounds values : 0 OK",
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [kubernetes.docker.internal]:29500 "
+        "(system error: 10049 - The requested address is not valid in its context.).",  # then it tries the next address
+        "[1749803291.555759] [host0:7053 :0]     ucp_context.c:1904 UCX  WARN  UCP version is incompatible",
+    ],
+)
+def test_a_line_of_a_run_that_works(tmp_path: Path, line: str) -> None:
+    found = judged(tmp_path, f"starting\n{line}\n")
+    assert not found.findings and not found.candidates
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to "
         "(036c56dce41b, 41331).",
         "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.",

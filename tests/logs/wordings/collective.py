@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("collective/wrong-result", "# Out of bounds values : 344 FAILED"),
     (
         "collective/mismatch",
         "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "

@@ -109,6 +109,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "host/leftover-processes",
+        "EJ0001: [PID: 35532] 2025-08-26-04:05:21.569.071 Failed to initialize the HCCP process. Reason: Maybe the "
+        "last training process is running.",
+    ),
     ("host/clock-skew", "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired"),
     ("host/clock-skew", "slurmd: error: Munge decode failed: Rewound credential"),
     (

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (  # of Windows, in German
+        "network/port-in-use",
+        "[E socket.cpp:957] [c10d] The server socket has failed to bind to [::]:29500 (system error: 10048 - "
+        "Normalerweise darf jede Socketadresse nur jeweils einmal verwendet werden.).",
+    ),
+    (
+        "network/master-not-node0",
+        "[W socket.cpp:957] [c10d] The server socket has failed to bind to 10.1.2.3:29500 (system error: 10049 - The "
+        "requested address is not valid in its context.).",
+    ),
     (
         "network/wrong-interface",
         "socketPollConnect: connect to 169.254.20.10<52597> returned Connection refused, exceeded error retry count "
@@ -55,6 +65,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "network/port-filtered",
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [host0]:29500 (system error: 10060 - A "
+        "connection attempt failed because the connected party did not properly respond after a period of time.).",
+    ),
     ("network/master-unresolvable", "nslookup: can't resolve 'job-master-0': Name does not resolve"),  # busybox's
     ("network/master-unresolvable", "** server can't find job-master-0: NXDOMAIN"),
     (

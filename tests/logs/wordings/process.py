@@ -225,6 +225,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
+        "process/peer-died",
+        "[1749803291.555759] [host0:7053 :0]  tcp_ep.c:1260 UCX  ERROR tcp_ep 0x3c502370 (state=CONNECTED): send(110) "
+        "failed: Input/output error",
+    ),
+    ("process/peer-died", "W0613 08:28:11.555796    7053 ucx_utils.cpp:43] Unexpected UCX error: Endpoint timeout"),
+    (
         "process/timer-expired",
         "[WARNING] [RankMonitorServer:34] Did not get subsequent heartbeat. Waited 171.92 seconds.",
     ),

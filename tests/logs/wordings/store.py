@@ -52,3 +52,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "(autoscaler +25s) Error: No available node types can fulfill resource request {'CPU': 1.0, 'GPU': 8.0}.",
     ),
 )
+HINTS: tuple[tuple[str, str], ...] = (
+    (
+        "store/nodes-missing",
+        "[rank7]:[W410 21:36:52.177160212 socket.cpp:485] [c10d] waitForInput: socket SocketImpl(fd=5, "
+        "addr=[host1]:39284, remote=[host0]:47115) timed out after 300000ms",
+    ),
+)
