@@ -1,17 +1,18 @@
-"""A process group beside the default one fails.
+"""A process group other than the default one fails.
 
 What you see
 ------------
 The job passes init_process_group(), and waits in new_group(), in init_device_mesh() or in the first collective of a
-group: data-parallel or tensor-parallel ranks, FSDP's shards, an engine's workers. Or one mesh works, and another with
-the same ranks does not.
+group. These are groups of data-parallel or tensor-parallel ranks, FSDP's shards or an engine's workers. Or one mesh
+works, and another with the same ranks does not.
 
 Why it happens
 --------------
-Each group opens connections of its own. gloo listens on one more port and connects its ranks anew; NCCL creates a
-communicator, with its own sockets, rings and queue pairs. So a group may be the first to need what the default one does
-not: a link between two ranks that no ring used, one more connection than a firewall allows, one more file, port, thread
-or queue pair.
+Each group opens connections of its own. gloo listens on one more port and connects its ranks again. NCCL creates a
+communicator with its own sockets, rings and queue pairs.
+
+So a group may be the first to need a link that no ring used. Or it needs one more connection than a firewall allows, or
+one more file, port, thread or queue pair than a limit allows.
 
 The check creates the groups of --mesh and --groups in the job's order, and then uses each.
 

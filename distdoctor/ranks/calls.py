@@ -33,6 +33,7 @@ SILENT_HERE = (1.0, 1)
 """Limits for an address of this host from which a connection had no answer before: no packet gets lost on loopback."""
 GLOO = ("gloo", "gloo-groups")
 """Calls that open connections of gloo's."""
+GROUPS = ("gloo-groups", "nccl-groups")
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -129,7 +130,7 @@ class RankCalls:
     def _ended(self, task: Call, place: int) -> RankStage:
         seconds, error = time.monotonic() - self.started, task.exception()
         if error is not None:
-            detail = {"died": True, **last_step(self.children[place].output())}
+            detail = {"died": True, **self._last_step(place)}
             return RankStage(self.op, "error", round(seconds, 3), str(error), detail)
         answer = task.result()
         detail = {name: value for name, value in answer.items() if name not in ("ok", "error", "seconds")}
@@ -142,7 +143,7 @@ class RankCalls:
     def _killed(self, place: int) -> RankStage:
         child = self.children[place]
         seconds = time.monotonic() - self.started
-        detail: dict[str, Any] = {"killed": True, **last_step(child.output())}
+        detail: dict[str, Any] = {"killed": True, **self._last_step(place)}
         if self.op == "gloo" and child.pid is not None:
             sockets = listening(child.pid)
             if sockets:
@@ -162,6 +163,10 @@ class RankCalls:
             detail["starved"] = round(self.overslept, 1)
             because = f"the doctor did not run itself for {self.overslept:.1f} s of them"
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
+
+    def _last_step(self, place: int) -> dict[str, Any]:
+        """Return the group that the rank was creating or using, if the call is about groups."""
+        return last_step(self.children[place].output()) if self.op in GROUPS else {}
 
     def _silent(self, places: Sequence[int]) -> bool:
         """Return whether a rank at one of these places has waited too long for a connection of gloo's. Each is
