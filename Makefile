@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test release pristine perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
+.PHONY: dev check test release pristine imports compare perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -52,6 +52,14 @@ release:
 # The same files in a fresh Debian 12 (root).
 pristine:
 	. scripts/venv.sh && apt_install debootstrap:debootstrap && make_venv dev && pip_install -q twine && $$venv/bin/python scripts/release.py --pristine
+
+# What the import of each dependency costs.
+imports:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python benchmarks/start.py --imports
+
+# benchmark/compared.md: nine faults with every known program, for docs/validation.md; on a machine that does nothing else.
+compare:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python benchmark/lab.py --compare --limit 120
 
 # dist/distdoctor.pyz: all but torch in one file.
 pyz:

@@ -54,6 +54,8 @@ NINE = (
     "large packets vanish",
 )
 """The faults of --compare."""
+COMPARED = ROOT / "benchmark/compared.md"
+"""The last table of --compare, which docs/validation.md repeats."""
 HEALTHY = Case("healthy", lambda launch: None, "", ())
 LIMIT = 60.0
 """Seconds after which a program that has not ended has given no answer."""
@@ -295,7 +297,9 @@ def main(words: Sequence[str]) -> int:
         sys.stderr.write(f"{reason}\n")
         return 2
     if flags.compare:
-        _say(compare(flags.limit))
+        table = compare(flags.limit)
+        COMPARED.write_text(f"{table}\n")
+        _say(table)
         return 0
     if not flags.program:
         parser.error("give --program or --compare")

@@ -1,6 +1,7 @@
 """Cost of starting each command that answers at once: time, processor time and memory.
 
     python benchmarks/start.py [--runs 9]
+    python benchmarks/start.py --imports    the import of each dependency alone, beside an empty start of Python
 
 Each is run as by hand, on this machine alone, after one run that does not count (compiled files, caches): its help, a
 usage error, a page, a message, a log of a few lines, the search for jobs that hang, what a prolog runs, and a whole
@@ -38,12 +39,31 @@ COMMANDS = (
 """Each as it is told, and its words where these are others. None of them finds anything but what its words say."""
 
 
+IMPORTS = (
+    "typer",
+    "rich.console",
+    "psutil",
+    "msgspec",
+    "ClusterShell.NodeSet",
+    "ahocorasick_rs",
+    "jinja2",
+    "mcp",
+    "grpc",
+)
+"""The dependencies and extras; py-spy is a program of its own."""
+
+
 def once(words: Sequence[str]) -> tuple[float, float, float]:
-    """Seconds, processor seconds and MiB of one run."""
+    """Seconds, processor seconds and MiB of one run of distdoctor."""
+    return started("-m", "distdoctor", *words)
+
+
+def started(*words: str) -> tuple[float, float, float]:
+    """Seconds, processor seconds and MiB of one run of this Python."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "distdoctor", *words],
+        [sys.executable, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -58,7 +78,14 @@ def main(words: Sequence[str]) -> int:
     """Measure and print. Gives the exit status."""
     parser = argparse.ArgumentParser(description="Measure what it costs to start a command.")
     parser.add_argument("--runs", type=int, default=9)
-    runs = parser.parse_args(words).runs
+    parser.add_argument("--imports", action="store_true")
+    flags = parser.parse_args(words)
+    runs = flags.runs
+    for name in ("sys", *IMPORTS) if flags.imports else ():
+        seconds, busy, memory = zip(*(started("-c", f"import {name}") for _ in range(runs)), strict=True)
+        sys.stdout.write(f"{name:<22} {min(busy) * 1000:5.0f} ms of the processor, {min(memory):.0f} MiB\n")
+    if flags.imports:
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "train.log"
         log.write_text(LOG)

@@ -68,6 +68,11 @@ MOVED = {
 }
 """Path in the repository -> path on the site."""
 FEATURES = ("navigation.indexes", "navigation.top", "search.suggest", "search.highlight", "content.code.copy")
+LLMS = (
+    "Finds the node, link or setting that keeps a PyTorch distributed job from running: `distdoctor check` before the "
+    "job, `hang` while it hangs, `diagnose` on the logs of a dead one. `-o json` has a stable schema; `distdoctor mcp` "
+    "offers the commands as tools. Each page here is Markdown; the page of the site has the same name with .html."
+)
 EXTRA = """
 [data-md-color-scheme] { --md-text-font: system-ui; --md-code-font: ui-monospace; }
 .md-search-result .md-tags { display: none; }
@@ -101,8 +106,21 @@ def sources(folder: Path) -> None:
     known = {check.id for check in checks}
     for check in checks:
         put(folder / "checks" / f"{check.id}.md", check_page(check, known))
+    put(folder / "llms.txt", llms(checks))
     put(folder / "extra.css", EXTRA)
     put(folder.parent / "mkdocs.yml", json.dumps(configuration(folder, checks), indent=1))
+
+
+def llms(checks: Iterable[Check]) -> str:
+    """Return the site's index for language models (llmstxt.org): each page as Markdown, with what is in it."""
+    lines = ["# distdoctor", "", f"> {LLMS}", "", "- [README](index.md): install, use, exit statuses"]
+    for section, guides in MENU.items():
+        lines += ["", f"## {section}", "", *(f"- [{title}](guides/{name}.md)" for name, title in guides.items())]
+    lines += ["", "## Checks", "", "- [All checks](checks/index.md)"]
+    lines += [f"- [{check.id}](checks/{check.id}.md): {check.title}" for check in checks]
+    return "\n".join(
+        [*lines, "", "## Optional", "", "- [Validation](validation.md)", "- [Changelog](CHANGELOG.md)", ""]
+    )
 
 
 def check_page(check: Check, known: Iterable[str]) -> str:
@@ -238,6 +256,8 @@ def main() -> int:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", str(PAGES.parent / "mkdocs.yml")]
     status = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
     if status == 0:
+        for page in PAGES.rglob("*.md"):  # beside each page its Markdown
+            copy(page, SITE / page.relative_to(PAGES))
         sys.stdout.write(f"{SITE / 'index.html'}\n")
     return status
 

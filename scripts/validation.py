@@ -49,7 +49,7 @@ PAGE = """\
 {machine} The command in the last column measures a row again; the lab needs root.
 
 {measured}
-"""
+{compared}"""
 
 
 SUMMARY = re.compile(r"(?s)(?<=<!-- from docs/validation.md -->\n).*?(?=<!-- end -->)")
@@ -83,7 +83,15 @@ def page() -> str:
         results=table(("what", "result", "how"), results()),
         machine=measured["machine"],
         measured=table(("what", "figure", "how"), rows),
+        compared=compared(),
     )
+
+
+def compared() -> str:
+    """Return the section with the table of `make compare`, empty before its first run."""
+    file = ROOT / "benchmark/compared.md"
+    head = "\n## Nine faults with other programs\n\n`make compare` runs them again.\n\n"
+    return head + file.read_text() if file.exists() else ""
 
 
 def checks() -> Iterator[tuple[str, ...]]:

@@ -15,12 +15,14 @@ from tests.launchers.harness.site import LOGIN, Site, unfit
 from tests.launchers.harness.slurm import Slurm, within
 
 FOLDER = ROOT / "docs" / "slurm"
+SUBMIT = (FOLDER / "job_submit.lua").read_text()
 DISTDOCTOR = f"{SHARED}/distdoctor"
 EXTRA = f"""Prolog={SHARED}/prolog.sh
 PrologFlags=Alloc
 HealthCheckProgram={SHARED}/healthcheck.sh
 HealthCheckInterval=3
 HealthCheckNodeState=IDLE
+JobSubmitPlugins=lua
 """
 
 
@@ -38,7 +40,7 @@ def calling() -> Iterator[tuple[Site, Slurm]]:
             # Neither has SLURM_CONF: scontrol reads /etc/slurm/slurm.conf, which the hosts of the tests lack.
             conf = f"export SLURM_CONF={slurm.FOLDER}/slurm.conf\n" if name in ("healthcheck.sh", "prolog.sh") else ""
             put(real, name, text.replace("\ndistdoctor=", f"\n{conf}distdoctor="))
-        with Slurm(real.cluster, LOGIN, extra=EXTRA) as running:
+        with Slurm(real.cluster, LOGIN, extra=EXTRA, files={"job_submit.lua": SUBMIT}) as running:
             yield real, running
 
 
@@ -119,6 +121,17 @@ def test_prolog_drains_the_node_that_is_to_blame_and_no_other(site: tuple[Site, 
     assert len(failed) == 1 and re.match(r"\d{4}-\d\d-\d\dT\S+ host1 job \d+ FAIL: ", failed[0]), logged
     assert all(re.match(r"\S+ host1 job \d+ (PASS|FAIL|INCOMPLETE|TIMEOUT): \S", line) for line in logged.splitlines())
     assert drained(running)["host1"].startswith("distdoctor: ") and "host0" in drained(running)["host1"]
+
+
+@pytest.mark.long
+def test_a_submitted_job_that_checks_nothing_gets_a_hint(site: tuple[Site, Slurm]) -> None:
+    real, running = site
+    for name, line, hint in (("plain", "torchrun x", True), ("checked", "srun distdoctor check && torchrun x", False)):
+        put(real, f"{name}.sbatch", f"#!/bin/sh\n# {line}\ntrue\n")
+        for nodes in ("2", "1"):
+            done = running.run(["sbatch", f"-N{nodes}", "--output=/dev/null", f"{SHARED}/{name}.sbatch"])
+            assert done.returncode == 0 and "Submitted batch job" in done.stdout, done.stderr
+            assert ("distdoctor check" in done.stderr) == (hint and nodes == "2"), done.stderr
 
 
 @pytest.mark.long

@@ -91,6 +91,24 @@ def test_a_tag_is_compared_with_the_version() -> None:
     assert "version:" not in (ROOT / "CITATION.cff").read_text().replace("cff-version:", "")
 
 
+GUIDE = (ROOT / "docs/guides/scripts.md").read_text()
+EXAMPLES = [line.replace("\\|", "|") for line in re.findall(r"`(jq [^`]*) report\.json` \|", GUIDE)]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_examples_of_json_answer_their_questions() -> None:
+    """With the sample report of the documentation: two hosts whose names mean 127.0.1.1."""
+    answers = []
+    for line in EXAMPLES:
+        command = ["sh", "-c", f"{line} docs/report.json"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        answers.append(done.stdout.split("\n"))
+    assert len(answers) == 10
+    assert answers[0][0] == "fail" and answers[1] == ["gloo/loopback-address", ""]
+    assert "127.0.1.1" in answers[2][0] and answers[3] == ["host0", "host1", ""]
+    assert "GLOO_SOCKET_IFNAME" in answers[4][0] and answers[6][0].startswith("environment ")
+
+
 # The DaemonSet's script, with a server in the place of Kubernetes' API.
 
 

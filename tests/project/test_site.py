@@ -88,6 +88,12 @@ def test_every_guide_is_in_the_menu_and_the_other_way_round(pages: Path) -> None
     assert "SCHEMA" not in (pages / "guides/scripts.md").read_text()
 
 
+def test_the_index_for_language_models_has_every_page(pages: Path) -> None:
+    listed = re.findall(r"\]\(([^)]+)\)", (pages / "llms.txt").read_text())
+    assert all((pages / page).is_file() for page in listed) and len(set(listed)) == len(listed)
+    assert {path.relative_to(pages).as_posix() for path in pages.rglob("*.md")} - set(listed) == {"CONTRIBUTING.md"}
+
+
 def test_what_is_no_markdown_is_not_taken_for_it() -> None:
     assert site.escaped("NCCL_* and `NCCL_*` [x] <y>") == r"NCCL\_\* and `NCCL_*` \[x\] \<y\>"
 
@@ -123,3 +129,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path, monkeypatch: pytest
     assert site.main() == 0
     page = (tmp_path / "site/checks/nccl/init-failed.html").read_text()
     assert "NCCL cannot form its process group" in page
+    assert (tmp_path / "site/checks/nccl/init-failed.md").exists() and (tmp_path / "site/llms.txt").exists()

@@ -70,19 +70,27 @@ CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nConstrainRAMSpace=yes
 class Slurm:
     """SLURM on the hosts of ``cluster``: a controller, on which people type, and the others as nodes.
 
-    ``cpus``: processors that each node claims. ``extra``: further lines of slurm.conf. ``limits_memory``: a step that
+    ``cpus``: processors that each node claims. ``extra``: further lines of slurm.conf.
+    ``files``: further files beside it. ``limits_memory``: a step that
     takes more than it asked for is killed by the kernel; needs cgroup v1 (:data:`MEMORY_CGROUPS`).
     """
 
     def __init__(
-        self, cluster: Cluster, controller: str, *, cpus: int = 4, extra: str = "", limits_memory: bool = False
+        self,
+        cluster: Cluster,
+        controller: str,
+        *,
+        cpus: int = 4,
+        extra: str = "",
+        limits_memory: bool = False,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         self.controller = cluster.by_name(controller)
         self.nodes = [host for host in cluster if host is not self.controller]
         self._cluster, self._daemons = cluster, dict[str, Process]()
         names = ",".join(host.name for host in self.nodes)
         self._conf = CONF.format(controller=controller, nodes=names, cpus=cpus, extra=extra)
-        self._limits_memory = limits_memory
+        self._limits_memory, self._files = limits_memory, files or {}
         for line, instead in LIMITS_MEMORY.items() if limits_memory else ():
             self._conf = self._conf.replace(line, instead)
 
@@ -90,7 +98,8 @@ class Slurm:
         folder = self._cluster.shared / "slurm"
         for name in ("", "state", "log", "munge"):
             (folder / name).mkdir(mode=0o755)
-        (folder / "slurm.conf").write_text(self._conf)
+        for name, text in {**self._files, "slurm.conf": self._conf}.items():
+            (folder / name).write_text(text)
         if self._limits_memory:
             (folder / "cgroup.conf").write_text(CGROUP_CONF)
         self._munge(self.controller)
