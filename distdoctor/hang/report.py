@@ -214,8 +214,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
         ended = f"{said} ended, and the launcher has not noticed yet"
         return "unknown", "incomplete", [f"{ended}; the last output says why", *unknown_facts_notes(job)]
-    if lost and not busy and not still and all(rank.pauses for rank in lost):
-        return _pauses(lost)
+    if lost and not busy and not still and (rests := _rests(lost, job)) is not None:
+        return rests
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
@@ -282,6 +282,15 @@ def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, 
     if all(rank.may_spin for rank in busy):
         return "computes", "incomplete", _spins(busy, job)
     return "moves", "pass", [f"slow, not stuck: {places_of(busy)}, and makes progress{_about(busy)}; the others wait"]
+
+
+def _rests(lost: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]] | None:
+    """Return the same if all ranks stand still and that is no fault: for a moment, or for want of requests."""
+    if all(rank.pauses for rank in lost):
+        return _pauses(lost)
+    if job.without_requests:
+        return "waits", "pass", ["the engine has no request: each worker waits for an order, and so does its core"]
+    return None
 
 
 def _pauses(lost: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:

@@ -17,7 +17,11 @@ READS = frames(f"{QUEUE}:acquire_read", f"{QUEUE}:dequeue")
 ASKS = frames("zmq/sugar/socket.py:recv_multipart")
 SPINS = ProcessChanges(1.5, cpu=1.4, main_cpu=1.4, switches=900, paths=1)
 SLEEPS: dict[str, Any] = {"call": "clock_nanosleep", "moved": ProcessChanges(1.5, switches=200)}
-ORDERS = {"serves": ("queue.py:get",), "waits for answers": (f"{QUEUE}:acquire_read", f"{QUEUE}:dequeue")}
+ORDERS = {
+    "serves": ("queue.py:get",),
+    "is elsewhere": (),
+    "waits for answers": (f"{QUEUE}:acquire_read", f"{QUEUE}:dequeue"),
+}
 
 
 def worker(number: int, *stack: Any, **more: Any) -> JobProcess:
@@ -36,6 +40,10 @@ HELD = "process/waiting-in-user-code"
 HANGS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "one did not get the order": (engine("serves", *BUSY, IDLE[1]), (1,)),
     "one did not get the order, and asks with pauses": (engine("serves", *BUSY, worker(1, READS, **SLEEPS)), (1,)),
+    "one did not get the order, seen between two pauses": (
+        engine("serves", *BUSY, worker(1, READS, call="", idle=0.0, moved=ProcessChanges(1.5, switches=200))),
+        (1,),
+    ),
     "one reads, and the core waits for it": (engine("waits for answers", *IDLE[:3], worker(3, CODE, **FIFO)), (3,)),
     "one waits for a pipe, and the core for it": (
         engine("waits for answers", *IDLE[:3], worker(3, CODE, call="read", reads="pipe:[7]")),
@@ -57,7 +65,12 @@ def test_who_keeps_an_engine_from_going_on(name: str) -> None:
 
 def test_an_engine_without_requests_is_idle() -> None:
     report = judged(engine("serves", *IDLE))
-    assert (roots(report), warned(report)) == ([], [])
+    assert (roots(report), warned(report), report.verdict) == ([], [], "pass")
+    assert report.notes == ("the engine has no request: each worker waits for an order, and so does its core",)
+
+
+def test_an_engine_whose_core_is_elsewhere_may_have_requests() -> None:
+    assert judged(engine("is elsewhere", *IDLE)).verdict == "incomplete"
 
 
 def test_a_driver_that_waits_for_requests_is_no_failure() -> None:

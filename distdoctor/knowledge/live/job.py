@@ -60,6 +60,12 @@ class LiveJob:
         return next((one for one in here if one.pid == rank.process.parent), None)
 
     @property
+    def without_requests(self) -> bool:
+        """Return whether all workers of an engine wait for an order of a process that waits for a request."""
+        cores = [self.writer_of(rank) for rank in self.ranks]
+        return bool(cores) and all(core is not None and stacks.awaits_request(core.main) for core in cores)
+
+    @property
     def core_waits(self) -> bool:
         """Return whether a process that gives orders to workers waits for their answers in shared memory."""
         return any(
@@ -478,6 +484,8 @@ class LiveRank:
         """Return whether it stands still for so short a time that it may just be slow."""
         if self.works or self.waits or self.place.kind not in places.OWN or stacks.polls(self.process):
             return False
+        if self.place.kind == places.QUEUE:
+            return False  # a reader may be seen between two of its short sleeps
         if self.gets_data or stacks.ran_programs(self.process):
             return True
         if self.asleep is not None:

@@ -105,6 +105,12 @@ def awaited_queue(thread: JobThread | None) -> str:
     return ZMQ if any(frame.file.startswith("zmq/") or "/zmq/" in frame.file for frame in inner) else ""
 
 
+def awaits_request(thread: JobThread | None) -> bool:
+    """Return whether the thread of an engine's core waits for a request: in a queue of Python's or of ZMQ."""
+    inner = thread.frames[:_INNER] if thread is not None else ()
+    return awaited_queue(thread) == ZMQ or any(frame.file.rpartition("/")[2] == "queue.py" for frame in inner)
+
+
 def awaits_process(thread: JobThread | None) -> bool:
     """Return whether it waits in multiprocessing for another process: for a lock, an event or data.
 
