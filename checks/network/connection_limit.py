@@ -96,7 +96,7 @@ def rules(node: Node) -> tuple[str, ...]:
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
     """Connections to the store on this node, and on random ports, that were turned away."""
     for one in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
-        if one.contact.address in node.addresses and one.node is not node:
+        if one.contact.address in node.addresses:  # its own, too: a rule may have no exception for lo
             yield f"{one.node.name}: {contact_text(one.contact)}"
     if store_host(cluster) is node:
         failed = [one for one in failed_ranks(cluster, "store") if one.node is not node]

@@ -21,7 +21,7 @@ MAX_VALUE = 8 * 1024 * 1024 - 64
 """Bytes; the libuv server drops a connection that sends a larger value."""
 MAX_SEGMENT = 1000
 """Bytes; the nodes must communicate also on a path that swallows full-size packets, to report it."""
-_SET, _GET, _ADD, _CHECK = 1, 3, 4, 5
+_SET, _GET, _ADD, _CHECK, _COUNT = 1, 3, 4, 5, 7
 
 T = TypeVar("T")
 
@@ -48,11 +48,14 @@ class StoreClient:
     A request that was begun is carried out, also if the task that made it is cancelled meanwhile.
     """
 
-    def __init__(self, opened: socket.socket, address: str, port: int, seconds: float) -> None:
+    def __init__(
+        self, opened: socket.socket, address: str, port: int, seconds: float = 5.0, *, validated: bool = False
+    ) -> None:
+        """``validated``: the store knows this connection, by :func:`distdoctor.store.identify.identify`."""
         self._socket, self._address, self._port = opened, address, port
         self._seconds = seconds
         self._lock = asyncio.Lock()
-        self._first = True
+        self._first = not validated
         self._pending_extra = 0
         """Pending answers after the awaited one: one byte each, to requests that only speed it up."""
         self._running: set[asyncio.Task[Any]] = set()
@@ -78,6 +81,16 @@ class StoreClient:
         return int(struct.unpack("=q", reply)[0])
 
     @property
+    def address(self) -> str:
+        """Return the address of the store."""
+        return self._address
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it was not closed on this side."""
+        return self._socket.fileno() >= 0
+
+    @property
     def own_address(self) -> str:
         """Return the address of this end of the connection."""
         return str(self._socket.getsockname()[0])
@@ -93,6 +106,10 @@ class StoreClient:
         Raises Oversize for more than MAX_VALUE bytes; it is not read then.
         """
         return await self._get(key) if await self.has(key) else None
+
+    async def count(self) -> int:
+        """Return the number of keys."""
+        return int(struct.unpack("=q", await self._request(struct.pack("=B", _COUNT), 8))[0])
 
     async def closed(self, seconds: float) -> bool:
         """Return whether the store closes the connection within ``seconds``.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import struct
 
 from distdoctor.model.facts import Answer
@@ -21,8 +22,10 @@ SILENCE = 1.0
 """Seconds without an answer that count as silence."""
 
 
-async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | None:
+async def identify(address: str, port: int, seconds: float = 3.0, opened: socket.socket | None = None) -> Answer | None:
     """Return the service; None if no connection is possible any more.
+
+    ``opened``: a connection for the first request. It stays open only if a TCPStore of torch 2.5 or later answers.
 
     1. PING (torch 2.5 and later) is echoed. The nonce's third byte is 0xFF: torch 2.1 would read the message as a
     length so large that it drops the connection before it allocates anything; and no byte of it ends a line, to which a
@@ -31,11 +34,14 @@ async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | No
     """
     nonce = bytearray(os.urandom(4).replace(b"\n", b"N"))
     nonce[2] = 0xFF
-    reply, closed = await _exchange(address, port, VALIDATE + PING + nonce, 4, seconds)
+    hello = VALIDATE + PING + nonce
+    reply, closed = await (_ask(opened, hello, 4) if opened else _exchange(address, port, hello, 4, seconds))
     if reply is None:
         return None
     if reply == bytes(nonce):
         return Answer("tcpstore", "2.5+")
+    if opened is not None:
+        opened.close()
     if reply:
         return Answer("foreign", sample=printable(reply))
     if not closed:
@@ -63,6 +69,14 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
     contact, opened = await open_socket(address, port, seconds)
     if opened is None:
         return (b"", True) if contact.outcome == "reset" else (None, True)
+    try:
+        return await _ask(opened, message, length)
+    finally:
+        opened.close()
+
+
+async def _ask(opened: socket.socket, message: bytes, length: int) -> tuple[bytes, bool]:
+    """Return the same of a connection."""
     loop = asyncio.get_running_loop()
     reply, closed = b"", False
     end = loop.time() + SILENCE
@@ -76,8 +90,6 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
         pass
     except OSError:
         closed = True
-    finally:
-        opened.close()
     return reply, closed
 
 

@@ -7,6 +7,8 @@ import socket
 import time
 from math import inf
 
+import pytest
+
 from distdoctor.model.facts import Contact
 from distdoctor.model.plan import Plan
 from distdoctor.session.context import RunContext
@@ -61,3 +63,28 @@ def test_the_last_attempt_ends_with_the_waiting() -> None:
                 one.close()
     assert found == before
     assert seconds >= LAST_SECONDS
+
+
+def test_a_host_that_is_up_and_silent_may_limit_new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One lost SYN was a filter: now few connections are made from then on, and only a long silence is one."""
+    for name, seconds in (("CONNECT_SECONDS", 0.8), ("PATIENT_SECONDS", 1.0), ("FILTERED_SECONDS", 1.5)):
+        monkeypatch.setattr(f"distdoctor.session.rendezvous.master.{name}", seconds)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port = server.getsockname()[1]
+        full = [socket.socket() for _ in range(2)]  # its queue: the kernel answers no further SYN
+        for one in full:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        context = RunContext(Options(Plan(nnodes=2, master_addr="host0", master_port=port), CHECKS), Told())
+        context.update_network(master_is_own=False)
+        contact, seen = MasterContact(context, WaitReporter(context)), []
+
+        async def make() -> None:
+            for _ in range(2):
+                found = await contact.make(("127.0.0.1",), inf)
+                seen.append((found.outcome, contact.limited, contact.filtered))
+
+        asyncio.run(make())
+        for one in full:
+            one.close()
+    assert seen == [("no-answer", True, False), ("no-answer", True, True)]

@@ -217,13 +217,13 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
     """An address that is nobody's fails after 3 s (ARP): just before it is time to tell, and then 3 s after it."""
     failed: list[float] = []
 
-    async def nobody(address: str, port: int, seconds: float = 0.0) -> Contact:
+    async def nobody(address: str, port: int, *rest: object) -> tuple[Contact, None]:
         await asyncio.sleep(3.1)
         failed.append(time.monotonic())
-        return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
+        return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1), None
 
     told: list[float] = []
-    monkeypatch.setattr("distdoctor.session.rendezvous.master.connect", nobody)
+    monkeypatch.setattr("distdoctor.session.rendezvous.master.open_socket", nobody)
     monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
     started = time.monotonic()
     Joined(unused_port(), wait=8)

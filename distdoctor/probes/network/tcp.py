@@ -19,6 +19,8 @@ from distdoctor.probes.network import netlink
 
 CONNECT_SECONDS = 3.3
 """Enough for the SYN and two retransmissions (Linux repeats after 1 and 3 s): one lost packet is no fault."""
+PATIENT_SECONDS = 7.5
+"""Enough for the third retransmission, which a packet filter that limits new connections may let through."""
 BESIDE_SECONDS = 0.25
 """Seconds after which a second connection is tried: TCP retransmits a lost first packet only after 1 s (RFC 6298,
 2.1)."""
@@ -60,9 +62,9 @@ async def open_socket(
     return result
 
 
-async def open_alone(address: str, port: int, seconds: float) -> Opened:
+async def open_alone(address: str, port: int, seconds: float, max_segment: int | None = None) -> Opened:
     """Connect with one attempt, whose SYN only the kernel retransmits."""
-    return await _attempt(address, port, seconds, None, "")
+    return await _attempt(address, port, seconds, max_segment, "")
 
 
 async def open_either(

@@ -33,7 +33,8 @@ from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
-RETRY_SECONDS = 0.3
+RETRY_SECONDS, LIMITED_SECONDS = 0.3, 2.0
+"""Seconds between two attempts, and if a packet filter may limit the rate of connections."""
 POD = "KUBERNETES_SERVICE_HOST"
 """Variable of every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 
@@ -65,7 +66,7 @@ class Rendezvous:
         self.wait_reporter = WaitReporter(context, zygote)
         self.contact = MasterContact(context, self.wait_reporter)
         self.port_scanner = PortScanner(context, self.seal)
-        self.markers = MarkerFinder(context, self.seal, self.hosting)
+        self.markers = MarkerFinder(context, self.seal, self.hosting, self.contact)
 
     async def join(self) -> JoinedStore | None:
         """Return the joined store; None once ``--wait`` is over or waiting cannot help, with the observations in the
@@ -76,6 +77,7 @@ class Rendezvous:
             return await self._join(deadline)
         finally:
             reporting.cancel()
+            self.contact.close()
 
     async def _join(self, deadline: float) -> JoinedStore | None:
         refused: float | None = None
@@ -99,7 +101,8 @@ class Rendezvous:
             if self._is_permanent() or now >= deadline:
                 break
             self.wait_reporter.report(deadline - now)
-            await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
+            pause = LIMITED_SECONDS if self.contact.limited else RETRY_SECONDS
+            await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         self.context.update_meeting(ended=True)
         self.hosting.note_holders(
             bool(self.network.master_is_own) and (self.context.plan.opens_store or self._may_host())
@@ -138,9 +141,11 @@ class Rendezvous:
         if self.context.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()
+        if self.hosting.limits_itself and not self.hosting.marked:
+            return None  # its own first connection is still on the way
         if not (self.network.master and self.network.master.addresses):
             return None
-        contact = await self.contact.make(self.network.master.addresses, deadline)
+        contact = self.hosting.own_contact() or await self.contact.make(self.network.master.addresses, deadline)
         if contact.outcome != "open":
             alone = self._may_host() and self.hosting.child is None and contact.outcome == "refused"
             if alone and await self.hosting.host():
@@ -166,7 +171,7 @@ class Rendezvous:
             self.hosting.close()  # MASTER_ADDR is another node 0's: join it, so that the conflict is found
             own = None
         try:
-            client = await StoreClient.connect(contact.address, contact.port)
+            client = await self.markers.client(contact)
         except StoreError:
             return None
         leads = own is not None
@@ -210,7 +215,7 @@ class Rendezvous:
         if contact is not None and contact.outcome == "rejected":
             return True
         if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
-            return control.answered
+            return control.answered and self.contact.filtered and not self.hosting.limits_itself
         return self._misled_by_master_addr()
 
     def _node0_may_be_late(self) -> bool:
@@ -235,19 +240,32 @@ class Rendezvous:
 
 
 MARKER_SECONDS = 3.0
-"""Seconds for which a store may lack the mark before it counts as somebody else's."""
+"""Seconds for which a store with keys may lack the mark before it counts as somebody else's. An empty one may until
+``--wait`` ends: node 0's own connection to it may be late, if a packet filter limits new connections."""
 
 
 class MarkerFinder:
     """Reads marks, and notes what else was in their place."""
 
-    def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost) -> None:
-        self._context, self._seal, self._hosting = context, seal, hosting
+    def __init__(self, context: RunContext, seal: Seal, hosting: StoreHost, contact: MasterContact) -> None:
+        self._context, self._seal, self._hosting, self._contact = context, seal, hosting, contact
         self.unmarked = False
         """True if a store was there without a mark that is to be followed."""
+        self._client: StoreClient | None = None
+        """Connection on which the mark was read: a packet filter may limit new ones."""
+
+    async def client(self, contact: Contact) -> StoreClient:
+        """Return a connection to the store whose mark was found. Raises StoreError."""
+        found, self._client = self._client or self._hosting.take_client(contact), None
+        if found is None and (opened := self._contact.take()) is not None:
+            found = StoreClient(opened, contact.address, contact.port)
+        return found or await StoreClient.connect(contact.address, contact.port)
 
     async def find(self, contact: Contact) -> Marker | None:
         """Return the mark of the store at ``contact``: this process's own if it is its own store."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         own = self._hosting.marker
         if own is not None:
             altered = await self._hosting.altered()
@@ -262,7 +280,8 @@ class MarkerFinder:
         """Return the mark of the store at ``contact``; None if there is none (yet) or something else answers."""
         client = None
         try:
-            answer = await identify(contact.address, contact.port)
+            opened = self._contact.take()
+            answer = await identify(contact.address, contact.port, opened=opened)
             if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
                 self._context.update_network(answer=answer)
                 if answer is not None and answer.kind in ("silent", "closed"):
@@ -270,7 +289,10 @@ class MarkerFinder:
                     self._context.update_network(intercepted=ports, intercepted_here=here)
                 self._context.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
                 return None
-            client = await StoreClient.connect(contact.address, contact.port)
+            if opened is not None and opened.fileno() >= 0:
+                client = StoreClient(opened, contact.address, contact.port, validated=True)
+            else:
+                client = await StoreClient.connect(contact.address, contact.port)
             if self._context.plan.agent_store and self._context.plan.rank == 0:
                 marker = self._hosting.marker = self._hosting.new_marker()
                 await client.set(RunKeys.marker(self._context.plan), self._hosting.sealed(marker))
@@ -278,6 +300,7 @@ class MarkerFinder:
                 self._context.update_network(answer=Answer("distdoctor", answer.generation))
                 return marker
             value = await self._wait(client)
+            self._client, client = (client, None) if value is not None else (None, client)
         except StoreError:
             return None
         finally:
@@ -292,7 +315,7 @@ class MarkerFinder:
         return value
 
     async def _wait(self, client: StoreClient) -> Marker | None:
-        end = time.monotonic() + MARKER_SECONDS
+        end, latest = time.monotonic() + MARKER_SECONDS, self._context.clock.waits_until()
         key = RunKeys.marker(self._context.plan)
         while True:
             try:
@@ -314,7 +337,8 @@ class MarkerFinder:
             except (BadFacts, Oversize) as err:
                 self._context.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
-            if time.monotonic() >= end:
+            now = time.monotonic()
+            if now >= end and (now >= latest or await client.count()):
                 return None
             await asyncio.sleep(0.05)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import time
 
 from distdoctor.knowledge.network import contact_text, is_bridge
@@ -26,14 +27,14 @@ from distdoctor.plan.notice import Notice, notice_of
 from distdoctor.probes.network import interfaces, names, routing
 from distdoctor.probes.network.names import hosts_lines
 from distdoctor.probes.network.neighbours import answered, neighbour, unanswered
-from distdoctor.probes.network.tcp import CONNECT_SECONDS, connect
+from distdoctor.probes.network.tcp import CONNECT_SECONDS, PATIENT_SECONDS, Opened, connect, open_alone, open_socket
 from distdoctor.probes.resolver import ASKER
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.notice import read_notice
 from distdoctor.session.protocol.messages import Marker, RunKeys, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal
 from distdoctor.session.rendezvous.progress import WaitReporter
-from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.client import MAX_SEGMENT, Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
 SLOW_SECONDS = 1.0
@@ -147,6 +148,9 @@ LAST_SECONDS = 1.5
 MOST_INTERFACES = 4
 SILENT_AFTER = 0.5
 """Seconds without an answer after which the host's other ports are tried, too, while the first attempt goes on."""
+FILTERED_SECONDS = 2 * PATIENT_SECONDS
+"""Seconds of silence from a host that is up after which a packet filter drops all packets: one that limits new
+connections lets some through by then."""
 
 
 def control_ports(port: int) -> tuple[int, int]:
@@ -159,6 +163,26 @@ class MasterContact:
 
     def __init__(self, context: RunContext, wait_reporter: WaitReporter) -> None:
         self._context, self._wait_reporter = context, wait_reporter
+        self._opened: socket.socket | None = None
+        self._silent_since: float | None = None
+        self.limited = False
+        """True once a connection got no answer for a while from a host that is up: from then on few are made, as a
+        packet filter may limit their rate."""
+
+    @property
+    def filtered(self) -> bool:
+        """Return whether a packet filter drops all packets."""
+        return self._silent_since is not None and time.monotonic() - self._silent_since >= FILTERED_SECONDS
+
+    def take(self) -> socket.socket | None:
+        """Return the open connection of the last attempt, once: a packet filter may limit new ones."""
+        opened, self._opened = self._opened, None
+        return opened
+
+    def close(self) -> None:
+        """Close what nobody took."""
+        if (opened := self.take()) is not None:
+            opened.close()
 
     async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
         """Return the first address that accepts a connection, in the order in which a TCPStore tries them (IPv6 first).
@@ -166,6 +190,7 @@ class MasterContact:
         ``deadline`` (of the monotonic clock) cuts a repeated attempt short. Then the result of the one before it still
         counts, if that had all its time.
         """
+        self.close()
         tried: list[Contact] = []
         other_ways: tuple[InterfaceContact, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
@@ -173,15 +198,23 @@ class MasterContact:
             before, seconds = self._slow_result_before(address), CONNECT_SECONDS
             if before is not None:
                 seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
-            attempt = asyncio.ensure_future(connect(address, self._context.plan.master_port, seconds))
+            longest = min(PATIENT_SECONDS, max(seconds, deadline - time.monotonic()))
+            opening = open_alone if self.limited else open_socket
+            attempt = asyncio.ensure_future(opening(address, self._context.plan.master_port, longest, MAX_SEGMENT))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
             attempts = asyncio.ensure_future(self._by_other_interfaces(address)) if not done else None
-            contact = await attempt
+            contact, self._opened = await self._in_time(attempt, control, address, seconds - SILENT_AFTER)
             if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
                 contact = before
             self._wait_reporter.trying = None
             tried.append(contact)
+            if contact.outcome != "no-answer":
+                self._silent_since = None
+            elif self._silent_since is None:
+                self._silent_since = time.monotonic() - contact.seconds
+            answered_elsewhere = control is not None and control.done() and control.result().answered
+            self.limited |= answered_elsewhere and contact.outcome in ("no-answer", "open")
             if contact.outcome in ("no-answer", "rejected"):
                 self._context.update_network(control=await (control or self._control(address)))
             elif control is not None:
@@ -206,6 +239,18 @@ class MasterContact:
             self._context.update_network(other_ways=other_ways)
         self._note_neighbour(tried[-1])
         return tried[-1]
+
+    async def _in_time(
+        self, attempt: asyncio.Future[Opened], control: asyncio.Future[Contact] | None, address: str, seconds: float
+    ) -> Opened:
+        """Return the result of the attempt; without one after ``seconds``, it goes on only if the host is up: then a
+        packet filter drops all its packets, or some."""
+        done, _ = await asyncio.wait([attempt], timeout=seconds)
+        if not done and control is not None and not (await control).answered:
+            attempt.cancel()
+            port, took = self._context.plan.master_port, round(seconds + SILENT_AFTER, 4)
+            return Contact(address, port, "no-answer", seconds=took), None
+        return await attempt
 
     def _slow_result_before(self, address: str) -> Contact | None:
         """Return the result of the attempt before this one at this address, if it takes all its time."""
@@ -248,6 +293,9 @@ class MasterContact:
 
     async def _control(self, address: str) -> Contact:
         """Connect to other ports of the same host: any answer of its own shows that it is up."""
+        known = self._context.facts.network.control if self._context.facts.network else None
+        if known is not None and known.answered and known.address == address:
+            return known
         ports = control_ports(self._context.plan.master_port)
         others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
         alive = [c for c in others if c.answered]

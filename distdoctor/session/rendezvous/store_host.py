@@ -13,25 +13,29 @@ from typing import Any
 
 from distdoctor import __version__
 from distdoctor.mesh.listener import TOKEN_BYTES
-from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
+from distdoctor.model.facts import Answer, Bind, Contact, NetworkFacts, encode
 from distdoctor.model.plan import DEFAULT_PORT
 from distdoctor.model.stages import NETWORK
 from distdoctor.plan.notice import notice_of
 from distdoctor.probes.host.proc import listening
 from distdoctor.probes.network import ports
+from distdoctor.probes.network.tcp import PATIENT_SECONDS, Opened, give_up, open_socket
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session.context import RunContext, wait_for_torch
 from distdoctor.session.leader.notice import post_notice
 from distdoctor.session.protocol.messages import Marker, RunKeys
 from distdoctor.session.protocol.trust import Seal
-from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.client import MAX_SEGMENT, Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
 HOST_SECONDS = 15.0
 UNREACHED_SECONDS = 3.0
 """Limit if the loopback interface is down: a store connects to itself, which does not work then."""
 SELF_CONNECT_SECONDS = 1.0
+CONNECTS_WITHIN = 3600.0
+"""Seconds after which the store ends that could not connect to itself; until then it serves all others."""
 LOOPBACK_SECONDS = 1.0
+"""Seconds that one call waits for a connection to the own store."""
 CLOSING_SECONDS = 2.0
 """Seconds for which the port of an earlier run may be closing."""
 SPARE_FILES = 2
@@ -57,7 +61,10 @@ class StoreHost:
         self.marker: Marker | None = None
         """Mark that this process wrote into its store. It is never read back from there."""
         self._notice: asyncio.Server | None = None
-        self._marked = False
+        self._client: StoreClient | None = None
+        self._opening: dict[str, asyncio.Future[Opened]] = {}
+        """Connections to the own store that got no answer yet, by address."""
+        self.marked = False
         """True if the store is known to hold the mark."""
         self._port_taken_since: float | None = None
         self._failure: tuple[int, str, Answer | None] | None = None
@@ -67,6 +74,13 @@ class StoreHost:
     def network(self) -> NetworkFacts:
         """Return the network facts so far."""
         return self.context.facts.network or NetworkFacts()
+
+    @property
+    def limits_itself(self) -> bool:
+        """Return whether this process hosts the store behind a packet filter of its node that limits new
+        connections."""
+        chains = self.network.firewall.chains if self.network.firewall else ()
+        return self.child is not None and any(chain.hook == "input" and chain.by_rate for chain in chains)
 
     def note_files(self) -> None:
         """Note the descriptors of the store if none is left for further clients."""
@@ -82,8 +96,13 @@ class StoreHost:
             self.child.close()
         if self._notice is not None:
             self._notice.close()
-        self.child = self.marker = self._notice = None
-        self._marked = False
+        for attempt in self._opening.values():
+            give_up(attempt)
+        self._opening = {}
+        if self._client is not None:
+            self._client.close()
+        self.child = self.marker = self._notice = self._client = None
+        self.marked = False
 
     def forget_killed(self) -> None:
         """Forget the store if its process was killed: another is opened, as nobody has joined this one yet."""
@@ -102,7 +121,7 @@ class StoreHost:
 
     async def altered(self) -> bool:
         """Return whether somebody else has written another mark into the store that this process hosts."""
-        if self.child is None or self.marker is None or not self._marked:
+        if self.child is None or self.marker is None or not self.marked:
             return False
         try:
             client = await self._own_client()
@@ -113,9 +132,8 @@ class StoreHost:
         except Oversize:
             return True
         except StoreError:
-            return False
-        finally:
             client.close()
+            return False
         return value != self.sealed(self.marker)
 
     async def note_visitors(self) -> None:
@@ -186,7 +204,7 @@ class StoreHost:
             self.context.use_port(answer["port"])
             after = round(time.time() - self.context.clock.started_at, 2)
             self.context.update_network(bind=Bind(True, answer["port"], after=after))
-            self.marker, self._marked = self.new_marker(), False
+            self.marker, self.marked = self.new_marker(), False
             await self.mark()
             if (notice := notice_of(os.environ)) is not None:
                 self._notice = await post_notice(notice, self.context.plan.master_port)
@@ -198,7 +216,7 @@ class StoreHost:
     async def _ask_to_host(self, child: Child) -> dict[str, Any]:
         """Return the child's answer. A store whose constructor waits to connect to itself listens all the same."""
         port = self.context.plan.master_port
-        call = asyncio.ensure_future(child.call("store_host", port=port, timeout=30.0))
+        call = asyncio.ensure_future(child.call("store_host", port=port, timeout=CONNECTS_WITHIN))
         seconds = HOST_SECONDS if self._reaches_itself() else UNREACHED_SECONDS
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -226,28 +244,54 @@ class StoreHost:
 
         If the store cannot be reached from here at all, the contact has the reason.
         """
-        if self.child is None or self.marker is None or self._marked:
+        if self.child is None or self.marker is None or self.marked:
             return
         client = None
         try:
             client = await self._own_client()
             await client.set(RunKeys.marker(self.context.plan), self.sealed(self.marker))
-            self._marked = await client.has(RunKeys.marker(self.context.plan))  # an answer: the set before it arrived
+            self.marked = await client.has(RunKeys.marker(self.context.plan))  # an answer: the set before it arrived
         except StoreError:
-            pass
-        finally:
             if client is not None:
                 client.close()
 
     async def _own_client(self) -> StoreClient:
-        """Return a client of the store that this process hosts: by its address, else over loopback."""
+        """Return the client of the store that this process hosts: by its address, else over loopback.
+
+        A connection that gets no answer at once goes on: a packet filter that limits new ones, also of this host, may
+        let a later SYN through. Raises StoreError.
+        """
         own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
-        for address in (*own, "127.0.0.1", "::1"):
-            try:
-                return await StoreClient.connect(address, self.context.plan.master_port, LOOPBACK_SECONDS)
-            except StoreError:
-                continue
+        port = self.context.plan.master_port
+        for address in own if own and self.limits_itself else (*own, "127.0.0.1", "::1"):
+            if self._client is not None and self._client.is_open:
+                return self._client
+            attempt = self._opening.get(address)
+            if attempt is None:
+                attempt = asyncio.ensure_future(open_socket(address, port, PATIENT_SECONDS, MAX_SEGMENT))
+                self._opening[address] = attempt
+            done, _ = await asyncio.wait([attempt], timeout=LOOPBACK_SECONDS)
+            if done and self._opening.pop(address, None) is attempt and (opened := attempt.result()[1]) is not None:
+                self._client = StoreClient(opened, address, port)
+        if self._client is not None and self._client.is_open:
+            return self._client
         raise StoreError("the store that this process hosts cannot be reached from here")
+
+    def own_contact(self) -> Contact | None:
+        """Note and return the contact with the own store at MASTER_ADDR's only address, if a connection is open."""
+        own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
+        if self.child is None or self._client is None or not self._client.is_open or own != (self._client.address,):
+            return None
+        contact = Contact(self._client.address, self.context.plan.master_port, "open")
+        self.context.update_network(contact=contact, passed_over=(), neighbour=None)
+        return contact
+
+    def take_client(self, contact: Contact) -> StoreClient | None:
+        """Return the connection to the own store, once, if it is the one of ``contact``."""
+        if self._client is None or not self._client.is_open or self._client.address != contact.address:
+            return None
+        found, self._client = self._client, None
+        return found
 
     async def _cannot_host(self, number: int, error: str) -> bool:
         """Note the reason. Return True if another process of this same check holds the port, so that joining it is
