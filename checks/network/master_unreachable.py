@@ -183,7 +183,8 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
         (name,) if of_zero else both,
-        f"{names_of(clients)} cannot reach {contact.address} ({name}): {strerror(contact.errno) if contact.errno else 'an unknown error'}.",
+        f"{names_of(clients)} cannot reach {contact.address} ({name}): "
+        f"{strerror(contact.errno) if contact.errno else 'an unknown error'}.",
         links=links_to(clients, name),
         unsure=not (of_zero or another),
         evidence=(line for one in shut for line in evidence(one)),
