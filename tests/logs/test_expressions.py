@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from distdoctor.logs.dialects import WORDINGS
 from tests.facts_builder import CHECKS
 from tests.helpers.pace import yardstick
 
+PARSER: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 SIZE, PART = 100_000, 10
 """Characters of a line, and the part of it with which an expression that is quick there is left alone."""
 MOST = 0.2
@@ -62,7 +65,7 @@ def literals(parsed: Any) -> Iterator[str]:
         text = ""
         for part in value if isinstance(value, tuple | list) else ():
             for inner in part if isinstance(part, list) else [part]:
-                if isinstance(inner, re._parser.SubPattern):  # type: ignore[attr-defined]
+                if isinstance(inner, PARSER.SubPattern):
                     yield from literals(inner)
     if text:
         yield text
@@ -70,7 +73,7 @@ def literals(parsed: Any) -> Iterator[str]:
 
 def units(expression: str) -> Iterator[tuple[str, str]]:
     """Yield the beginning of a line and what the rest of it repeats."""
-    texts = [*dict.fromkeys(literals(re._parser.parse(expression)))][:12]  # type: ignore[attr-defined]
+    texts = [*dict.fromkeys(literals(PARSER.parse(expression)))][:12]
     yield from (("", filler) for filler in FILLERS)
     for number, text in enumerate(texts):
         yield from (("", f"{text}{end}") for end in ("", "a", " ", "1", " a"))
