@@ -3,8 +3,8 @@
 What you see
 ------------
 `EADDRINUSE` on node 0 if one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at half
-its speed; `EJ0001: Failed to initialize the HCCP process` on Ascend. Or new ranks join the store of the old run by
-mistake.
+its speed. Or new ranks join the store of the old run by mistake. On Ascend: `EJ0001: Failed to initialize the HCCP
+process`.
 
 Why it happens
 --------------
