@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.cases import (
-    barrier,
-    collective,
-    engines,
-    environment,
-    gloo,
-    groups,
-    host,
-    mesh,
-    network,
-    reported,
-    store,
-)
+from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, reported, store
 from tests.lab.harness.case import Case
 
 ALL_CASES: list[Case] = [
@@ -26,8 +14,6 @@ ALL_CASES: list[Case] = [
     *gloo.CASES,
     *barrier.CASES,
     *collective.CASES,
-    *groups.CASES,
     *reported.CASES,
-    *engines.CASES,
 ]
 """The whole table, in the order of the ladder."""

@@ -100,11 +100,6 @@ COMPOSITES = [
         "Python without docstrings, with warnings as errors, in ASCII",
         "no standard input, and no signal of children that end",
     ),
-    merged("vLLM on 2 nodes"),
-    merged("vLLM with a NIXL connector, each its own address"),
-    merged("vLLM's data-parallel ranks on 2 nodes"),
-    merged("SGLang with attention DP, beside another server"),
-    merged("SGLang behind nohup, numactl and uv run"),
 ]
 """Each shape is in exactly one of them (tests/lab/test_table.py)."""
 FURTHER = {
@@ -117,8 +112,5 @@ FURTHER = {
     "torch.distributed.launch + host names with dots + IPv4 and IPv6",
     "one rendezvous id, c10d + two cards in one network, and a second address",
     "a busy machine + a busy machine, 4 nodes",
-    "vLLM on 2 nodes",
-    "vLLM with a NIXL connector, each its own address",
-    "SGLang behind nohup, numactl and uv run",
 }
 """Those of which another one has the most: only run where all are asked for."""

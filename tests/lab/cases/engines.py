@@ -6,10 +6,21 @@ from __future__ import annotations
 
 from tests.lab.cases.common import BOTH
 from tests.lab.faults import together
-from tests.lab.faults.engines import ATTENTION_DP, DATA_PARALLEL, NIXL, SGLANG, SIDE, VLLM, data_parallel
+from tests.lab.faults.engines import (
+    ATTENTION_DP,
+    DATA_PARALLEL,
+    NIXL,
+    SGLANG,
+    SIDE,
+    VLLM,
+    WRAPPED,
+    data_parallel,
+    own_address,
+)
 from tests.lab.faults.host import HTTP_SERVER, SILENT_LISTENER, port_held
 from tests.lab.faults.launch import flag, variable
 from tests.lab.harness.case import Case
+from tests.lab.harness.shape import Shape
 
 AGENT, URI = "TORCHELASTIC_USE_AGENT_STORE", "tcp://10.96.0.5:8000"
 TAKEN, TWICE = "network/engine-port-in-use", "network/engine-ports-overlap"
@@ -29,3 +40,12 @@ CASES = [
     Case("SGLang: the store's port is held", port_held(0, SILENT_LISTENER), "network/port-in-use", ["host0"], line=SGLANG),
     Case("SGLang: --dist-init-addr is 0.0.0.0", flag("--dist-init-addr", "0.0.0.0:29500", 0, 1), "network/master-not-node0", BOTH, curable=True, line=SGLANG),
 ]  # fmt: skip
+
+SHAPES = [
+    Shape("vLLM on 2 nodes", line=VLLM),
+    Shape("vLLM with a NIXL connector, each its own address", line=NIXL, setup=own_address(SIDE, "VLLM_HOST_IP")),
+    Shape("vLLM's data-parallel ranks on 2 nodes", line=DATA_PARALLEL, setup=data_parallel),
+    Shape("SGLang with attention DP, beside another server", line=ATTENTION_DP, setup=port_held(0, HTTP_SERVER, 8000)),
+    Shape("SGLang behind nohup, numactl and uv run", line=WRAPPED),
+]  # fmt: skip
+"""Healthy clusters for such lines."""

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from tests.lab.faults import everywhere, inside, together
-from tests.lab.faults.engines import ATTENTION_DP, DATA_PARALLEL, NIXL, SIDE, VLLM, WRAPPED, data_parallel, own_address
-from tests.lab.faults.host import HTTP_SERVER, clock, port_held, tunnel
+from tests.lab.faults.host import clock, tunnel
 from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
 from tests.lab.faults.links import docker0, jumbo_frames, plugged, second_network
 from tests.lab.faults.names import huge_hosts_file, name_at, no_name_server, own_name_at
@@ -144,9 +143,4 @@ SHAPES = [
     Shape("a mesh, torchrun, TORCH_DISTRIBUTED_DEBUG=DETAIL", style="torchrun", setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL"), flags=("--wait", "30", "--mesh", "dp=2,tp=2")),
     Shape("groups, 256 open files, firewalls that let the peers in", setup=together(shell("ulimit -S -n 256", 0, 1), open_firewall(0, "{host1}"), open_firewall(1, "{host0}")), flags=("--wait", "30", "--groups", "6")),
     Shape("/proc is not mounted on node 1", setup=inside(1, "mount -t tmpfs lab /proc")),
-    Shape("vLLM on 2 nodes", line=VLLM),
-    Shape("vLLM with a NIXL connector, each its own address", line=NIXL, setup=own_address(SIDE, "VLLM_HOST_IP")),
-    Shape("vLLM's data-parallel ranks on 2 nodes", line=DATA_PARALLEL, setup=data_parallel),
-    Shape("SGLang with attention DP, beside another server", line=ATTENTION_DP, setup=port_held(0, HTTP_SERVER, 8000)),
-    Shape("SGLang behind nohup, numactl and uv run", line=WRAPPED),
 ]  # fmt: skip
