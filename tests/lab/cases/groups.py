@@ -1,10 +1,14 @@
-"""The table, groups beside the default one: those of a job's device mesh, and extra ones of all ranks."""
+"""Groups beside the default one, those of a job's device mesh and extra ones: faults, and healthy shapes.
+
+They are run by tests/lab/test_groups.py, and are not in the large table: no facts of them are recorded yet.
+"""
 
 # ruff: noqa: E501 - a case is a line, however long
 
 from __future__ import annotations
 
 from tests.lab.cases.common import BOTH
+from tests.lab.cases.healthy import all_hosts, open_firewall
 from tests.lab.faults import together
 from tests.lab.faults.host import port_range, process_limit
 from tests.lab.faults.launch import flag, shell
@@ -12,6 +16,7 @@ from tests.lab.faults.links import cut_in_switch, dropped_in_switch, switch_repa
 from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.launch import Fault
+from tests.lab.harness.shape import Shape
 
 MESH, GROUPS = ("--mesh", "dp=2,tp=2"), ("--groups", "4")
 FAILED, MISMATCH = "collective/group-failed", "environment/mesh-mismatch"
@@ -39,4 +44,12 @@ CASES = [
         Case("the switch drops the new connections of a second group", dropped_in_switch(f"{NEW} limit rate over 1/hour burst 14 packets"), FAILED, BOTH, blame="one-of", flags=GROUPS, within=40, by_hand=switch_repaired, torch="never"),
         Case("the switch drops those of the first group across nodes", dropped_in_switch(f"{NEW} limit rate over 1/hour burst 9 packets"), FAILED, BOTH, blame="one-of", flags=("--mesh", "dp=2,tp=2"), within=40, by_hand=switch_repaired, torch="never"),
     ),
+]  # fmt: skip
+
+SHAPES = [
+    Shape("a mesh", nproc=4, flags=("--wait", "30", "--mesh", "dp=2,tp=4")),
+    Shape("a mesh and further groups, 3 nodes", 3, flags=("--wait", "30", "--mesh", "pp=3,dp=1,tp=2", "--groups", "2")),
+    Shape("a mesh, RANK by hand", style="rank", flags=("--wait", "30", "--mesh", "dp=2", "--groups", "1")),
+    Shape("a mesh, torchrun, TORCH_DISTRIBUTED_DEBUG=DETAIL", style="torchrun", setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL"), flags=("--wait", "30", "--mesh", "dp=2,tp=2")),
+    Shape("groups, 256 open files, firewalls that let the peers in", setup=together(shell("ulimit -S -n 256", 0, 1), open_firewall(0, "{host1}"), open_firewall(1, "{host0}")), flags=("--wait", "30", "--groups", "6")),
 ]  # fmt: skip

@@ -137,10 +137,5 @@ SHAPES = [
     Shape("Python without docstrings, with warnings as errors, in ASCII", setup=together(*(all_hosts(name, value) for name, value in ODD_PYTHON.items()))),
     Shape("no standard input, and no signal of children that end", setup=shell("exec <&-; trap '' CHLD HUP PIPE", 0, 1)),
     Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
-    Shape("a mesh", nproc=4, flags=("--wait", "30", "--mesh", "dp=2,tp=4")),
-    Shape("a mesh and further groups, 3 nodes", 3, flags=("--wait", "30", "--mesh", "pp=3,dp=1,tp=2", "--groups", "2")),
-    Shape("a mesh, RANK by hand", style="rank", flags=("--wait", "30", "--mesh", "dp=2", "--groups", "1")),
-    Shape("a mesh, torchrun, TORCH_DISTRIBUTED_DEBUG=DETAIL", style="torchrun", setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL"), flags=("--wait", "30", "--mesh", "dp=2,tp=2")),
-    Shape("groups, 256 open files, firewalls that let the peers in", setup=together(shell("ulimit -S -n 256", 0, 1), open_firewall(0, "{host1}"), open_firewall(1, "{host0}")), flags=("--wait", "30", "--groups", "6")),
     Shape("/proc is not mounted on node 1", setup=inside(1, "mount -t tmpfs lab /proc")),
 ]  # fmt: skip
