@@ -67,10 +67,9 @@ import distdoctor
 
 rank, port = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-for turn in range(2):
-    told = distdoctor.preflight("gloo", until="store")
-    long = len(str(told).splitlines()) > 5
-    sys.stdout.write(f"{rank} {told.verdict} {told.report['plan']['world_size']} {long}\\n")
+told = distdoctor.preflight("gloo", until="store")
+long = len(str(told).splitlines()) > 5
+sys.stdout.write(f"{rank} {told.verdict} {told.report['plan']['world_size']} {long}\\n")
 dist.barrier()
 """
 SPAWNED = """
@@ -186,7 +185,7 @@ class TestPreflight:
         ]
         for rank, process in enumerate(ranks):
             out, err = process.communicate(timeout=150)
-            assert out == f"{rank} pass 2 {rank == 0}\n" * 2, err
+            assert out == f"{rank} pass 2 {rank == 0}\n", err
 
     def test_a_group_without_a_store_to_meet_in(self, tmp_path: Path) -> None:
         code = "import torch.distributed as dist, distdoctor\n"
