@@ -36,7 +36,7 @@ RESPONSE = (
     ("error", "string", "optional"),
 )
 """Fields of the two messages; their numbers count from 1."""
-SECONDS = 40.0
+SECONDS = 50.0
 """Limit of one check; the launcher waits 60 s (health_check.py, request_timeout_sec)."""
 CHECK = ("check", "--json", "-q", "--standalone", "--until", "network", "--no-try-fixes", "--timeout", "20")
 USED_BY_JOBS = "gpu/busy"
