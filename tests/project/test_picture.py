@@ -35,5 +35,12 @@ def shown(svg: str) -> str:
     return "".join(texts).replace("\N{NO-BREAK SPACE}", " ")
 
 
+def test_the_recording_shows_what_is_printed_now(picture: ModuleType) -> None:
+    kept = picture.RECORDING.read_text()
+    assert shown(picture.recording()) == shown(kept)
+    assert all(f"$ {command}" in shown(kept) for command in (picture.COMMAND, *picture.RECORDED))
+    assert "HANG" in shown(kept) and "url(http" not in kept and len(kept) < 150_000
+
+
 def test_the_text_in_the_guide_too(picture: ModuleType) -> None:
     assert picture.GUIDE.read_text().endswith("\n\n" + picture.block())
