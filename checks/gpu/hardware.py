@@ -119,7 +119,7 @@ LOG = (
     ),
     Line(
         "an illegal memory access was encountered",
-        r"terminated with exception: |NCCL WARN|Test (?:CUDA|NCCL) failure",
+        r"NCCL WARN|Test (?:CUDA|NCCL) failure",
         shows="symptom",
         why="usually the program's own access; CUDA_LAUNCH_BLOCKING=1 shows which",
     ),

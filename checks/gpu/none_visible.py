@@ -67,6 +67,13 @@ FIX_TOOLKIT = (
     "docker. For CDI devices, run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`."
 )
 LOG = (
+    Line(  # oneCCL: ze_fd_manager.cpp opens all of /dev/dri/by-path
+        ("init_device_fds", "fill_device_fds"),
+        r"(?:init|fill)_device_fds.{0,80}(?:opendir failed|open failed)",
+        told="The container has no GPU device files (/dev/dri)",
+        fix="Start the container with `--device /dev/dri -v /dev/dri/by-path:/dev/dri/by-path`. Confirm with: "
+        "`ls -l /dev/dri/by-path` in the container.",
+    ),
     Line(
         (
             *("ProcessGroupNCCL is only supp", "No CUDA GPUs are available", "No HIP GPUs are available"),

@@ -33,7 +33,7 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
-    Line("transport/shm", r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure"),
+    Line("transport/shm", r"(?:transport/shm\w*\.cc).{0,40}(?:WARN|ERROR).{0,20}[Cc]uda failure"),
     Line(  # one rank's buffer description that another reads as a file name: NCCL issue 2190
         "attaching to shared memory segment /dev/shm/nccl- ",
         shows="end",

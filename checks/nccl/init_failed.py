@@ -48,6 +48,12 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 LOG = (
     Line(
+        "Requested properties for vNic ",
+        told="NCCL asked for a network device that it did not create",
+        fix="Name existing adapters in NCCL_IB_HCA (`ibv_devices` lists them), or unset it. If it is right, update "
+        "NCCL.",
+    ),
+    Line(
         ("unhandled system error", "ncclSystemError"),
         shows="symptom",
         why="NCCL reports only that a system call failed; NCCL_DEBUG=INFO shows which",

@@ -33,6 +33,6 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
-    Line("transport/nvls", r"transport/nvls\.cc.{0,40}(?:NCCL )?WARN.{0,20}(?:Cuda|CUDA) failure"),
+    Line("transport/nvls", r"transport/nvls\.cc.{0,40}(?:NCCL )?(?:WARN|ERROR).{0,20}(?:Cuda|CUDA) failure"),
     Line("Failed to bind NVLink SHARP"),
 )

@@ -54,7 +54,7 @@ SEVERITY = "fail"
 _PICKED = rf"port: (?:{PICKED_PORT})\b|:(?:{PICKED_PORT}) \(errno"
 """A port that a program picked: network/engine-port-in-use."""
 LOG = (
-    Line("EADDRINUSE", r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE", unless=rf"ZMQ|zmq\.|{_PICKED}"),
+    Line("EADDRINUSE", r"(?:\bport: (?P<port>\d{1,5})\b.{0,200}?|)EADDRINUSE", unless=rf"ZMQ|zmq\.|{_PICKED}"),
     Line(
         "ddress already in use",
         r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",

@@ -75,7 +75,7 @@ LOG = (
     Line.of_end(
         Ended(("ends its ranks",)),
         shows="symptom",
-        why="DeepSpeed's launcher ends all ranks of its node after one failed, or when it is ended itself",
+        why="a launcher or an engine ends all its processes after one failed, or when it is ended itself",
     ),
     Line.of_end(
         Ended(signals=(6,), launchers=("torchrun",)),
@@ -123,7 +123,14 @@ LOG = (
     ),
     Line(
         "an illegal memory access was encountered",
-        r"terminated with exception: |NCCL WARN",
+        r"terminated with exception: CUDA error: ",
+        told="A GPU kernel of this rank accessed invalid memory",
+        fix="Fix the kernel's access: run once with CUDA_LAUNCH_BLOCKING=1, so that the traceback names the call. "
+        "Confirm with: `compute-sanitizer --tool memcheck python train.py`.",
+    ),
+    Line(
+        "an illegal memory access was encountered",
+        r"NCCL WARN",
         shows="symptom",
         why="a GPU kernel accessed invalid memory; CUDA_LAUNCH_BLOCKING=1 shows which",
     ),

@@ -36,6 +36,13 @@ from distdoctor.check_api import Ended, Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOG = (
+    Line(  # of SGLang: python/sglang/srt/utils/watchdog.py, which then sends SIGQUIT to its launcher
+        "atchdog timeout (self.watchdog_timeout=",
+        r"[Ww]atchdog timeout \((?P<monitor>self\.watchdog_timeout=)(?P<seconds>\d{1,6})",
+        unless="self.soft=True",
+        shows="symptom",
+        why="a rank made no progress for that time; `py-spy dump` of each scheduler before the kill shows where it is",
+    ),
     Line.of_end(Ended(("timer expired",))),
     Line(
         "Reaping worker_",

@@ -86,7 +86,7 @@ LOG = (
     ),
     Line(
         "wait timeout after",
-        r"wait timeout after \d+ ?ms, keys: (?P<keys>\S{1,300})",
+        r"wait timeout after \d+ ?ms, keys: (?P<keys>\S{0,300}/(?P<peers>\d{1,6}/\d{1,6})(?![\w/])|\S{1,300})",
         shows="symptom",
         why="the rank that sets the key may have died",
     ),

@@ -213,7 +213,7 @@ def _time(values: dict[str, str | None]) -> float | None:
         return None
     hours, minutes, seconds = clock.replace(",", ".").split(":")
     date = values.get("date")
-    year, month, day = (int(part) for part in re.split(r"[-/]", date)) if date else (A_YEAR, 1, 1)
+    year, month, day = (int(part) for part in re.split(r"[-/:]", date)) if date else (A_YEAR, 1, 1)
     if values.get("mm"):
         year, month, day = A_YEAR, int(values["mm"] or 1), int(values["dd"] or 1)
     if not (1970 <= year < 2200 and 1 <= month <= 12 and 1 <= day <= 31):

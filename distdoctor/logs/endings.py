@@ -49,9 +49,8 @@ def is_step(text: str) -> bool:
 
 
 def counters(text: str) -> tuple[str, ...]:
-    """Return the counters in the text of a step; a line without one counts as its whole text."""
-    found = tuple(match[0] for match in _COUNTER.finditer(text))
-    return found or (text,)
+    """Return the counters in the text of a step."""
+    return tuple(match[0] for match in _COUNTER.finditer(text))
 
 
 _OVER = re.compile(
@@ -164,9 +163,9 @@ def judge_ending(tail: bytes) -> Ending:
             break
         last = last or text
         if "progress" in hints and is_step(text) and not (_SUMMARY.match(text) or _ERROR.match(text)):
-            if counters(text) != drawn:
+            if (state := counters(text)) != drawn or not state:
                 steps.append(number)
-            drawn = counters(text)
+            drawn = state
         if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))) and not _BADLY.search(text):
             done = number if done is None else done
             first = first if steps else number
@@ -262,7 +261,7 @@ class Alive:
             for raw in piece.replace(b"\r", b"\n").splitlines():
                 who, text = split(readable(raw[:400]))
                 if is_step(text):
-                    steps.setdefault(speaker(within(who, file)), set()).add(counters(text))
+                    steps.setdefault(speaker(within(who, file)), set()).add(counters(text) or (text,))
             found.update({who: line for who, texts in steps.items() if len(texts) >= least})
         return tuple(found.items())
 

@@ -338,6 +338,10 @@ def _match(
     values.update(marks, **mark)
     numbers = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
     ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", numbers))
+    if peers := values.pop("peers", ""):
+        ranks = mentioned.rank_of_key(who, peers)
+    if wording.shows == "end" and "received at" in text and (frame := mentioned.crash_frame(context, at)):
+        values["inside"] = frame
     values.update({name: "yes" for name in _MARKS if getattr(wording, name)})
     values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
     values.update({name: text_of for name in ("told", "fix") if (text_of := getattr(wording, name))})

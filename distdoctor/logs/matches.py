@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from distdoctor.logs.dialects import OWN_PORTS
 from distdoctor.logs.dialects.torchrun import TABLE_RANK
 from distdoctor.model.facts.logs import LineOrigin, Match
 from distdoctor.model.launch_settings import STANDALONE
@@ -173,6 +174,8 @@ class Places:
         """By host (None: unknown), the ranks with local rank 0."""
         self._nodes: set[int] = set()
         """Numbers of nodes that the log gives."""
+        self._own_ports: dict[str, str] = {}
+        """Ports that an engine picked itself, each with the remedy if it was taken."""
         self.agents = False
         """True if launchers of whole nodes write into it."""
 
@@ -180,6 +183,9 @@ class Places:
         """Take one line."""
         if who.host and who.pid is not None and len(self._hosts) < MAX_PLACES:
             self._hosts.add(who.host)  # the prefix of a line without a process may be any word
+        for pattern, fix in OWN_PORTS if "distributed_init_method" in text else ():
+            if (port := re.search(pattern, text)) is not None:
+                self._own_ports[port["port"]] = fix
         row = TABLE_RANK.search(text)
         if row is not None:
             self._first.setdefault(None, set()).add(int(row["rank"]) - int(row["local"]))
@@ -207,6 +213,9 @@ class Places:
     def of(self, match: Match) -> Match:
         """Return ``match`` with the rank and host that the whole log gives."""
         who = match.who
+        if (fix := self._own_ports.get(match.values.get("port", ""))) is not None:
+            told = f"Another program took port {match.values['port']}, which the engine had picked, before it was bound"
+            match = replace(match, values={**match.values, "told": told, "fix": fix})
         if who.host is None and len(self._hosts) == 1 and not any(nodes > 1 for nodes in self._nodes):
             host = next(iter(self._hosts))
             # Ray prints the address only for processes on other hosts.

@@ -76,7 +76,62 @@ def about(
         who = replace(who, rank=_of_section(context, at))
     if who.rank is None and who.local_rank is None:
         who = replace(who, local_rank=int(local["number"]) if local else tracebacks.spawned(context, at))
-    return (who if marks else within(who, _owner_of_row_error(context, at))), marks
+    if marks:
+        return who, marks
+    task = _of_ray_task(context, at)
+    who = replace(who, pid=task.pid, host=task.host or who.host) if task.pid is not None else who
+    return within(who, _owner_of_row_error(context, at)), marks
+
+
+_TASK_HEAD = re.compile(rb"ray::[^\n]{1,300}?\(pid=(\d{1,9})(?:, ip=([\w.:-]{1,64}))?[^\n]*\n")
+_FRAME_LINE = re.compile(rb"(?:[^\n]{0,120}?\] )?(?:\([^\n)]{1,200}\) )?\s[^\n]*\n")
+"""Line of a traceback, behind the prefixes of an engine."""
+
+
+def _of_ray_task(context: bytes, at: int) -> LineOrigin:
+    """Return the process and host of the task whose traceback, which ends at ``at``, Ray wraps."""
+    start = context.rfind(b"ray::", max(at - tracebacks.BACK, 0), at)
+    head = _TASK_HEAD.match(context, start) if start >= 0 else None
+    if head is None:
+        return LineOrigin()
+    place = head.end()
+    while place < at and (line := _FRAME_LINE.match(context, place)) is not None:
+        place = line.end()
+    if place != at or context.find(b'File "', head.end(), at) < 0:
+        return LineOrigin()
+    return LineOrigin(pid=int(head[1]), host=head[2].decode() if head[2] else None)
+
+
+def rank_of_key(who: LineOrigin, peers: str) -> tuple[int, ...]:
+    """Return the rank that did not write the last two parts of a key of gloo's in the store.
+
+    rendezvous/context.cc waited for ``PEER/SELF`` before each pair's address had one key with all, and torch puts the
+    number of the device before that: ``DEVICE/PEER``.
+    """
+    first, _, last = peers.partition("/")
+    return (int(first) if who.rank is not None and int(last) == who.rank else int(last),)
+
+
+_NATIVE = re.compile(
+    rb"[^\n]{0,200}?(?:@ {1,8}0x[0-9a-f]{4,16}(?: {1,12}(?:\d{1,9}|\(unknown\)))? {1,8}"
+    rb"|#\d{1,3} {1,3}(?:0x[0-9a-f]{4,16} in )?"
+    rb"|frame #\d{1,3}: )(?P<name>[A-Za-z_][\w:<>~]{2,120})"
+)
+"""Frame of a native stack, of absl or glog, of gdb and ROCm, and of torch."""
+FRAMES = 12
+"""Lines below the report of a crash that are searched for a frame with a name."""
+
+
+def crash_frame(context: bytes, at: int) -> str:
+    """Return the function in which a native crash happened that is reported at ``at``; empty if no frame names one."""
+    place = context.find(b"\n", at) + 1
+    for _ in range(FRAMES if place else 0):
+        if (frame := _NATIVE.match(context, place)) is not None:
+            return frame["name"].decode()
+        place = context.find(b"\n", place) + 1
+        if not place:
+            break
+    return ""
 
 
 def of_values(who: LineOrigin, values: Mapping[str, str]) -> LineOrigin:

@@ -81,6 +81,9 @@ class Ended:
         return signal in self.signals or code in self.codes or (self.failed and signal is None and (code or 0) > 0)
 
 
+_WARN, _ERROR = "NCCL WARN", "NCCL ERROR"
+
+
 @dataclass(frozen=True)
 class Line:
     """One wording, or with ``ended`` all wordings of launchers for one class of ends."""
@@ -125,6 +128,15 @@ class Line:
     """Class of ends that it stands for; ``literal`` and ``pattern`` are then empty."""
     ahead_of: str = ""
     """For a hint of a kernel's log: the check that is its consequence, if seen within minutes after it."""
+
+    def __post_init__(self) -> None:
+        """Take NCCL's level ERROR, with which version 2.32 and newer report a root cause, wherever WARN is known."""
+        more = tuple(one.replace(_WARN, _ERROR) for one in self.literals if _WARN in one)
+        if more:
+            object.__setattr__(self, "literal", (*self.literals, *more))
+        for name in ("pattern", "unless"):
+            if _WARN in (text := getattr(self, name)):
+                object.__setattr__(self, name, text.replace(_WARN, f"(?:{_WARN}|{_ERROR})"))
 
     @classmethod
     def of_end(

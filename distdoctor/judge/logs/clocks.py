@@ -117,7 +117,7 @@ def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) 
 
     Times come from the lines above a match. ``began``: the first time of each log.
     """
-    times = [(time, match) for match in matches if (time := _about(match)) is not None]
+    times = [(time, match) for match in matches if (time := about_time(match)) is not None]
     begins = [began.get(match.source) for match in matches]
     known = [time for time in begins if time is not None]
     if len(times) < len(matches) or len(known) < len(begins) or max(known) - min(known) > TOGETHER:
@@ -127,7 +127,8 @@ def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) 
     return first if later and min(later) - at > CLOCKS else None
 
 
-def _about(match: Match) -> float | None:
+def about_time(match: Match) -> float | None:
+    """Return the time of a match by its own clock, else that of the lines above it; None if neither is known."""
     time = match.values.get("about", "")
     return match.who.time if match.who.time is not None or not time else float(time)
 

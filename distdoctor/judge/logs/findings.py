@@ -21,7 +21,8 @@ from distdoctor.model.text import shortened
 
 LINES = 4
 """Most lines of evidence in one finding."""
-CANDIDATES = 5
+CANDIDATES = 3
+SAME_LINE = "the same line"
 MAX_FINDINGS = 4096
 """Most ranks of one finding."""
 NAMED = 8
@@ -125,6 +126,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         notes = [*stale_restart_note(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
         notes.insert(0, inconclusive_note(symptoms, aside_note(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
+    notes = [*teardown_note(logs, reading.noise), *notes]
     verdict, ended = no_failure_note(logs, reading.noise, reading.caught)
     return LogJudgement("warn" if others else verdict, (), (), (*ended, *notes), reading=reading)
 
@@ -209,18 +211,31 @@ def _reason(match: Match) -> str:
 
 def _summary(match: Match, title: str) -> str:
     """Return who failed of what; with the line that shows it, where no exception says it."""
-    who = f"rank {match.who.rank}" if match.who.rank is not None else ""
-    if not who and match.who.local_rank is not None:
-        who = f"local rank {match.who.local_rank}"
-    who = " on ".join(part for part in (who or ("a process" if match.exception else ""), match.who.host or "") if part)
+    who = _speaker_text(match) or ("a process" if match.exception else "")
+    who = " on ".join(part for part in (who, match.who.host or "") if part)
     if match.exception:
         message = match.values.get("message", "")
-        place = match.frame.partition(" in ")[0].replace("\\", "/").rpartition("/")[2]
+        place = _file_line(match)
         said = f"{who[:1].upper()}{who[1:]} failed{f' at {place}' if place else ''} with {match.exception}"
         said = f"{said}{f': {message}' if message else ''}"[:400]
         return said.rstrip(".") + "."
+    if inside := match.values.get("inside"):
+        title = f"{title} inside {inside}"
     title, also = (title.partition(":")[0], f"; {match.why}") if _unexplained(match) else (title, "")
     return f"{title}{f' ({who})' if who else ''}: {shortened(match.text, SHOWN)}{also}".rstrip(".") + "."
+
+
+def _speaker_text(match: Match) -> str:
+    """Return the rank of a match, its local rank or its process, whichever is known; empty if none is."""
+    for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", match.who.pid)):
+        if number is not None:
+            return f"{name} {number}"
+    return ""
+
+
+def _file_line(match: Match) -> str:
+    """Return the file without its folder and the line of an exception's innermost frame; empty if there is none."""
+    return match.frame.partition(" in ")[0].replace("\\", "/").rpartition("/")[2]
 
 
 def _unexplained(match: Match) -> bool:
@@ -231,12 +246,42 @@ def _unexplained(match: Match) -> bool:
 def _fix(match: Match, check: Check) -> Fix:
     """Return the fix of the line, else of the page; if the line does not prove the cause, its confirmation comes
     first."""
-    fix = match.values.get("fix") or first_fix(check)
+    fix = match.values.get("fix") or _named_fix(match) or first_fix(check)
     if not _unexplained(match):
         return Fix(fix)
     following, command = check.next
     text = f"Confirm it first in {following}. If it was that, {fix[:1].lower()}{fix[1:]}"
     return Fix(text, commands=(command,) if command else ())
+
+
+_MODULE = re.compile(r"No module named '(?P<name>[\w.]{1,100})'")
+_OF_NCCL = re.compile(r"p?nccl[A-Z]|nccl")
+
+
+def _named_fix(match: Match) -> str:
+    """Return a fix that names the failed line, the missing module or the crashed library; empty if none is known."""
+    if inside := match.values.get("inside"):
+        if _OF_NCCL.match(inside):
+            return (
+                "Install a newer NCCL (`pip install -U nvidia-nccl-cu12`). If it crashes again, start with "
+                "`export NCCL_DEBUG=INFO`: the last call of that process is the one that fails."
+            )
+        return f"Update or rebuild the library that contains {inside}; the log has the frames of the crash."
+    if not match.exception:
+        return ""
+    who = _speaker_text(match)
+    if (module := _MODULE.search(match.text)) is not None:
+        name, there = module["name"].partition(".")[0], f" on {match.who.host}" if match.who.host else ""
+        return (
+            f"Install the package with the module {name} in the job's environment{there}: `pip install {name}`. "
+            f"Confirm with: `python -c 'import {name}'`{' there' if there else ''}."
+        )
+    place = _file_line(match)
+    return (
+        f"Fix the {match.exception.rpartition('.')[2]} at {place} ({who or 'this process'} failed first)."
+        if place
+        else ""
+    )
 
 
 def first_fix(check: Check) -> str:
@@ -274,7 +319,7 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
     """Return the sort key of symptoms, the most specific first."""
-    return not match.compared, "by_launcher" in match.values, _says_little(match, known)
+    return not match.compared, "by_launcher" in match.values, _says_little(match, known), not match.ranks
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
@@ -288,7 +333,13 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
         known_one = first.setdefault(match.check, match)
         if match.ranks and not known_one.ranks:
             first[match.check] = match  # a named rank says more than an unnamed one
-    return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
+    found = [_candidate(known[check], match) for check, match in first.items() if check in known][:CANDIDATES]
+    quoted: set[str] = set()
+    for number, one in enumerate(found):
+        if one.why in quoted:
+            found[number] = replace(one, why=SAME_LINE)
+        quoted.add(one.why)
+    return tuple(found)
 
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
@@ -356,6 +407,16 @@ def no_failure_note(
     elif nothing and logs.sources:
         ended = [f"{logs.sources[0].name} is empty"]
     return "incomplete" if logs.notes or nothing or unknown else verdict, tuple(ended[:MAX_NAMED])
+
+
+def teardown_note(logs: LogFacts, past: Collection[Match]) -> list[str]:
+    """Return a note on the first line that ranks or libraries wrote after the job had reported its success."""
+    success = {source.name: source.success for source in logs.sources if source.success}
+    after = [one for one in past if one.shows != "noise" and one.line > success.get(one.source, one.line)]
+    if not after:
+        return []
+    first, place = after[0], f"{after[0].source}:{success[after[0].source]}"
+    return [f"after the job had succeeded ({place}): {_reason(first)[:300]}"]
 
 
 def aside_note(logs: LogFacts) -> set[str]:

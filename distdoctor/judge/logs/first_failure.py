@@ -14,6 +14,7 @@ from distdoctor.judge.causes import is_symptom
 from distdoctor.judge.logs.clocks import (
     BEFORE,
     CLOCKS,
+    about_time,
     before_the_job,
     boot_messages,
     earliest,
@@ -111,8 +112,9 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMat
     strange = [match for match in single if match in old or match in ahead or is_of_unknown_process(match)]
     root = _first([match for match in single if match not in strange], rows, known, began)
     left = _uncaught(_without_survived(raised, rows), symptoms)
-    root = root or _exception(left, rows, began) or _first(strange, rows, known, began)
-    root = root or _end(ends, symptoms)
+    root = first_by_time(root, _exception(left, rows, began), _end(ends, symptoms)) or _first(
+        strange, rows, known, began
+    )
     if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
@@ -126,6 +128,27 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMat
     return SortedMatches(
         root, others, tuple(symptoms), tuple(noise), (*by_itself, *reports_after_recovery(logs.sources, went_on))
     )
+
+
+LATER = 5.0
+"""Seconds by which a failure must precede another in one log to be its cause, whatever kind each is."""
+
+
+def first_by_time(*roots: Match | None) -> Match | None:
+    """Return the first of the roots, of which each explains more than those behind it, unless one is clearly earlier.
+
+    One is earlier if another process reported it, both times are known, and they differ by more than LATER, or for two
+    logs by more than two clocks do. A process that was ended from outside explains nothing.
+    """
+    found = [root for root in roots if root is not None]
+    for one in found[1:]:
+        first, (at, before) = found[0], (about_time(found[0]), about_time(one))
+        apart = LATER if one.source == first.source else CLOCKS
+        if at is None or before is None or "outside" in one.values or _speaker(one) == _speaker(first):
+            continue
+        if at - before > apart and not one.values.keys() & {"caught", "logged"}:
+            found[0] = one
+    return found[0] if found else None
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:
@@ -314,6 +337,7 @@ PATIENCE = 29
 """Seconds, less one as the times of the rows are truncated, after which torchrun sends SIGKILL to the rest of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
 SIGKILL = 9
+KILLS_ITS_TREE = ("sglang",)
 OF_JOB = ("shell", "systemd")
 """Sources that report the end of the launcher; a monitor ends ranks."""
 
@@ -332,13 +356,18 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
 
 
 def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
-    """Return the SIGKILL reports below a monitor's complaint about a rank, if there was none above it."""
+    """Return the SIGKILL reports below a monitor's complaint about a rank, if there was none above it.
+
+    An engine that kills its whole process tree ends its launcher, too, as the shell then reports.
+    """
+    matches = [*matches]
+    trees = {match.source for match in matches if match.ended is not None and match.ended.launcher in KILLS_ITS_TREE}
     killed: dict[str, list[Match]] = {}
     monitors: dict[str, int] = {}
     for match in matches:
-        if "monitor" in match.values:
+        if "monitor" in match.values or (match.ended is not None and match.ended.launcher in KILLS_ITS_TREE):
             monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
-        elif match.shows == "end" and _is_killed(match, besides=OF_JOB):
+        elif match.shows == "end" and _is_killed(match, besides=() if match.source in trees else OF_JOB):
             killed.setdefault(match.source, []).append(match)
     return [
         match

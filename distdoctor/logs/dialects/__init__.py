@@ -14,6 +14,7 @@ from distdoctor.logs.dialects import (
     mllog,
     mpi,
     nccl,
+    oneccl,
     ray,
     sglang,
     shell,
@@ -38,6 +39,7 @@ DIALECTS = tuple(
         cloud,
         ray,
         nccl,
+        oneccl,
         sglang,
         vllm,
         lightning,
@@ -49,6 +51,7 @@ PREFIXES = tuple(prefix for dialect in DIALECTS for prefix in dialect.prefixes)
 WORDINGS = tuple(wording for dialect in DIALECTS for wording in dialect.ends)
 BEGINS = tuple(mark for dialect in DIALECTS for mark in dialect.begins)
 SUCCESS = tuple(mark for dialect in DIALECTS for mark in dialect.success)
-LITERALS = tuple(mark.literal for mark in (*BEGINS, *SUCCESS))
+OWN_PORTS = tuple((dialect.own_port, dialect.port_fix) for dialect in DIALECTS if dialect.own_port)
+LITERALS = (*(mark.literal for mark in (*BEGINS, *SUCCESS)), "distributed_init_method=")
 OVER = "|".join(dialect.over for dialect in DIALECTS if dialect.over)
 WRAPPERS = "|".join(dialect.wrappers for dialect in DIALECTS if dialect.wrappers)

@@ -156,3 +156,7 @@ class Dialect:
     """Expression for a report that the job, or the reporter's part of it, is over without a failure."""
     wrappers: str = ""
     """Expression for an exception that only wraps, or refers to, another one."""
+    own_port: str = ""
+    """Expression for a line that names a ``port`` which the engine picked itself, and not the user."""
+    port_fix: str = ""
+    """Remedy if another program took such a port before the engine bound it."""

@@ -9,7 +9,9 @@ DIALECT = Dialect(
     ends=(
         # kill_process_tree() follows; newer versions print the second form while they serve
         Wording(
-            ("Received sigquit from a child process", "It usually means one child failed"), reason="ends its ranks"
+            ("Received sigquit from a child process", "It usually means one child failed"),
+            reason="ends its ranks",
+            launcher="sglang",
         ),
     ),
 )

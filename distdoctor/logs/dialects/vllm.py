@@ -12,6 +12,9 @@ DIALECT = Dialect(
             r"\[?[\w./-]{1,120}:\d{1,6}\] ?",
         ),
     ),
+    own_port=r"distributed_init_method=tcp://\S{1,256}:(?P<port>\d{1,5})\b",
+    port_fix="Start the engine again, or give it a free range: `export VLLM_PORT=20000` (the first port; the others "
+    "follow it).",
     wrappers=r"\S{0,80}Error: (?:Engine core initialization failed|EngineCore (?:failed|encountered)"
     r"|WorkerProc initialization failed|Engine process failed to start)|\S{0,80}EngineDeadError\b",
 )
