@@ -35,25 +35,13 @@ network/port-in-use, network/engine-ports-overlap, host/engine-port-ephemeral
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import PICKED_PORT, Cluster, Finding, Fix, Line, Node, end_leftover_fix, port_holder_evidence
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, end_leftover_fix, port_holder_evidence
 
 SEVERITY = "fail"
 PREVENTS = "results right"
 LOOKS_AT = ("network",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-node-rank", "network/engine-ports-overlap")
-_AGAIN = (
-    "Start it again. So that it does not happen again, use a port below net.ipv4.ip_local_port_range: for vLLM `export "
-    "VLLM_PORT=21000` (another first port for each engine of a node), for SGLang `--nccl-port 21000` or "
-    "`--dist-init-addr HOST:21000`; a port that you chose yourself likewise."
-)
 LOG = (
-    *(
-        Line(literal, pattern, told="Something took a port after a program had picked it as free", fix=_AGAIN)
-        for literal, pattern in (
-            ("EADDRINUSE", rf"port: (?P<port>{PICKED_PORT})\b.{{0,200}}EADDRINUSE"),
-            ("errno: 98", rf":(?P<port>{PICKED_PORT}) \(errno: 98\b"),
-        )
-    ),
     Line(
         "Port is already in use. dist_init_port=",
         r"dist_init_port=(?P<port>\d{1,5})",

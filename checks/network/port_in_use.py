@@ -37,7 +37,6 @@ environment/duplicate-rank
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    PICKED_PORT,
     Cluster,
     Finding,
     Fix,
@@ -51,10 +50,8 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-_PICKED = rf"port: (?:{PICKED_PORT})\b|:(?:{PICKED_PORT}) \(errno"
-"""A port that a program picked: network/engine-port-in-use."""
 LOG = (
-    Line("EADDRINUSE", r"(?:\bport: (?P<port>\d{1,5})\b.{0,200}?|)EADDRINUSE", unless=rf"ZMQ|zmq\.|{_PICKED}"),
+    Line("EADDRINUSE", r"(?:\bport: (?P<port>\d{1,5})\b.{0,200}?|)EADDRINUSE", unless=r"ZMQ|zmq\."),
     Line(
         "ddress already in use",
         r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",
@@ -66,9 +63,9 @@ LOG = (
         "ddress already in use",
         r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
-        unless=rf"NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp|{_PICKED}",
+        unless="NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp",
     ),
-    Line("errno: 98", r"(?:(?<=:)(?P<port>\d{1,5}) )?\(errno: 98\b", unless=_PICKED),
+    Line("errno: 98", r"(?:(?<=:)(?P<port>\d{1,5}) )?\(errno: 98\b"),
     Line(
         "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
         r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",

@@ -88,7 +88,6 @@ Shared settings, and variables:
     DEPRECATED_VARIABLES     old names of variables -> new ones
     intended_variable        known variable that a name is probably a misspelling of
     misspellings_of          variables of a node that look like a misspelled one
-    PICKED_PORT              expression of a port that the kernel picks by default
     unreadable               variables that end torch or NCCL, or that they misread
 
 Addresses and interfaces:
@@ -255,7 +254,6 @@ from distdoctor.check_api.ranks import (
 from distdoctor.check_api.route_findings import route_obstacle_evidence
 from distdoctor.check_api.route_findings import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
-from distdoctor.check_api.text import PICKED_PORT
 from distdoctor.check_api.text import (
     duration_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
 )
@@ -297,7 +295,6 @@ __all__ = [
     "MAX_LINKS_LISTED",
     "NODE_0_AND_CHECK",
     "NO_GLOO",
-    "PICKED_PORT",
     "SPARED_BY_GLOO",
     "VERSION",
     "Account",

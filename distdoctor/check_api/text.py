@@ -52,10 +52,6 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
     return f"looking up {asked} failed: {look.error or 'no address'}"
 
 
-PICKED_PORT = r"3276[89]|327[7-9]\d|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3}"
-"""Expression of a port in Linux's own range for those that nobody names: 32768 to 60999."""
-
-
 def port_holder_evidence(holder: PortHolder, port: int) -> str:
     """Return the holder of a port as evidence; for a job's store, with the command to inspect the job."""
     held = f"{endpoint(holder.address, port)} is "

@@ -161,6 +161,8 @@ _PROMPT = re.compile(r"^(?:\([\w.-]{1,60}\) ?){0,3}\[?[\w.-]{1,32}@(?P<host>[\w.
 _ADDRESS = re.compile(r"[\d.]+|[\da-fA-F]*:[\da-fA-F:.]+")
 _FAR = re.compile(r"\b(?:ssh|srun|mpirun|pdsh|kubectl|docker|sbatch)\b")
 _TASKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+ENGINE_PORT = "network/engine-port-in-use"
+"""Check of a port that the log shows an engine to pick, whatever the line that reports it says."""
 MAX_PLACES = 4096
 """Ranks of one line that are distinguished, and hosts of one log."""
 
@@ -215,7 +217,7 @@ class Places:
         who = match.who
         if (fix := self._own_ports.get(match.values.get("port", ""))) is not None:
             told = f"Another program took port {match.values['port']}, which the engine had picked, before it was bound"
-            match = replace(match, values={**match.values, "told": told, "fix": fix})
+            match = replace(match, check=ENGINE_PORT, values={**match.values, "told": told, "fix": fix})
         if who.host is None and len(self._hosts) == 1 and not any(nodes > 1 for nodes in self._nodes):
             host = next(iter(self._hosts))
             # Ray prints the address only for processes on other hosts.

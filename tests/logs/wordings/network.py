@@ -64,16 +64,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("network/port-in-use", "RuntimeError: on node1, port: 29400 already in use"),
     (
         "network/engine-port-in-use",
-        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
-        "port: 32847, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-    ),
-    (
-        "network/engine-port-in-use",
-        "RuntimeError: The server socket has failed to listen on any local network address. The server socket has "
-        "failed to bind to [::]:45123 (errno: 98 - Address already in use).",
-    ),
-    (
-        "network/engine-port-in-use",
         "ValueError: Port is already in use. dist_init_port=5000 port_base=5001 detokenizer_port=5002 nccl_port=23001 "
         "scheduler_input_port=5005",
     ),
