@@ -25,7 +25,7 @@ If NCCL is out of queue pairs or of locked memory: `ulimit -l unlimited`, or `ex
 
 Confirm with
 ------------
-`distdoctor check --groups 8 ...` on every node creates eight groups of all ranks. If it fails at the same number each
+`distdoctor check --groups 8` on every node creates eight groups of all ranks. If it fails at the same number each
 time, a limit is the cause.
 
 When it is harmless
@@ -70,8 +70,8 @@ CREATION = "new_group"
 SILENT = "no answer from remote="
 FIX_SIZE = "Fix the quoted error. Confirm with: `distdoctor check --groups {}` on every node."
 FIX_LINK = (
-    "Allow TCP between {} on all ports, without a limit on the number or the rate of connections, in their firewalls, "
-    "the security group and the switch. Confirm with: `distdoctor check --groups 8` on every node."
+    "Allow TCP between {} on all ports in their firewalls, the security group and the switch, without a limit of "
+    "connections. Confirm with: `distdoctor check --groups 8` on every node."
 )
 FIX_QUEUES = (
     "Raise the limit of locked memory (`ulimit -l unlimited`), or use fewer queue pairs: "

@@ -14,9 +14,9 @@ copied from a rank of another job. With it rank 0 hosts no store: it connects to
 
 An agent also sets TORCHELASTIC_RUN_ID, and its store is up before its ranks start.
 
-An inference engine that a torchrun rank starts, or a second group with `init_method="tcp://..."` between trainer and
-engine, inherits the variable, and no rank hosts its store. A `TCPStore(..., is_master=True)` of one's own does not read
-it.
+An inference engine that a torchrun rank starts inherits the variable, and no rank hosts its store. A second group with
+`init_method="tcp://..."` between trainer and engine does, too. A `TCPStore(..., is_master=True)` of one's own does not
+read it.
 
 Fix
 ---

@@ -2,8 +2,8 @@
 
 What you see
 ------------
-The first server waits without end for the workers of the other node, or NIXL reports `NIXL_ERR_REMOTE_DISCONNECT` or a
-failed handshake with localhost:5600 as soon as the first request comes.
+The first server waits without end for the workers of the other node. Or the first request makes NIXL report
+`NIXL_ERR_REMOTE_DISCONNECT` or a failed handshake with localhost:5600.
 
 Why it happens
 --------------

@@ -5,9 +5,9 @@ What you see
 Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`). Or they stop in the
 first collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly
 start. They fail where the protocol of a store or a collective changed between them, or give different results. Engines
-and transports (vLLM, SGLang, Ray, NIXL, NVSHMEM, DeepEP) are compared in the same way: Ray refuses a node with another
-version (`Version mismatch: The cluster was started with`), the others fail when a message has another format. NVSHMEM
-refuses a host library of another version than the one that an extension such as DeepEP was built with, on any node.
+and transports (vLLM, SGLang, Ray, NIXL, NVSHMEM, DeepEP) are compared in the same way. Ray refuses a node with another
+version (`Version mismatch: The cluster was started with`). The others fail when a message has another format. NVSHMEM
+refuses a host library of another version than the one that an extension such as DeepEP was built with.
 
 Why it happens
 --------------

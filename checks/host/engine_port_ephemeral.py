@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, is_reserved
 
 SEVERITY = "warn"
-MATTERS = "by luck: any connection from that host may take this port before the engine binds it"
+MATTERS = "any connection from that host may take this port before the engine binds it"
 LOOKS_AT = ("host.limits",)
 FOLLOWS = ("network/engine-port-in-use", "network/engine-ports-overlap", "host/ports-exhaustible")
 VLLM_PORT = "VLLM_PORT"

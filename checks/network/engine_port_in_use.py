@@ -11,8 +11,8 @@ What you see
 Why it happens
 --------------
 Engines bind more ports than that of the store: for HTTP, ZMQ, and the transfer of the KV cache. Another server, or the
-last one, still holds one of them. A random port was free when the engine picked it, and something else on the host took
-it before the engine bound it: an outgoing connection, or a second engine that picks from the same VLLM_PORT on.
+last one, still holds one of them. A random port was free when the engine picked it, and was taken before the engine
+bound it. An outgoing connection took it, or a second engine that picks from the same VLLM_PORT on.
 
 Fix
 ---

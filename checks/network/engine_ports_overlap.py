@@ -9,7 +9,7 @@ Why it happens
 --------------
 SGLang with attention data parallelism derives six ports from that of `--dist-init-addr`, the next ones. `--port` or the
 bootstrap port is among them. Or the API server has the port of the store. VLLM_PORT is the first of the ports that vLLM
-tries for itself: with a fixed port a little above, vLLM may take that for something else first.
+tries for itself. It may take a fixed port a little above for something else first.
 
 Fix
 ---

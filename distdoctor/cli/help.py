@@ -52,10 +52,15 @@ Stages, in the order in which they run (--until names the last):
 """
     + "".join(f"  {stage:<12} {about}\n" for stage, about in STAGE_TEXTS.items())
     + """
-With the job's own start line behind --, the check has the plan of that line, and starts nothing of it. distdoctor reads
-torchrun, accelerate, deepspeed, srun, mpirun, vLLM, SGLang, Dynamo, Ray, verl, TRL, LLaMA-Factory, ms-swift, axolotl,
-composer, Lightning and ft_launcher, also behind env, uv run, conda run, numactl, nohup and bash -c. A line that it
-cannot read is said in one sentence, with the plan that is used instead.
+With the job's own start line behind --, the check has the plan of that line, and starts nothing of it.
+
+\b
+  launchers   torchrun, accelerate, deepspeed, srun, mpirun, ft_launcher
+  engines     vllm serve, sglang.launch_server, dynamo, trl vllm-serve
+  trainers    LLaMA-Factory, ms-swift, axolotl, composer, Lightning, verl
+  in front    env, uv run, conda run, numactl, nohup, bash -c
+
+For any other line one sentence says which plan is used instead.
 
 Without a GPU, a check of one node starts two ranks, so that they can talk to each other (torchrun's default is one).
 Give --nproc-per-node as the job does.
