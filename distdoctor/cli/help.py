@@ -221,7 +221,8 @@ It needs the extra mcp.
 
 MCP_EXAMPLES = """\b
 Example of a client's configuration:
-  {"mcpServers": {"distdoctor": {"command": "distdoctor", "args": ["mcp"]}}}
+  {"mcpServers": {"distdoctor":
+    {"command": "distdoctor", "args": ["mcp"]}}}
 """
 
 HEALTH_HELP = """Answer a launcher's node health requests on a Unix socket, until it is stopped.
@@ -233,8 +234,8 @@ The protocol is gRPC (nvhcd.HealthCheckService, of NVIDIA's resiliency extension
 
 HEALTH_EXAMPLES = """\b
 Examples:
-  distdoctor health /run/distdoctor.sock   on each node, for example as a
-                                           service of systemd
-  ft_launcher --ft-node-health-check-endpoint /run/distdoctor.sock ...
-                                           in the job
+  distdoctor health /run/d.sock   on each node, as a service
+
+  The option of ft_launcher that asks it:
+  --ft-node-health-check-endpoint /run/d.sock
 """
