@@ -99,6 +99,7 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         yield Touch("reads", path, "names, users, and what the C library reads")
     for path in dict.fromkeys((sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__)))):
         yield Touch("reads", path, "Python, torch and distdoctor, as installed")
+    yield Touch("reads", str(identity.EFA), "version of the EFA installer")
     for path in nccl.settings_files(env):
         yield Touch("reads", path, "settings of NCCL")
     if _sees_devices(options):

@@ -25,6 +25,7 @@ from distdoctor.cli.bounded import NoAnswer, document
 from distdoctor.cli.checks import known_ids, load_checks
 from distdoctor.interrupts import Interrupted
 from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.render.exit_status import FINDINGS, OK
 
 PACKAGE, SERVICE, METHOD = "nvhcd", "HealthCheckService", "RunHealthCheck"
@@ -38,7 +39,7 @@ RESPONSE = (
 """Fields of the two messages; their numbers count from 1."""
 SECONDS = 50.0
 """Limit of one check; the launcher waits 60 s (health_check.py, request_timeout_sec)."""
-CHECK = ("check", "--json", "-q", "--standalone", "--until", "network", "--no-try-fixes", "--timeout", "20")
+CHECK = ("check", "--json", "-q", STANDALONE.flag, "--until", "network", "--no-try-fixes", "--timeout", "20")
 USED_BY_JOBS = "gpu/busy"
 """The check of GPUs that other processes use: the job itself does, and so do its neighbours on the node."""
 MODE = 0o666

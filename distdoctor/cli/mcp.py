@@ -21,6 +21,7 @@ from distdoctor import __version__
 from distdoctor.cli.bounded import NoAnswer, document
 from distdoctor.interrupts import ENDING
 from distdoctor.job.preflight import report_of
+from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import OK
 from distdoctor.render.style import Style
@@ -75,7 +76,7 @@ def check(
     """
     if not 1 <= timeout <= MOST_CHECK_SECONDS:
         raise ToolError(f"timeout must be from 1 to {MOST_CHECK_SECONDS} seconds")
-    words = ["--standalone", f"--until={until}", f"--backend={backend}", f"--timeout={timeout}"]
+    words = [STANDALONE.flag, f"--until={until}", f"--backend={backend}", f"--timeout={timeout}"]
     words += [] if nproc_per_node is None else [f"--nproc-per-node={nproc_per_node}"]
     fixes = "--try-fixes" if try_fixes else "--no-try-fixes"
     return _report("check", fixes, *words, seconds=timeout + MARGIN_SECONDS)

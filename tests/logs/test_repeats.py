@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +30,15 @@ def facts(path: Path, text: str) -> LogFacts:
 
 def read_lines(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of lines that are read, not counted."""
-    numbers = []
-    line = LogFile._line
-    monkeypatch.setattr(LogFile, "_line", lambda self, *args: (numbers.append(1), line(self, *args))[1])
+    counted, line = Counter[str](), LogFile._line
+
+    def count(*args: Any) -> Any:
+        counted["read"] += 1
+        return line(*args)
+
+    monkeypatch.setattr(LogFile, "_line", count)
     facts(path, text)
-    return len(numbers)
+    return counted["read"]
 
 
 def test_every_repetition_counts(tmp_path: Path) -> None:

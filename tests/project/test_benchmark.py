@@ -39,7 +39,7 @@ def test_an_adapter_reads_an_answer(
     adapter: str, status: int | None, output: str, found: bool, causes: set[str], nodes: set[str]
 ) -> None:
     answer = lab.ADAPTERS[adapter]([lab.Ended("host0", status, 1.0, output), lab.Ended("host1", 0, 1.0, "")])
-    assert (answer.found, answer.causes, answer.nodes) == (found, causes, nodes)
+    assert (answer.found, set(answer.causes), set(answer.nodes)) == (found, causes, nodes)
 
 
 def test_only_the_whole_truth_scores() -> None:
