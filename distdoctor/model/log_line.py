@@ -81,6 +81,10 @@ class Ended:
         return signal in self.signals or code in self.codes or (self.failed and signal is None and (code or 0) > 0)
 
 
+def _texts(literal: object) -> tuple[object, ...]:
+    return literal if isinstance(literal, tuple) else (literal,)
+
+
 _WARN, _ERROR = "NCCL WARN", "NCCL ERROR"
 
 
@@ -131,6 +135,8 @@ class Line:
 
     def __post_init__(self) -> None:
         """Take NCCL's level ERROR, with which version 2.32 and newer report a root cause, wherever WARN is known."""
+        if not all(isinstance(one, str) for one in (self.pattern, self.unless, *_texts(self.literal))):
+            return  # the catalogue refuses it, and says why
         more = tuple(one.replace(_WARN, _ERROR) for one in self.literals if _WARN in one)
         if more:
             object.__setattr__(self, "literal", (*self.literals, *more))

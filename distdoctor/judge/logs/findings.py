@@ -226,8 +226,12 @@ def _summary(match: Match, title: str) -> str:
 
 
 def _speaker_text(match: Match) -> str:
-    """Return the rank of a match, its local rank or its process, whichever is known; empty if none is."""
-    for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", match.who.pid)):
+    """Return the rank of a match, its local rank, or the process that crashed; empty if none is known.
+
+    The process number in the prefix of a host's log may be that of the launcher that wrote the line.
+    """
+    crashed = match.who.pid if "inside" in match.values else None
+    for name, number in (("rank", match.who.rank), ("local rank", match.who.local_rank), ("process", crashed)):
         if number is not None:
             return f"{name} {number}"
     return ""

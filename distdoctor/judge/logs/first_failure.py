@@ -112,9 +112,9 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMat
     strange = [match for match in single if match in old or match in ahead or is_of_unknown_process(match)]
     root = _first([match for match in single if match not in strange], rows, known, began)
     left = _uncaught(_without_survived(raised, rows), symptoms)
-    root = first_by_time(root, _exception(left, rows, began), _end(ends, symptoms)) or _first(
-        strange, rows, known, began
-    )
+    exception, end = _exception(left, rows, began), _end(ends, symptoms)
+    # Any account of a cause beats an end that shows none.
+    root = first_by_time(root, exception, end) if root or exception else _first(strange, rows, known, began) or end
     if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
