@@ -1,4 +1,4 @@
-"""The nodes run different versions of torch, NCCL, CUDA, an engine or another package of the job.
+"""The nodes run different versions of torch, NCCL, CUDA or an engine.
 
 What you see
 ------------

@@ -16,8 +16,13 @@ from tests.project.test_vocabulary import CLEAN
 
 IDS = {check.id for check in CHECKS}
 PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
-EXAMPLES = {"cli/explain.py": {"gloo/loopback-address"}, "cli/help.py": {"gloo/loopback-address"}}
-"""Where an id is shown to the user as an example."""
+EXAMPLES = {
+    **{path: {"gloo/loopback-address"} for path in ("cli/explain.py", "cli/help.py", "cli/mcp.py")},
+    "cli/health.py": {"gpu/busy"},
+    "logs/matches.py": {"network/engine-port-in-use"},
+}
+"""Where an id is shown to the user as an example; the one of a GPU in use, which is no ill health of a node with a job;
+and of a port that a whole log shows to be an engine's."""
 LIKELY = "cli/likely_causes.py"
 """Messages that prove no cause, each with checks in the order of how often they were it: no rule of a check."""
 ALLOWED = {
@@ -28,6 +33,7 @@ ALLOWED = {
     "collections.abc",
     "dataclasses",
     "difflib",
+    "itertools",
     "shlex",
     "statistics",
 }
@@ -128,7 +134,8 @@ def test_imports_are_those_of_a_check(check: Check) -> None:
     tree = ast.parse(check.path.read_text())
     for item in ast.walk(tree):
         if isinstance(item, ast.ImportFrom):
-            assert item.module in ALLOWED, item.module
+            words = [name.name for name in item.names] == ["strerror"]
+            assert item.module in ALLOWED or (item.module == "os" and words), item.module
         elif isinstance(item, ast.Import):
             assert {alias.name for alias in item.names} <= {"os", "re", "shlex", "statistics"}
         elif isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == "os":

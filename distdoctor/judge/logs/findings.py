@@ -21,7 +21,7 @@ from distdoctor.model.text import shortened
 
 LINES = 4
 """Most lines of evidence in one finding."""
-CANDIDATES = 3
+CANDIDATES = 5
 SAME_LINE = "the same line"
 MAX_FINDINGS = 4096
 """Most ranks of one finding."""
@@ -323,7 +323,7 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
     """Return the sort key of symptoms, the most specific first."""
-    return not match.compared, "by_launcher" in match.values, _says_little(match, known), not match.ranks
+    return not match.compared, "by_launcher" in match.values, _says_little(match, known)
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
