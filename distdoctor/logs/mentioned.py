@@ -106,10 +106,12 @@ def rank_of_key(who: LineOrigin, peers: str) -> tuple[int, ...]:
     """Return the rank that did not write the last two parts of a key of gloo's in the store.
 
     rendezvous/context.cc waited for ``PEER/SELF`` before each pair's address had one key with all, and torch puts the
-    number of the device before that: ``DEVICE/PEER``.
+    number of the device before that: ``DEVICE/PEER``. Which of the two it is, only the rank that waited tells.
     """
     first, _, last = peers.partition("/")
-    return (int(first) if who.rank is not None and int(last) == who.rank else int(last),)
+    if who.rank is None:
+        return ()
+    return (int(first) if int(last) == who.rank else int(last),)
 
 
 _NATIVE = re.compile(

@@ -210,11 +210,13 @@ def logs_line(report: Report) -> str:
 
 
 def write_candidates(page: Page, report: Report, program: str) -> None:
-    """The possible causes, likeliest first."""
+    """Write the possible causes, likeliest first, each line of a log once."""
+    shown = set[str]()
     for number, one in enumerate(report.candidates):
         page.blank()
         page.prose(("likely  " if number == 0 else "or      ", "yellow"), (clean(one.check), "bold"), hang=8)
-        page.prose(label("evidence"), clean(one.why), hang=LABEL)
+        page.prose(label("evidence"), "the same line" if one.why in shown else clean(one.why), hang=LABEL)
+        shown.add(one.why)
         if one.against:
             page.prose(label("against"), clean(one.against), hang=LABEL)
         page.prose(label("get"), clean(one.next), hang=LABEL)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.logs.findings import LogJudgement
-from tests.logs.judging import judged, judged_files, raised
+from distdoctor.logs.collect import Collector
+from tests.logs.judging import LOGS, judged, judged_files, raised
 
 FOLDER = Path(__file__).parent / "timelines"
 SUCCESS = '0: {"event_type": "INTERVAL_END", "key": "run_stop", "value": 1, "metadata": {"status": "success"}}\n'
@@ -53,7 +54,8 @@ def test_the_root_cause(
 def test_a_symptom_is_no_headline(name: str, candidate: str, next_place: str) -> None:
     found = about(name)
     assert (found.verdict, found.findings) == ("incomplete", ())
-    assert any(one.check == candidate and next_place in one.next for one in found.candidates)
+    first = found.candidates[0]
+    assert first.check == candidate and next_place in first.next
     assert len(found.candidates) <= 3
 
 
@@ -87,3 +89,20 @@ def test_a_line_that_is_no_step(tmp_path: Path, line: str) -> None:
     assert judged(tmp_path, raised("", "KeyError: 'x'") + line * 40).findings
     working = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
     assert not judged(tmp_path, raised("", "KeyError: 'x'") + working).findings
+
+
+@pytest.mark.parametrize(
+    ("speaker", "key", "ranks"),
+    [
+        ("[rank2]: ", "/default_pg/0//cpu//0/1", (1,)),  # device/peer
+        ("[rank2]: ", "/default_pg/0//cpu//0/2", (0,)),  # peer/self
+        ("", "/default_pg/0//cpu//0/1", ()),
+    ],
+)
+def test_only_who_waited_tells_which_rank_of_a_key_is_missing(
+    tmp_path: Path, speaker: str, key: str, ranks: tuple[int, ...]
+) -> None:
+    text = f"{speaker}torch.distributed.DistStoreError: wait timeout after 600000ms, keys: {key}\n"
+    (tmp_path / "job.log").write_text(text)
+    found = Collector(LOGS).collect([tmp_path / "job.log"]).logs.matches
+    assert {one.check: one.ranks for one in found}["store/nodes-missing"] == ranks

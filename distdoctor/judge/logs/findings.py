@@ -22,7 +22,6 @@ from distdoctor.model.text import shortened
 LINES = 4
 """Most lines of evidence in one finding."""
 CANDIDATES = 5
-SAME_LINE = "the same line"
 MAX_FINDINGS = 4096
 """Most ranks of one finding."""
 NAMED = 8
@@ -323,7 +322,7 @@ def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
 
 def _says_less(match: Match, known: dict[str, Check]) -> tuple[bool, ...]:
     """Return the sort key of symptoms, the most specific first."""
-    return not match.compared, "by_launcher" in match.values, _says_little(match, known)
+    return not match.compared, "by_launcher" in match.values, _says_little(match, known), not match.ranks
 
 
 def _says_little(match: Match, known: dict[str, Check]) -> bool:
@@ -337,13 +336,7 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Pos
         known_one = first.setdefault(match.check, match)
         if match.ranks and not known_one.ranks:
             first[match.check] = match  # a named rank says more than an unnamed one
-    found = [_candidate(known[check], match) for check, match in first.items() if check in known][:CANDIDATES]
-    quoted: set[str] = set()
-    for number, one in enumerate(found):
-        if one.why in quoted:
-            found[number] = replace(one, why=SAME_LINE)
-        quoted.add(one.why)
-    return tuple(found)
+    return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
 
 
 def _candidate(check: Check, match: Match) -> PossibleCause:
