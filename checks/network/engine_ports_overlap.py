@@ -29,7 +29,6 @@ network/engine-port-in-use
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 from distdoctor.check_api import Cluster, Finding, Fix, Node
 
@@ -45,7 +44,7 @@ Use = tuple[str, str]
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         uses = uses_of(node)
-        same = [(port, pair) for port, its in uses.items() for pair in combinations(its, 2)]
+        same = [(port, (one, other)) for port, its in uses.items() for at, other in enumerate(its) for one in its[:at]]
         for port, ((use, setting), (other, its_setting)) in same:
             yield Finding.about(
                 [node],

@@ -32,7 +32,6 @@ network/no-route, network/master-not-node0, network/port-rejected, store/nodes-m
 """
 
 from collections.abc import Iterator
-from os import strerror
 
 from distdoctor.check_api import (
     Cluster,
@@ -43,6 +42,7 @@ from distdoctor.check_api import (
     Node,
     contact_text,
     contacted_another_host,
+    errno_text,
     failed_contacts,
     grouped_by_address,
     lacks_route,
@@ -183,8 +183,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     both = dict.fromkeys((*(client.name for client in clients), *(() if another else (name,))))
     return Finding.about(
         (name,) if of_zero else both,
-        f"{names_of(clients)} cannot reach {contact.address} ({name}): "
-        f"{strerror(contact.errno) if contact.errno else 'an unknown error'}.",
+        f"{names_of(clients)} cannot reach {contact.address} ({name}): {errno_text(contact.errno)}.",
         links=links_to(clients, name),
         unsure=not (of_zero or another),
         evidence=(line for one in shut for line in evidence(one)),

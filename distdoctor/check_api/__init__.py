@@ -48,6 +48,7 @@ Texts:
     some_of                  names for a sentence, with the number of further ones
     ranks_text               ranks, to begin a sentence with
     duration_text            age of something, in words
+    errno_text               words of the system for an error number
     shorten_error            error text on one line
     lookup_failed            how a failed look-up ended
     contact_text             how an attempt to connect ended
@@ -255,7 +256,7 @@ from distdoctor.check_api.route_findings import route_obstacle_evidence
 from distdoctor.check_api.route_findings import add_route_fix, repair_route_fix
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import (
-    duration_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
+    duration_text, errno_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
 )
 from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.master_port import master_port_owner, taken_port_finding
@@ -359,6 +360,7 @@ __all__ = [
     "duplicate_addresses",
     "duration_text",
     "end_leftover_fix",
+    "errno_text",
     "errors_with_words",
     "failed_by_themselves",
     "failed_contacts",

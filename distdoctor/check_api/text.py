@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -50,6 +51,11 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
     if look.timed_out:
         return f"looking up {asked} timed out after {look.seconds:.1f} s"
     return f"looking up {asked} failed: {look.error or 'no address'}"
+
+
+def errno_text(number: int | None) -> str:
+    """Return the system's words for an error number."""
+    return os.strerror(number) if number else "an unknown error"
 
 
 def port_holder_evidence(holder: PortHolder, port: int) -> str:
