@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from distdoctor.job.api import Diagnosis, PreflightError, explain, preflight
 
 __version__ = "0.1.0"
-DOCS_URL = "https://distdoctor.readthedocs.io/en/stable"
-"""Address of the documentation; ``$DISTDOCTOR_DOCS_URL`` replaces it, for a mirror."""
+DOCS_URL = ""
+"""Address of the documentation site; empty until the project owns one. ``$DISTDOCTOR_DOCS_URL`` replaces it."""
 __all__ = ["Diagnosis", "PreflightError", "__version__", "explain", "preflight"]
 
 

@@ -119,7 +119,7 @@ class Check:
     variables: tuple[str, ...] = ()
     """Variables that it reads in addition to those of the allow-list."""
     docs_url: str = ""
-    """Address of its page on the documentation site; empty for a site's own check."""
+    """Address of its page on the documentation site; empty for a site's own check, or without a site."""
     judge_job: Callable[[Cluster], Iterable[Finding]] | None = None
     """Function that judges a job that runs now; None if such a job does not show the failure."""
 
@@ -174,9 +174,9 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
 
 
 def page_address(check_id: str) -> str:
-    """Return the address of a built-in check's page. It is stable: scripts/site.py writes the page there."""
+    """Return the address of a built-in check's page, where scripts/site.py writes it; empty without a site."""
     base = os.environ.get("DISTDOCTOR_DOCS_URL") or DOCS_URL
-    return f"{base.rstrip('/')}/checks/{check_id}.html"
+    return f"{base.rstrip('/')}/checks/{check_id}.html" if base else ""
 
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:

@@ -80,7 +80,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
             "evidence": "The evidence, line by line.",
             "because_of": "The id of the finding that causes this one; null for a root cause.",
             "restart": f"Whether starting the job again as it was can help: {', '.join(RESTARTS)}, or empty.",
-            "docs_url": "The address of the check's page; empty for a site's own check.",
+            "docs_url": "The address of the check's page, if DISTDOCTOR_DOCS_URL names a site of them.",
             "fixes": "The fixes, best first.",
         },
     ),

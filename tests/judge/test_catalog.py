@@ -15,6 +15,7 @@ from distdoctor.judge.catalog import (
     built_in_folder,
     load,
     load_file,
+    page_address,
     problem_of_lines,
     problem_of_names,
 )
@@ -67,6 +68,13 @@ def test_built_in_checks_are_in_ladder_order() -> None:
     assert [c.id for c in checks] == sorted((c.id for c in checks), key=lambda i: (stage_index(i.partition("/")[0]), i))
     assert len(checks) > 30
     assert "gloo/loopback-address" in {c.id for c in checks}
+
+
+def test_a_page_has_an_address_where_there_is_a_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISTDOCTOR_DOCS_URL", raising=False)
+    assert page_address("host/disk-full") == ""
+    monkeypatch.setenv("DISTDOCTOR_DOCS_URL", "https://docs.example/")
+    assert page_address("host/disk-full") == "https://docs.example/checks/host/disk-full.html"
 
 
 def test_ids_are_the_paths() -> None:
