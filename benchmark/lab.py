@@ -65,7 +65,7 @@ STYLES = ("node", "torchrun")
 
 @dataclass(frozen=True)
 class Ended:
-    """How the program ended on one host."""
+    """End of the program on one host."""
 
     host: str
     status: int | None
@@ -114,7 +114,7 @@ class Score:
             return "does not end"
         if not self.answer.found:
             return f"pass, {self.seconds:.0f} s"
-        named = [word for word, told in (("cause", self.cause), ("nodes", self.node)) if told]
+        named = [word for word, given in (("cause", self.cause), ("nodes", self.node)) if given]
         return f"fails, {self.seconds:.0f} s{', names ' + ' and '.join(named) if named else ''}"
 
 

@@ -1,4 +1,4 @@
-"""How much longer a healthy check takes with four groups of a mesh than without, on two hosts of four ranks.
+"""Time of a healthy check with four groups of a mesh, as a ratio to one without, on two hosts of four ranks.
 
     python benchmarks/groups.py [PAIRS]          (5)
 
@@ -23,7 +23,7 @@ from tests.lab.harness.namespaces import why_not
 
 SHAPE = ("--nnodes", "2", "--nproc-per-node", "4", "--master-port", str(PORT))
 GROUPS = ("--mesh", "dp=2,tp=4", "--groups", "2")
-"""Each rank belongs to four groups beside the default one."""
+"""Each rank belongs to four groups and the default one."""
 MOST = 1.5
 """The ratio is to be at most this."""
 

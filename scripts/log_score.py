@@ -32,7 +32,7 @@ def outcome(case: dict[str, Any], found: str) -> str:
 
 
 def score(folder: Path) -> list[tuple[str, str, Counter[str]]]:
-    """Of each split and kind how many are right, silent and claimed; of each split also the sum."""
+    """Return the numbers of right, silent and claimed answers by split and kind, with the sum of each split."""
     table: dict[tuple[str, str], Counter[str]] = {}
     for case in json.loads((folder / "index.json").read_text()):
         kind = case["expect"] if case["expect"] in SILENT else "a cause"

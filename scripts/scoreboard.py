@@ -136,7 +136,7 @@ def compile_all() -> None:
 
 
 def part(text: str) -> slice:
-    """Of ``K/N`` every Nth case from the Kth on. Raises argparse.ArgumentTypeError."""
+    """Return the slice that ``K/N`` names: every Nth case from the Kth on. Raises argparse.ArgumentTypeError."""
     first, _, count = text.partition("/")
     if not (first.isdecimal() and count.isdecimal() and 1 <= int(first) <= int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is no part such as 1/2")

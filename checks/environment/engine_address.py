@@ -54,16 +54,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ),
             fixes=(fix(cluster, node, variable) for node in bad),
         )
-    beside = [node for node in cluster.nodes if has_side_channel(node) and (unset(node) or own_only(node, _NIXL))]
-    if beside:
-        across = any(several(node) for node in beside)
+    listeners = [node for node in cluster.nodes if has_side_channel(node) and (unset(node) or own_only(node, _NIXL))]
+    if listeners:
+        across = any(several(node) for node in listeners)
         yield Finding.about(
-            beside,
-            f"The NIXL side channel of vLLM on {names_of(beside)} listens at {text(beside[0])}, where no other node "
-            "reaches it.",
+            listeners,
+            f"The NIXL side channel of vLLM on {names_of(listeners)} listens at {text(listeners[0])}, where no other "
+            "node reaches it.",
             severity="fail" if across else "warn",
-            evidence=(f"{node.name}: {_NIXL}{value(node)}; the line has a NIXL connector" for node in beside),
-            fixes=(fix(cluster, node, _NIXL) for node in beside),
+            evidence=(f"{node.name}: {_NIXL}{value(node)}; the line has a NIXL connector" for node in listeners),
+            fixes=(fix(cluster, node, _NIXL) for node in listeners),
         )
 
 

@@ -285,7 +285,10 @@ def _others_wait(busy: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, 
 
 
 def _rests(lost: Sequence[LiveRank], job: LiveJob) -> tuple[str, Verdict, list[str]] | None:
-    """Return the same if all ranks stand still and that is no fault: for a moment, or for want of requests."""
+    """Return state, verdict and reasons if all ranks stand still without a fault; None if one is at fault.
+
+    They pause for a moment, or the engine has no request.
+    """
     if all(rank.pauses for rank in lost):
         return _pauses(lost)
     if job.without_requests:

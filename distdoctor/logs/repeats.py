@@ -55,7 +55,7 @@ class _Shape:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a line showed."""
+    """Matches and the end that one line showed."""
 
     matches: tuple[Hashable, ...]
     """Keys of its matches."""

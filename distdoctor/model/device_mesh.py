@@ -79,7 +79,7 @@ THREADS_OF_GROUP = 3
 
 
 def lengths_of(mesh: Mesh, extra: int, world: int) -> list[int]:
-    """Return the sizes of the groups that one rank belongs to, beside the default one."""
+    """Return the sizes of the groups that one rank belongs to, without the default one."""
     return [*(length for _, length in mesh if length != world), *[world] * extra]
 
 

@@ -245,7 +245,7 @@ def _measured(links: dict[str, Any], found: dict[tuple[str, str], str]) -> HeatM
 
 
 def _found_only(report: Report, found: dict[tuple[str, str], str]) -> HeatMap:
-    """Of a report without figures: the links that something was found of."""
+    """Return the links with findings, of a report without measured figures."""
     touched = {name for link in found for name in link}
     names = [node.name for node in report.nodes if node.arrived]
     if len(names) > ROW_MOST:
