@@ -92,7 +92,7 @@ ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "recv(), and no rank sends"), (("send", "isend"), "send(), and no rank receives"))
 SAME_ORDER = (
     "Call the same collectives of the same groups in the same order on all ranks. "
-    "Confirm with: `TORCH_DISTRIBUTED_DEBUG=DETAIL`."
+    "Confirm with: start the job again with `TORCH_DISTRIBUTED_DEBUG=DETAIL`."
 )
 OWN_GROUP = (
     "Give the other thread (such as an asynchronous checkpoint) its own group: call dist.new_group() on all ranks."

@@ -88,7 +88,7 @@ def line(node: Node) -> str:
 
 
 def fix(node: Node, target: str) -> Fix:
-    text = "Give all nodes the same rendezvous id."
+    text = "Start it with the rendezvous id of the other nodes."
     if node.variables.get("PET_RDZV_ID") == node.plan.run_id:
         return Fix.on(node, text, env={"PET_RDZV_ID": target})
     return Fix.on(node, text, flags={"--rdzv-id": target})

@@ -57,12 +57,13 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         return "sleeps", f"for {duration_text(rank.asleep)} more"
     if polls(one):
         # The object that it polls for is in its own code; only a lock or a build is seen.
-        again = f"it sleeps and checks {switches_of(one):.0f} times a second; only its code shows what for"
+        times = round(switches_of(one))
+        again = f"it sleeps and checks {'once' if times <= 1 else f'{times} times'} a second"
         builds = rank.place.kind == places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
     if rank.place.kind in (places.SAVING, places.COMPILING, places.STARTING, places.LOADER):
         return f"is {rank.place.kind}", _moves(rank)
-    wakes = f"it wakes up {switches_of(one):.1f} times a second; only its code shows why"
+    wakes = f"it wakes up {switches_of(one):.1f} times a second"
     if rank.works:
         idle = one.moved is not None and one.moved.cpu < 0.1 * one.moved.seconds and not _moves(rank)
         return ("polls", wakes) if idle and switches_of(one) > 1 else (_works(rank), _moves(rank) or _stays(rank))

@@ -64,11 +64,11 @@ def diagnose(
 
 
 def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
-    """Return a note for each process whose run ended before its last stage: interrupted, or killed."""
+    """Return a note for each stage that runs ended before, interrupted or killed, with their hosts and pids."""
     reached = max(
         (stage_index(s.stage) for one in facts for s in one.stages if s.stage in STAGES), default=len(STAGES) - 1
     )
-    notes = []
+    ended = dict[str, list[str]]()
     for one in facts:
         last = stage_index(one.until) if one.until in STAGES else reached
         recorded = {stage.stage for stage in one.stages}
@@ -77,8 +77,9 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
             seen = one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
             way = f"{seen.address}:{seen.port} {seen.outcome.replace('-', ' ')}" if seen is not None else ""
             why = f"; its last connection to node 0: {way}" if seen is not None and seen.outcome != "open" else ""
-            notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}{why}")
-    return notes
+            name = f"{one.identity.hostname} (pid {one.identity.pid})"
+            ended.setdefault(f"ended before {missing[0]}{why}", []).append(name)
+    return [f"the run{'s' if names[1:] else ''} on {', '.join(names)} {how}" for how, names in ended.items()]
 
 
 def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:

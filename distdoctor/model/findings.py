@@ -150,6 +150,8 @@ class PossibleCause:
     """Next observation to get."""
     command: str = ""
     """Command that gets it."""
+    title: str = ""
+    """The failure in a sentence: the title of the check's page."""
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:

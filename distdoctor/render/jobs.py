@@ -10,12 +10,12 @@ from typing import Any
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import LOG_STAGES
+from distdoctor.model.stages import COLLECTIVE, LOG_STAGES
 from distdoctor.model.text import clean, duration_text
 from distdoctor.render.fixes import INDENT, LABEL, label
 from distdoctor.render.page import Page
 from distdoctor.render.style import Style
-from distdoctor.render.words import count, fold, ranks
+from distdoctor.render.words import count, fold, inside, ranks
 
 ROWS = 12
 """Rows of the table without ``-v``."""
@@ -138,10 +138,13 @@ def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
     program, state = style.program, report.details["job"].get("state")
     again = shlex.join([*program.split(), "hang"])
     roots = [finding for finding in report.findings if finding.because_of is None]
+    in_the_code = bool(roots) and roots[0].check.startswith(f"{COLLECTIVE.name}/")
     if state == "hangs" and roots:
         fixes = [fix for fix in roots[0].fixes if fix.commands]
         if fixes:
             return f"on {fold(fixes[0].nodes)}" if fixes[0].nodes else "run", list(fixes[0].commands)
+        if in_the_code:
+            return "stop the job, apply the fix above, and start it again", []
         return "apply the fix above; if the job then makes no progress, restart it", []
     if state == "outside":
         return "run this on the job's nodes", [again]
@@ -160,7 +163,7 @@ def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         return "if it stops making progress, run this again", [again]
     if state == "computes":
         return "watch it for a minute", [f"{again} --watch 60"]
-    return "if this lasts, run it again", [again]
+    return "if this lasts, watch it for a minute", [f"{again} --watch 60"]
 
 
 # What only a report on logs prints: what was read, what the cause may be, what to get next.
@@ -187,9 +190,9 @@ def log_verdict(report: Report) -> str:
 def log_answer(report: Report) -> str:
     """Return the answer of the logs if no finding has it."""
     if report.candidates:
-        names = [clean(one.check) for one in report.candidates]
-        others = f", or {names[1]}" if len(names) == 2 else f", or one of {len(names) - 1} others" if names[1:] else ""
-        return f"the logs show a symptom, not its cause; most likely {names[0]}{others}"
+        likeliest, *others = report.candidates
+        more = f" (or {count(len(others), 'other cause')})" if others else ""
+        return f"the logs do not prove the cause; most likely {inside(clean(likeliest.title or likeliest.check))}{more}"
     if report.verdict == "incomplete":
         return "the logs end before a cause shows"
     ended = "; the job ended normally" if report.verdict == "pass" else ""
@@ -214,11 +217,13 @@ def write_candidates(page: Page, report: Report, program: str) -> None:
     shown = set[str]()
     for number, one in enumerate(report.candidates):
         page.blank()
-        page.prose(("likely  " if number == 0 else "or      ", "yellow"), (clean(one.check), "bold"), hang=8)
+        name = f"  [{clean(one.check)}]" if one.title else ""
+        head = ("likely  " if number == 0 else "or      ", "yellow")
+        page.prose(head, (clean(one.title or one.check), "bold"), name, hang=8)
         page.prose(label("evidence"), "the same line" if one.why in shown else clean(one.why), hang=LABEL)
         shown.add(one.why)
         if one.against:
-            page.prose(label("against"), clean(one.against), hang=LABEL)
+            page.prose(label("unproven"), clean(one.against), hang=LABEL)
         page.prose(label("get"), clean(one.next), hang=LABEL)
         if one.command:
             page.line((INDENT + clean(one.command), "bold"))

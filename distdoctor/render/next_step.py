@@ -58,9 +58,9 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     if report.verdict == "fail" and roots:
         return _to_mend(report, style, flags, [root for root in roots if root.severity == "fail"])
     if roots:
-        sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
-        explain = shlex.join([*style.program.split(), "explain", roots[0].check, *sites])
-        return "start the job; for the warning read", [explain]
+        again = _check(report, style.program, flags, roots, style.here)
+        where = f"{_everywhere(report, flags)}{_left_open(again)}"
+        return f"{_above(roots)} and check again{where}, or start the job as it is", again
     return _to_start(report, style, flags)
 
 

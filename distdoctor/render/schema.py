@@ -112,11 +112,12 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
             "against": "The evidence against it, or other causes of the same line.",
             "next": "The next evidence to get.",
             "command": "The command that gets it; may be empty.",
+            "title": "The failure in a sentence: the title of the check's page.",
         },
     ),
 }
 """Of each part of the document what it is, and its fields in the order in which they are written."""
-LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart", "docs_url")}
+LATER = {Report: ("checks", "candidates"), Finding: ("local_ranks", "restart", "docs_url"), PossibleCause: ("title",)}
 """Fields that the first documents of this schema version lack."""
 
 

@@ -57,6 +57,12 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"rank {text}" if len(ordered) == 1 else f"ranks {text}"
 
 
+def inside(title: str) -> str:
+    """Return a page's title as it is written inside a sentence: ``a rank's process crashed``."""
+    first = title.partition(" ")[0]
+    return title[:1].lower() + title[1:] if first.istitle() and first != "Python" else title
+
+
 def count(number: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -164,7 +164,7 @@ LEFT = {
     "a file lock that is looked at again and again": (
         local(process(0, FILE_LOCK, idle=0.1, **POLLS), REDUCE, REDUCE, REDUCE),
         "warn",
-        "rank 0, which polls at train.py:8 (it sleeps and checks 10 times a second; only its code shows what for)",
+        "rank 0, which polls at train.py:8 (it sleeps and checks 10 times a second)",
     ),
     "some wait for a message, and one is in a collective": (
         local(process(0, CODE, threads=RUNS), REDUCE, call("send"), call("recv")),
@@ -191,7 +191,7 @@ LEFT = {
     "polls, beside a lock that nobody holds, without a stack": (
         local(process(0, (), **POLLS), *IN_ONE, locks=(LOCK,)),
         "warn",
-        "for rank 0, which polls (it sleeps and checks 10 times a second; only its code shows what for)",
+        "for rank 0, which polls (it sleeps and checks 10 times a second)",
     ),
     "receives, without a stack": (
         local(process(0, (), timed=True), *IN_ONE),

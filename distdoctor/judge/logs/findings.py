@@ -123,7 +123,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         symptoms = sorted(reading.symptoms, key=lambda one: _says_less(one, known))
         candidates = _candidates(symptoms, known)
         notes = [*stale_restart_note(logs), *silent_note(logs, reading.noise), *absent_note(logs), *notes]
-        notes.insert(0, inconclusive_note(symptoms, aside_note(logs)))
+        notes = [*inconclusive_note(symptoms, candidates, aside_note(logs)), *notes]
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
     notes = [*teardown_note(logs, reading.noise), *notes]
     verdict, ended = no_failure_note(logs, reading.noise, reading.caught)
@@ -351,7 +351,7 @@ def _candidate(check: Check, match: Match) -> PossibleCause:
             "the logs of all ranks, above all of the one that ended first",
             "distdoctor diagnose LOGS...",
         )
-    return PossibleCause(check.id, why, against, following, command)
+    return PossibleCause(check.id, why, against, following, command, check.title)
 
 
 # Notes on logs: how logs without a failure end, silent or missing logs, files that were not read.
@@ -505,13 +505,20 @@ def note_line(match: Match) -> int:
     return int(match.values.get("at", match.line))
 
 
-def inconclusive_note(symptoms: Sequence[Match], aside: Collection[str]) -> str:
-    """Return a note with the first of ``symptoms``; ``aside``: lines outside the job's own logs."""
+def inconclusive_note(
+    symptoms: Sequence[Match], candidates: Sequence[PossibleCause], aside: Collection[str]
+) -> list[str]:
+    """Return a note with the first of ``symptoms``, none if a candidate has that line as its evidence.
+
+    ``aside``: lines outside the job's own logs.
+    """
     match = next((match for match in symptoms if not match.compared), symptoms[0])
     where = f"{match.source}:{note_line(match)}"
     if all(one.source in aside for one in symptoms):
-        return f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"
-    return f"this shows that the job failed ({where}), not why: {match.text[:200]}"
+        return [f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"]
+    if any(f"{where}:" in one.why for one in candidates):
+        return []
+    return [f"this shows that the job failed ({where}), not why: {match.text[:200]}"]
 
 
 # Filters of logs: ranks, and a start time.
