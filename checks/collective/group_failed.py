@@ -110,20 +110,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def first_failure(cluster: Cluster, stage: str, backend: str, planned: list[device_mesh.Group]) -> Failure | None:
     """Return the failure of the group that a rank reached first, of ranks that got no answer before all others."""
-    failed = [one for one in failed_ranks(cluster, stage) if one.stage.detail.get("group") in range(len(planned))]
-    ended = [one for one in failed if SILENT in (one.stage.error or "")] or failed_by_themselves(failed)
+    failed = [rank for rank in failed_ranks(cluster, stage) if rank.stage.detail.get("group") in range(len(planned))]
+    ended = [rank for rank in failed if SILENT in (rank.stage.error or "")] or failed_by_themselves(failed)
     if not ended:
         return None
     first = min(map(place, ended))
-    ranks = [one for one in ended if place(one) == first]
+    ranks = [rank for rank in ended if place(rank) == first]
     group, of = planned[first[1]], {rank: node for node in cluster.nodes for rank in node.ranks}
     nodes = [of[rank] for rank in group.ranks if rank in of]
     return Failure(backend, first[1], group, str(ranks[0].stage.detail.get("during")), ranks, nodes)
 
 
-def place(one: FailedRank) -> tuple[bool, int]:
+def place(rank: FailedRank) -> tuple[bool, int]:
     """Return where a rank ended: all groups are created before any is used."""
-    return one.stage.detail.get("during") != CREATION, int(one.stage.detail["group"])
+    return rank.stage.detail.get("during") != CREATION, int(rank.stage.detail["group"])
 
 
 def finding(cluster: Cluster, failure: Failure, planned: list[device_mesh.Group]) -> Finding:
@@ -131,7 +131,7 @@ def finding(cluster: Cluster, failure: Failure, planned: list[device_mesh.Group]
     blamed = accused_by_errors(cluster, ended)
     nodes = [node for node in blamed.nodes if node in failure.crossing] or failure.crossing
     step = "in new_group()" if failure.during == CREATION else f"in its first {failure.during}"
-    quoted = next((one for one in ended if SILENT in (one.stage.error or "")), ended[0])
+    quoted = next((rank for rank in ended if SILENT in (rank.stage.error or "")), ended[0])
     error = re.sub(r"^ended after .*?: it did not return: ", "", shorten_error(quoted.stage.error or "no text"))
     return Finding(
         summary=f"The {failure.backend} group {name_of(failure)} fails {step}: {error[:160].rstrip('.')}.",
@@ -185,15 +185,15 @@ def distinctions(cluster: Cluster, failure: Failure, planned: list[device_mesh.G
 
 def held(ended: list[FailedRank]) -> Iterator[str]:
     """Yield what a failed rank had open."""
-    for one in ended[:1]:
+    for rank in ended[:1]:
         files, threads, limit = (
-            one.stage.detail.get("files"),
-            one.stage.detail.get("threads"),
-            one.node.limits.open_files,
+            rank.stage.detail.get("files"),
+            rank.stage.detail.get("threads"),
+            rank.node.limits.open_files,
         )
         if files and threads:
             of = f" of {limit}" if limit is not None and limit >= 0 else ""
-            yield f"rank {one.rank.rank} had {files}{of} files open and {threads} threads"
+            yield f"rank {rank.rank.rank} had {files}{of} files open and {threads} threads"
 
 
 def advice(failure: Failure, error: str, planned: list[device_mesh.Group]) -> str:

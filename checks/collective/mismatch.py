@@ -225,20 +225,20 @@ COMPARISONS = (crossed_groups, same_halves, messages_alone, lone_halves, other_c
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
     """Yield the findings of the flight recorders, which torch.distributed.debug also serves for other hosts."""
-    for one in live.flight_recorder.differing(job.servers):
-        ranks = tuple(sorted(one.others))
+    for difference in live.flight_recorder.differing(job.servers):
+        ranks = tuple(sorted(difference.others))
         unsure = len(ranks) * 2 >= len(job.servers)
         blamed = ranks if not unsure else tuple(server.rank for server in job.servers)
         nodes = tuple(dict.fromkeys(host for rank in blamed if (host := job.host_of(rank))))
-        other = one.others[ranks[0]]
+        other = difference.others[ranks[0]]
         yield Finding.about(
             nodes,
-            f"{ranks_text(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
-            f"the others {one.usual.operation} {one.usual.sizes}.",
+            f"{ranks_text(ranks)} called {other.operation} {other.sizes} as number {difference.number} of group "
+            f"{difference.group}, the others {difference.usual.operation} {difference.usual.sizes}.",
             ranks=blamed,
             unsure=unsure,
             evidence=(
-                f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, one.group)}"
+                f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, difference.group)}"
                 for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]
             ),
             fixes=(Fix("Call the same collectives in the same order with the same sizes on all ranks."),),

@@ -163,23 +163,23 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:
     """Yield the findings of the flight recorders, which torch.distributed.debug also serves for other hosts."""
-    for one in live.flight_recorder.absent(job.servers):
-        if any(rank in job.numbers and job.numbers[rank].moves_on for rank in one.absent):
+    for absence in live.flight_recorder.absent(job.servers):
+        if any(rank in job.numbers and job.numbers[rank].moves_on for rank in absence.absent):
             continue
-        nodes = tuple(dict.fromkeys(host for rank in one.absent if (host := job.host_of(rank))))
-        late = one.call.age is not None and one.call.age < LATE
+        nodes = tuple(dict.fromkeys(host for rank in absence.absent if (host := job.host_of(rank))))
+        late = absence.call.age is not None and absence.call.age < LATE
         yield Finding.about(
             nodes,
-            f"{ranks_text(one.absent)} {'has' if len(one.absent) == 1 else 'have'} not called {one.call.operation} "
-            f"number {one.call.number} of group {one.group}, in which {ranks_text(one.waiting).lower()} "
-            f"wait{'s' if len(one.waiting) == 1 else ''}.",
-            ranks=one.absent,
+            f"{ranks_text(absence.absent)} {'has' if len(absence.absent) == 1 else 'have'} not called "
+            f"{absence.call.operation} number {absence.call.number} of group {absence.group}, in which "
+            f"{ranks_text(absence.waiting).lower()} wait{'s' if len(absence.waiting) == 1 else ''}.",
+            ranks=absence.absent,
             evidence=(
                 *(
-                    f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, one.group)}"
-                    for server in sorted(job.servers, key=lambda server: server.rank not in one.absent)[:SHOWN]
+                    f"flight recorder of rank {server.rank}: {live.flight_recorder.call_text(server, absence.group)}"
+                    for server in sorted(job.servers, key=lambda server: server.rank not in absence.absent)[:SHOWN]
                 ),
-                *live.where_ranks_are(job.numbers[rank] for rank in one.absent if rank in job.numbers),
+                *live.where_ranks_are(job.numbers[rank] for rank in absence.absent if rank in job.numbers),
             ),
             fixes=(
                 Fix(

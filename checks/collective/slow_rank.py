@@ -98,25 +98,25 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def waited_by_chance(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
+def waited_by_chance(worked: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
     """Return whether the rank waited for processors that it may all use, while another node of its machine used them.
 
     Next time it may be the other node."""
-    node, _, work = one
+    node, _, work = worked
     free = work.cpu < STARVED and work.processors >= work.cores and work.quota is None
     machine = node.identity.boot_id
     return free and any(boot == machine != "" and other is not node for boot, other in lucky)
 
 
-def median_of_others(rates: list[float], one: float) -> float:
+def median_of_others(rates: list[float], rate: float) -> float:
     """Return the median of the sorted ``rates`` without one of them."""
-    place = bisect_left(rates, one)
+    place = bisect_left(rates, rate)
     middle = ((len(rates) - 2) // 2, (len(rates) - 1) // 2)
     return sum(rates[at + (at >= place)] for at in middle) / 2
 
 
 def evidence(group: list[Worked], usual: float) -> str:
-    node, rank, work = min(group, key=lambda one: one[2].rate)
+    node, rank, work = min(group, key=lambda entry: entry[2].rate)
     quota = f", its container may use {work.quota:g}" if work.quota is not None else ""
     return (
         f"{node.name}: rank {rank} had {work.cpu:.0%} of a processor and did {work.rate:.0f} units of work per second, "
@@ -125,7 +125,7 @@ def evidence(group: list[Worked], usual: float) -> str:
 
 
 def fix(group: list[Worked]) -> Fix:
-    node, _, work = min(group, key=lambda one: one[2].rate)
+    node, _, work = min(group, key=lambda entry: entry[2].rate)
     ranks = len(node.facts.ranks)
     if work.cpu >= STARVED:
         text = (

@@ -67,15 +67,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def differences(cluster: Cluster) -> Iterator[Finding]:
     texts = {node.name: mesh_text(node) for node in cluster.nodes}
     without = [node for node in cluster.nodes if not texts[node.name]]
-    found = disagreement({name: text for name, text in texts.items() if text})
-    if found is not None:
-        blamed = [node for node in cluster.nodes if node.name in found.blamed]
+    differing = disagreement({name: text for name, text in texts.items() if text})
+    if differing is not None:
+        blamed = [node for node in cluster.nodes if node.name in differing.blamed]
         yield Finding.about(
             blamed,
-            f"The nodes have different meshes: {parts(found.values)}.",
-            unsure=not found.majority,
-            evidence=(f"{name}: {text}" for name, text in found.values.items()),
-            fixes=(fix for node in blamed for fix in fixes_like(cluster, node, found.usual)),
+            f"The nodes have different meshes: {parts(differing.values)}.",
+            unsure=not differing.majority,
+            evidence=(f"{name}: {text}" for name, text in differing.values.items()),
+            fixes=(fix for node in blamed for fix in fixes_like(cluster, node, differing.usual)),
         )
     elif without and len(without) < len(cluster.nodes):
         usual = next(text for text in texts.values() if text)
@@ -97,14 +97,14 @@ def mesh_text(node: Node) -> str:
 
 def parts(values: Mapping[str, str]) -> str:
     return "; ".join(
-        f"{text} on {together(name for name, one in values.items() if one == text)}"
+        f"{text} on {together(name for name, value in values.items() if value == text)}"
         for text in dict.fromkeys(values.values())
     )
 
 
 def fixes_like(cluster: Cluster, node: Node, usual: str) -> Iterator[Fix]:
     """Yield the fix that gives this node the mesh and the groups of the others."""
-    right = next(one for one in cluster.nodes if mesh_text(one) == usual)
+    right = next(node for node in cluster.nodes if mesh_text(node) == usual)
     flags: dict[str, str | None] = {}
     if right.plan.mesh != node.plan.mesh:
         flags["--mesh"] = device_mesh.text_of(right.plan.mesh) or None

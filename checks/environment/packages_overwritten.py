@@ -65,8 +65,8 @@ def overwritten(node: Node) -> dict[str, str]:
     """Return the packages of which one overwrote another of a different version, with their versions."""
     by_library: dict[str, dict[str, str]] = {}
     for name, version in node.identity.packages.items():
-        if found := SAME_FILES.fullmatch(name):
-            by_library.setdefault(found[1], {})[name] = version
+        if match := SAME_FILES.fullmatch(name):
+            by_library.setdefault(match[1], {})[name] = version
     differing = (its for its in by_library.values() if len(set(its.values())) > 1)
     return {name: version for its in differing for name, version in its.items()}
 

@@ -82,8 +82,8 @@ def starts_its_own_job(node: Node) -> bool:
 def left_idle(node: Node) -> int:
     """Return how many GPUs a pod has of which its one rank uses one; 0 where it has no more."""
     plan = node.plan
-    one = plan.started == "rank" and len(node.facts.ranks) == 1 and plan.world_size == int(node.variables[PODS])
-    seen = len(gpus.visible_gpus(node)) if one and gpus.wants_gpus(node) else 0
+    one_rank = plan.started == "rank" and len(node.facts.ranks) == 1 and plan.world_size == int(node.variables[PODS])
+    seen = len(gpus.visible_gpus(node)) if one_rank and gpus.wants_gpus(node) else 0
     return seen if seen > 1 else 0
 
 

@@ -105,25 +105,25 @@ OF_MISMATCH = ("truncated",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {name: difference for name in names(cluster) if (difference := differing(cluster, name)) is not None}
-    if not found:
+    by_name = {name: difference for name in names(cluster) if (difference := differing(cluster, name)) is not None}
+    if not by_name:
         return
-    majority = all(difference.majority for difference in found.values())
-    blamed = {name for difference in found.values() for name in difference.blamed}
+    majority = all(difference.majority for difference in by_name.values())
+    blamed = {name for difference in by_name.values() for name in difference.blamed}
     nodes = [node for node in cluster.nodes if node.name in blamed]
-    parts = [f"{name} differs: {values_text(cluster, name, difference)}" for name, difference in found.items()]
+    parts = [f"{name} differs: {values_text(cluster, name, difference)}" for name, difference in by_name.items()]
     yield Finding.about(
         nodes,
         f"{'; '.join(parts)}.",
         unsure=not majority,
-        severity="fail" if breaks(cluster, found) else "warn",
+        severity="fail" if breaks(cluster, by_name) else "warn",
         evidence=(
             evidence_line(node, name)
-            for name, difference in found.items()
+            for name, difference in by_name.items()
             for node in cluster.nodes
             if node.name in difference.values
         ),
-        fixes=(fix for name, difference in found.items() for fix in fixes(cluster, name, difference)),
+        fixes=(fix for name, difference in by_name.items() for fix in fixes(cluster, name, difference)),
     )
 
 
@@ -146,7 +146,7 @@ def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
         nodes = [node for node in nodes if node not in without_transport(cluster)]
     # What NCCL or torch refuses or misreads has a check of its own.
     own = {
-        node.name for node in nodes for one in unreadable(node) if one.variable == name and not accepted_by_nccl(one)
+        node.name for node in nodes for bad in unreadable(node) if bad.variable == name and not accepted_by_nccl(bad)
     }
     nodes = [node for node in nodes if node.name not in own]
     ranks = planned_rank_count(cluster)
@@ -167,7 +167,9 @@ def not_found(node: Node) -> bool:
 
 def without_transport(cluster: Cluster) -> set[Node]:
     """Of which nodes gloo/init-failed says that their torch has no such transport (ProcessGroupGloo.cpp)."""
-    return {one.node for one in failed_ranks(cluster, "gloo") if "unsupported gloo device" in (one.stage.error or "")}
+    return {
+        rank.node for rank in failed_ranks(cluster, "gloo") if "unsupported gloo device" in (rank.stage.error or "")
+    }
 
 
 def value(node: Node, name: str) -> str | None:
@@ -191,16 +193,18 @@ def values_text(cluster: Cluster, name: str, difference: Disagreement[str | None
     return "; ".join(parts)
 
 
-def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool:
+def breaks(cluster: Cluster, differing: dict[str, Disagreement[str | None]]) -> bool:
     """Return whether one of these settings alone stops the job, or decides how the failed connections are made."""
-    if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
+    if any(name in FATAL_SETTINGS for name in differing) or (NETWORKS & set(differing) and apart_by_network(cluster)):
         return True
-    if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.differ_by_settings(cluster):
+    if set(rdma.ADDRESS_SETTINGS) & set(differing) and rdma.differ_by_settings(cluster):
         return True
-    if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
+    if any(name in GLOO_SETTINGS for name in differing) and any(failed_ranks(cluster, stage) for stage in ENDED):
         return True
     between = [
-        difference for name, difference in found.items() if OF_NCCL.match(name) and not WITHIN_A_NODE.fullmatch(name)
+        difference
+        for name, difference in differing.items()
+        if OF_NCCL.match(name) and not WITHIN_A_NODE.fullmatch(name)
     ]
     blamed = {name for difference in between for name in difference.blamed}
     return bool(between) and nccl_stops(cluster) and not others_accused(cluster, blamed)
@@ -208,8 +212,8 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
 
 def nccl_stops(cluster: Cluster) -> bool:
     """Return whether NCCL's group, or a collective in it, failed without another reason from NCCL."""
-    failed = [one for stage in ENDED[2:] for one in failed_ranks(cluster, stage)]
-    logs = [one.rank.nccl for one in failed if one.rank.nccl is not None]
+    failed = [rank for stage in ENDED[2:] for rank in failed_ranks(cluster, stage)]
+    logs = [rank.rank.nccl for rank in failed if rank.rank.nccl is not None]
     warned = [text for log in logs for text in log.warnings if not any(word in text for word in OF_MISMATCH)]
     return bool(failed) and not warned and not failed_ranks(cluster, "gloo")
 
@@ -217,19 +221,19 @@ def nccl_stops(cluster: Cluster) -> bool:
 def apart_by_network(cluster: Cluster) -> bool:
     """Return whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not
     connect."""
-    ways = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}
-    return len(ways) > 1 and not gpus.nccl_made(cluster.nodes)
+    uses = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}
+    return len(uses) > 1 and not gpus.nccl_made(cluster.nodes)
 
 
 def others_accused(cluster: Cluster, blamed: set[str]) -> bool:
     """Return whether smaller groups that NCCL was tried in accuse a GPU, a node by itself, or none of these nodes:
     then it is not that two nodes are set unlike."""
-    found = groups.group_search(cluster)
+    search = groups.group_search(cluster)
     across = groups.cross_search(cluster)
-    of_gpus = [one.ranks for one in groups.device_searches(cluster)] + ([across.ranks] if across else [])
-    if any(of_gpus) or (found and found.nodes.alone):
+    of_gpus = [search.ranks for search in groups.device_searches(cluster)] + ([across.ranks] if across else [])
+    if any(of_gpus) or (search and search.nodes.alone):
         return True
-    accused = [*found.nodes.bad, *(node for pair in found.nodes.links for node in pair)] if found else []
+    accused = [*search.nodes.bad, *(node for pair in search.nodes.links for node in pair)] if search else []
     return bool(accused) and not blamed & {node.name for node in accused}
 
 

@@ -242,13 +242,13 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
 
 def memory(bad: list[Node]) -> Iterator[Fix]:
     limits = {node: ulimits(node) for node in bad if ulimits(node)}
-    for found in dict.fromkeys(limits.values()):
+    for limit in dict.fromkeys(limits.values()):
         text = (
-            f"Remove the limit on {together(what for what, _ in found)} in the shell that starts the job; if that is "
+            f"Remove the limit on {together(what for what, _ in limit)} in the shell that starts the job; if that is "
             "refused, request more from the scheduler (SGE: h_vmem; PBS: pvmem)."
         )
-        nodes = tuple(node.name for node in limits if limits[node] == found)
-        yield Fix(text, nodes, commands=tuple(f"ulimit -{letter} unlimited" for _, letter in found))
+        nodes = tuple(node.name for node in limits if limits[node] == limit)
+        yield Fix(text, nodes, commands=tuple(f"ulimit -{letter} unlimited" for _, letter in limit))
     limited = [node.name for node in limits]
     rest = tuple(node.name for node in bad if node.name not in limited)
     if rest:

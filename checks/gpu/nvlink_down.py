@@ -56,15 +56,15 @@ def none_up(cluster: Cluster) -> Iterator[Finding]:
     """Yield the finding about SXM or NVSwitch devices without any link, if peers of their model have some."""
     used = [(node, device) for node in cluster.nodes for device in gpus.used_devices(node) if device.links]
     for node in cluster.nodes:
-        linkless = [one for of, one in used if of is node and not any(one.links) and (one.fabric or "SXM" in one.name)]
-        most = max((sum(other.links) for _, other in used for one in linkless if other.name == one.name), default=0)
+        linkless = [gpu for of, gpu in used if of is node and not any(gpu.links) and (gpu.fabric or "SXM" in gpu.name)]
+        most = max((sum(other.links) for _, other in used for gpu in linkless if other.name == gpu.name), default=0)
         if most and gpus.wants_gpus(node):
             yield Finding.about(
                 [node],
                 f"{gpus.devices_text(linkless)} on {node.name} {'has' if len(linkless) == 1 else 'have'} no NVLink up; "
                 f"{'its' if len(linkless) == 1 else 'their'} peers have {most}.",
                 evidence=[
-                    f"{node.name}: GPU {one.index}, {one.name}: none of {len(one.links)} is up" for one in linkless
+                    f"{node.name}: GPU {gpu.index}, {gpu.name}: none of {len(gpu.links)} is up" for gpu in linkless
                 ],
                 fixes=[Fix.on(node, RESET, commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"))],
             )

@@ -77,7 +77,7 @@ def cause(slow_lookups: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
     if any(map(unannounced, slow_lookups)):
         return "host/rendezvous-name"
     own = [node.network.own_port for node in slow_lookups]
-    deaf = all(one is not None and one.outcome == "no-answer" for one in own)
+    deaf = all(lookup is not None and lookup.outcome == "no-answer" for lookup in own)
     return "mesh/peer-ports-blocked" if deaf and given_up(slow_lookups) else None
 
 

@@ -137,10 +137,10 @@ def evidence(node: Node, world: int) -> str:
 
 def fixes(bad: list[Node], world: int) -> Iterator[Fix]:
     """Yield the narrowest wider range with enough ports besides the reserved ones, for each node."""
-    ways: dict[tuple[str, ...], list[Node]] = {}
+    by_command: dict[tuple[str, ...], list[Node]] = {}
     for node in bad:
-        ways.setdefault(commands(node, world), []).append(node)
-    for wider, nodes in ways.items():
+        by_command.setdefault(commands(node, world), []).append(node)
+    for wider, nodes in by_command.items():
         if wider:
             text = "Widen the range, as root, and open the same ports in the firewall."
         else:

@@ -79,8 +79,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if node is None or node in nameless or announced is None:
         return
     if leads_here(announced, node.host.announced_reached):
-        if astray := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
-            yield not_found(cluster, node, announced, astray)
+        if misled := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
+            yield not_found(cluster, node, announced, misled)
         elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node) or in_vain(peer, node)]:
             yield not_reached(cluster, node, announced, cut_off)
         return
@@ -96,23 +96,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def leads_astray(peer: Node, node: Node) -> bool:
     """Return whether the announced name has no address on the peer, or only one that means the peer itself there, or
     none that is the node's and leads to it."""
-    found = peer.network.rendezvous_name
-    if found is None or peer.host_key == node.host_key:
+    lookup = peer.network.rendezvous_name
+    if lookup is None or peer.host_key == node.host_key:
         return False
     contact = in_vain(peer, node)
-    if contact is not None and not {*found.addresses} & {*node.addresses}:
+    if contact is not None and not {*lookup.addresses} & {*node.addresses}:
         return True
-    return all(is_loopback(address) or address in peer.addresses for address in found.addresses)
+    return all(is_loopback(address) or address in peer.addresses for address in lookup.addresses)
 
 
 def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
     """Why no packet gets from the peer to any address that it finds for the announced name, by its own routes; empty
     where that is not sure."""
-    found = peer.network.rendezvous_name
-    if found is None or not found.addresses or not {*found.addresses} <= {*node.addresses}:
+    lookup = peer.network.rendezvous_name
+    if lookup is None or not lookup.addresses or not {*lookup.addresses} <= {*node.addresses}:
         return []
-    obstacles = [route_obstacle(peer, node, address) for address in found.addresses]
-    sure = [one for one in obstacles if one is not None and one.node is peer and one.kind in ("none", "reject")]
+    obstacles = [route_obstacle(peer, node, address) for address in lookup.addresses]
+    sure = [bar for bar in obstacles if bar is not None and bar.node is peer and bar.kind in ("none", "reject")]
     return sure if len(sure) == len(obstacles) else []
 
 
@@ -127,11 +127,11 @@ def in_vain(peer: Node, node: Node) -> Contact | None:
 
 
 def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: list[Node]) -> Finding:
-    known = {one: reachable_address(one, cluster) for one in cluster.nodes}
+    known = {peer: reachable_address(peer, cluster) for peer in cluster.nodes}
     text = "Let torchrun advertise an address of each node that the others reach."
     routeless = {peer: no_way(peer, node) for peer in cut_off}
     tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := in_vain(peer, node))}
-    lost = {one.address for found in routeless.values() for one in found} | {one.address for one in tried.values()}
+    lost = {bar.address for bars in routeless.values() for bar in bars} | {seen.address for seen in tried.values()}
     better = all(known.values()) and known[node] not in lost
     return Finding.about(
         [node],
@@ -145,25 +145,25 @@ def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: li
         evidence=(
             *(
                 f"{peer.name}: its routing table "
-                + (f"rejects {one.route.network}" if one.kind == "reject" else f"has no route to {one.address}")
-                for peer, found in routeless.items()
-                for one in found
+                + (f"rejects {bar.route.network}" if bar.kind == "reject" else f"has no route to {bar.address}")
+                for peer, bars in routeless.items()
+                for bar in bars
             ),
             *(
-                f"{peer.name}: {announced.name} {'is' if announced.name == one.address else 'resolves to'} "
-                f"{one.address} there; a listener of {node.name}: {contact_text(one)}"
-                for peer, one in tried.items()
+                f"{peer.name}: {announced.name} {'is' if announced.name == attempt.address else 'resolves to'} "
+                f"{attempt.address} there; a listener of {node.name}: {contact_text(attempt)}"
+                for peer, attempt in tried.items()
             ),
         ),
-        fixes=(set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if better),
+        fixes=(set_launch_fix(peer, text, "local_addr", at) for peer, at in known.items() if better),
     )
 
 
-def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[Node]) -> Finding:
+def not_found(cluster: Cluster, node: Node, announced: Resolution, misled: list[Node]) -> Finding:
     address = reachable_address(node, cluster)
-    known = {one: reachable_address(one, cluster) for one in cluster.nodes}
+    known = {peer: reachable_address(peer, cluster) for peer in cluster.nodes}
     text = "Let torchrun advertise each node's address."
-    by_address = [set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if at]
+    by_address = [set_launch_fix(peer, text, "local_addr", at) for peer, at in known.items() if at]
     lines = [
         Fix.on(
             peer,
@@ -171,26 +171,26 @@ def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[
             2,
             commands=hosts_file_commands(peer, address, announced.name),
         )
-        for peer in astray
+        for peer in misled
         if address and peer.network.rendezvous_name and not peer.network.rendezvous_name.addresses
     ]
     # /etc/hosts calls the host localhost: it is that name, and not what the others make of it.
     everywhere = announced.name.partition(".")[0] == "localhost" or is_loopback(announced.name)
     source = node.plan.sources.get("local_addr", "--local-addr") if node.plan.local_addr else "the own name"
     return Finding.about(
-        [node] if everywhere else astray,
+        [node] if everywhere else misled,
         f"torchrun's ranks look for their store at {announced.name} ({source} of {node.name}), which does not lead to "
-        f"it on {names_of(astray)}.",
-        evidence=(found_text(peer, announced.name) for peer in astray),
+        f"it on {names_of(misled)}.",
+        evidence=(found_text(peer, announced.name) for peer in misled),
         fixes=(*(by_address if len(by_address) == len(known) else ()), *lines),
     )
 
 
 def found_text(peer: Node, name: str) -> str:
-    found = peer.network.rendezvous_name
-    if found is None or not found.addresses:
-        return f"{peer.name}: {lookup_failed(found) if found else name}"
-    at, contact = f"{peer.name}: {name} is {', '.join(found.addresses)}", peer.network.rendezvous_contact
+    lookup = peer.network.rendezvous_name
+    if lookup is None or not lookup.addresses:
+        return f"{peer.name}: {lookup_failed(lookup) if lookup else name}"
+    at, contact = f"{peer.name}: {name} is {', '.join(lookup.addresses)}", peer.network.rendezvous_contact
     if contact is None or contact.outcome == "open":
         return f"{at}, which is {peer.name} itself"
     return f"{at}; a listener there: {contact_text(contact)}"
@@ -232,8 +232,8 @@ def evidence(node: Node, announced: Resolution) -> Iterator[str]:
     if announced.timed_out or not announced.addresses:
         yield f"{node.name}: {lookup_failed(announced)}"
     else:
-        found = ", ".join(announced.addresses)
-        yield f"{node.name}: {announced.name} is {found}, which is not an address of {node.name}"
+        addresses = ", ".join(announced.addresses)
+        yield f"{node.name}: {announced.name} is {addresses}, which is not an address of {node.name}"
     alone = "one node without --master-port" if node.plan.rdzv_backend == "static" else "the c10d rendezvous"
     yield f"{node.name}: torch {node.identity.torch or '?'} starts {alone} under the host's own name"
 

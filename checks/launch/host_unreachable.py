@@ -127,8 +127,8 @@ def remedy(call: HostCall, why: str) -> Fix:
 
 
 def changed_key(call: HostCall, host: str) -> Fix:
-    found = re.search(r"Offending \S+ key in (\S+):\d+", "\n".join(call.said))
-    file = f"-f {shlex.quote(found[1])} " if found else ""
+    line = re.search(r"Offending \S+ key in (\S+):\d+", "\n".join(call.said))
+    file = f"-f {shlex.quote(line[1])} " if line else ""
     name = host.rpartition("@")[2]
     return Fix(
         "If you know why the key changed (the host was reinstalled), remove the old key here, then log in once: "

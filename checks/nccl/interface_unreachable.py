@@ -120,7 +120,7 @@ def by_duplicates(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
     having: dict[str, list[Node]] = {}
     for node in cluster.nodes:
         logs = [rank.nccl for rank in failed(node) if rank.nccl is not None and rank.nccl.network == "Socket"]
-        for device in dict.fromkeys(one for log in logs for one in log.devices):
+        for device in dict.fromkeys(card for log in logs for card in log.devices):
             name, _, address = device.partition(":")
             if name != primary_interface(node) and not address.startswith(LINK_LOCAL):
                 having.setdefault(address, []).append(node)
@@ -134,17 +134,17 @@ def by_duplicates(cluster: Cluster) -> dict[tuple[Node, str], list[str]]:
 
 def failed(node: Node) -> list[RankFacts]:
     """Return the ranks of the node with a failed NCCL group."""
-    return [rank for rank in node.facts.ranks if any(one.stage == "nccl" and one.status != "ok" for one in rank.stages)]
+    return [rank for rank in node.facts.ranks if any(s.stage == "nccl" and s.status != "ok" for s in rank.stages)]
 
 
 def passed_clause(cluster: Cluster) -> str:
     """Return a clause about the collectives that passed, if exactly one kind failed."""
     ranks = [rank for node in cluster.nodes for rank in failed(node)]
     details = [stage.detail for rank in ranks for stage in rank.stages if stage.stage == "nccl"]
-    names = {str(one.get("failed") or "") for one in details if not one.get("killed")}
+    names = {str(detail.get("failed") or "") for detail in details if not detail.get("killed")}
     if len(names) != 1 or not all(names):
         return ""
-    passed = next((one["passed"] for one in details if isinstance(one.get("passed"), list)), ["others"])
+    passed = next((detail["passed"] for detail in details if isinstance(detail.get("passed"), list)), ["others"])
     return f"; {together(names)}, send() and recv() fail, {together(map(str, passed))} pass"
 
 
@@ -192,6 +192,6 @@ def fix(node: Node) -> Fix:
 
 def has_family(node: Node, interface: str, family: str) -> bool:
     """Return whether the interface has an address of this family: AF_INET or AF_INET6; NCCL ignores other values."""
-    addresses = [address for one in node.interfaces if one.name == interface for address in one.addresses]
+    addresses = [address for card in node.interfaces if card.name == interface for address in card.addresses]
     wanted = {"AF_INET": False, "AF_INET6": True}.get(family)
     return wanted is None or any((":" in address) == wanted for address in addresses)

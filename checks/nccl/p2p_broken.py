@@ -99,7 +99,7 @@ def denied_pairs(node: Node) -> Iterator[Finding]:
     if peers is None or not peers.refused or len(of_torch) != peers.devices or switched_off(node):
         return
     devices = [gpus.device_of(node, gpu) for gpu in of_torch]
-    if any(one is None or one.fabric != "completed" or one.fabric_error or one.mig for one in devices):
+    if any(gpu is None or gpu.fabric != "completed" or gpu.fabric_error or gpu.mig for gpu in devices):
         return
     named = some_of([f"device {source} to {target}" for source, target in peers.refused], SHOWN)
     yield Finding.about(

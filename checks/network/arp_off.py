@@ -70,9 +70,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         for name, address, length, how in silent_addresses(node):
             near = [
-                one
-                for one in cluster.peers(node)
-                if one.host_key != node.host_key and in_same_network(one, address, length)
+                peer
+                for peer in cluster.peers(node)
+                if peer.host_key != node.host_key and in_same_network(peer, address, length)
             ]
             links = list(unanswered_connections(cluster, node, address, length, how))
             never = str(NEVER) in how.rpartition(" ")[2]
@@ -164,7 +164,7 @@ def contact_line(node: Node, contact: Contact) -> str:
 
 def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
     sources = list(dict.fromkeys(source for source, _, _ in links))
-    who = names_of([one for one in sources if one is not node])
+    who = names_of([source for source in sources if source is not node])
     what = f"{who} cannot reach it" if who else "it gets no answer itself" if links else "others in its network use it"
     device = shlex.quote(name)
     if OFF in how:

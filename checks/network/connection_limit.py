@@ -95,12 +95,12 @@ def rules(node: Node) -> tuple[str, ...]:
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
     """Connections to the store on this node, and on random ports, that were turned away."""
-    for one in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
-        if one.contact.address in node.addresses:  # its own, too: a rule may have no exception for lo
-            yield f"{one.node.name}: {contact_text(one.contact)}"
+    for attempt in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
+        if attempt.contact.address in node.addresses:  # its own, too: a rule may have no exception for lo
+            yield f"{attempt.node.name}: {contact_text(attempt.contact)}"
     if store_host(cluster) is node:
-        failed = [one for one in failed_ranks(cluster, "store") if one.node is not node]
-        yield from rank_errors_text([one for one in failed if GAVE_UP.search(one.stage.error or "")])
+        failed = [rank for rank in failed_ranks(cluster, "store") if rank.node is not node]
+        yield from rank_errors_text([rank for rank in failed if GAVE_UP.search(rank.stage.error or "")])
     edges = links(cluster, node)
     if edges:
         yield f"connections from {link_arrows(edges)} on random ports failed"
@@ -115,10 +115,10 @@ def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
     """Return the errors of ranks on other nodes whose connections to this node's ranks failed, though a single one
     works."""
     ended = failed_ranks(cluster, "gloo") or failed_ranks(cluster, "gloo-groups")
-    failed: list[FailedRank] = [one for one in ended if one.node is not node]
+    failed: list[FailedRank] = [rank for rank in ended if rank.node is not node]
     if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
         return ()
-    silent = all(not one.stage.error or "did not return" in one.stage.error for one in failed)
+    silent = all(not rank.stage.error or "did not return" in rank.stage.error for rank in failed)
     return rank_errors_text(failed) if silent or gloo_errors_name(cluster, [node.gloo_address]) else ()
 
 
@@ -136,8 +136,8 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
 def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
     """Return whether something that is not seen limits new connections to this node: those that were late lost two SYNs
     and more each, where no other packet was lost and no network card went down."""
-    steady = not any(any((one.host.link_losses or {}).values()) for one in (node, *late))
-    return steady and sum(one.repeated for one in late.values()) >= OFTEN * sum(one.late for one in late.values())
+    steady = not any(any((member.host.link_losses or {}).values()) for member in (node, *late))
+    return steady and sum(c.repeated for c in late.values()) >= OFTEN * sum(c.late for c in late.values())
 
 
 def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> Finding:
@@ -146,9 +146,9 @@ def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> F
         cluster,
         node,
         tuple(
-            f"{peer.name}: {one.late} of {one.opened} connections to {one.address} got no answer to their "
-            f"first SYN; repeated SYNs: {one.repeated}"
-            for peer, one in shown
+            f"{peer.name}: {count.late} of {count.opened} connections to {count.address} got no answer to their "
+            f"first SYN; repeated SYNs: {count.repeated}"
+            for peer, count in shown
         ),
         f"{node.name}'s packet filter limits the rate of new connections, which delays the start of this job."
         if rules(node)

@@ -59,13 +59,13 @@ LOOKS_AT = ("everyone",)
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         yield from (refused(node, name, address) for name, address in needed(cluster, node))
-    for one in duplicate_addresses(cluster):
-        if one.written:
-            yield static_arp_finding(one)
-        elif one.mac:
-            yield same_mac_finding(one) if len(one.owners) > 1 else unknown_host_finding(one)
+    for clash in duplicate_addresses(cluster):
+        if clash.written:
+            yield static_arp_finding(clash)
+        elif clash.mac:
+            yield same_mac_finding(clash) if len(clash.owners) > 1 else unknown_host_finding(clash)
         else:
-            yield between_nodes(cluster, one)
+            yield between_nodes(cluster, clash)
 
 
 def needed(cluster: Cluster, node: Node) -> Iterator[tuple[str, str]]:
@@ -97,49 +97,49 @@ def refused(node: Node, name: str, address: str) -> Finding:
     )
 
 
-def static_arp_finding(one: DuplicateAddress) -> Finding:
+def static_arp_finding(clash: DuplicateAddress) -> Finding:
     """Return the finding about nodes with a static ARP entry that has another hardware address than the owner."""
-    (node,) = one.owners
-    name = node.interface_of(one.address)
+    (node,) = clash.owners
+    name = node.interface_of(clash.address)
     own = next((i.mac for i in node.interfaces if i.name == name), "")
-    ways = {
+    cards = {
         peer: shlex.quote(entry.interface)
-        for peer in one.seen_by
+        for peer in clash.seen_by
         for entry in peer.network.hardware_addresses
-        if entry.address == one.address and entry.permanent
+        if entry.address == clash.address and entry.permanent
     }
     return Finding.about(
-        one.seen_by,
-        f"{names_of(one.seen_by)} {'has' if len(one.seen_by) == 1 else 'have'} a static ARP entry for {one.address} "
-        f"({node.name}) with a hardware address that {node.name} does not have.",
+        clash.seen_by,
+        f"{names_of(clash.seen_by)} {'has' if len(clash.seen_by) == 1 else 'have'} a static ARP entry for "
+        f"{clash.address} ({node.name}) with a hardware address that {node.name} does not have.",
         title="A static ARP entry is wrong",
-        links=((peer.name, node.name) for peer in one.seen_by),
+        links=((peer.name, node.name) for peer in clash.seen_by),
         evidence=(
-            *(f"{peer.name}: {one.address} is at {one.mac} on {way}, permanently" for peer, way in ways.items()),
-            f"{node.name}: {one.address} is on {name}, whose hardware address is {own}",
+            *(f"{peer.name}: {clash.address} is at {clash.mac} on {way}, permanently" for peer, way in cards.items()),
+            f"{node.name}: {clash.address} is on {name}, whose hardware address is {own}",
         ),
         fixes=(
             Fix.on(
                 peer,
                 f"On {peer.name}, delete that entry, also from its boot configuration.",
-                commands=(f"ip neighbour del {one.address} dev {way}",),
+                commands=(f"ip neighbour del {clash.address} dev {way}",),
             )
-            for peer, way in ways.items()
+            for peer, way in cards.items()
         ),
     )
 
 
-def same_mac_finding(one: DuplicateAddress) -> Finding:
+def same_mac_finding(clash: DuplicateAddress) -> Finding:
     """Return the finding about hosts of one network whose cards have the same hardware address."""
-    nodes = one.owners
-    at = {node: next(i.name for i in node.interfaces if i.mac == one.mac) for node in nodes}
+    nodes = clash.owners
+    at = {node: next(i.name for i in node.interfaces if i.mac == clash.mac) for node in nodes}
     return Finding.about(
         nodes,
-        f"{names_of(nodes)} have the same hardware address, {one.mac}, in one network.",
+        f"{names_of(nodes)} have the same hardware address, {clash.mac}, in one network.",
         title="Two hosts have one hardware address",
         links=((a.name, b.name) for a in nodes for b in nodes if a is not b),
         unsure=True,
-        evidence=(f"{node.name}: the hardware address of {name} is {one.mac}" for node, name in at.items()),
+        evidence=(f"{node.name}: the hardware address of {name} is {clash.mac}" for node, name in at.items()),
         fixes=(
             Fix.on(
                 node,
@@ -151,25 +151,28 @@ def same_mac_finding(one: DuplicateAddress) -> Finding:
     )
 
 
-def between_nodes(cluster: Cluster, one: DuplicateAddress) -> Finding:
+def between_nodes(cluster: Cluster, clash: DuplicateAddress) -> Finding:
     """The finding about nodes: who is reached by another address has this one too many."""
-    nodes = one.owners
+    nodes = clash.owners
     others = [node for node in cluster.nodes if node.host_key not in {owner.host_key for owner in nodes}]
     return Finding.about(
-        one.spare or nodes,
-        f"{names_of(nodes)} have the same address, {one.address}, in one network.",
+        clash.spare or nodes,
+        f"{names_of(nodes)} have the same address, {clash.address}, in one network.",
         links=((a.name, b.name) for a in nodes for b in nodes if a is not b),
-        unsure=not one.spare,
+        unsure=not clash.spare,
         evidence=(
-            f"{node.name}: {one.address} is on its {node.interface_of(one.address)}{reached(node, one.address)}"
+            f"{node.name}: {clash.address} is on its {node.interface_of(clash.address)}{reached(node, clash.address)}"
             for node in nodes
         ),
-        fixes=[*(spare_address_fix(node, one.address) for node in one.spare), *arp_flush_fixes(others, one.address)]
-        if one.spare
+        fixes=[
+            *(spare_address_fix(node, clash.address) for node in clash.spare),
+            *arp_flush_fixes(others, clash.address),
+        ]
+        if clash.spare
         else [
             fix
             for option, node in enumerate(nodes, start=1)
-            for fix in (other_address_fix(node, one.address, option), *arp_flush_fixes(others, one.address, option))
+            for fix in (other_address_fix(node, clash.address, option), *arp_flush_fixes(others, clash.address, option))
         ],
     )
 
@@ -203,22 +206,22 @@ def arp_flush_fixes(nodes: Sequence[Node], address: str, option: int = 1) -> Ite
         yield Fix.on(nodes, text, option, commands=(f"ip neighbour flush to {address}",))
 
 
-def unknown_host_finding(one: DuplicateAddress) -> Finding:
+def unknown_host_finding(clash: DuplicateAddress) -> Finding:
     """The finding about a node and a host that is none of the job's."""
-    (node,) = one.owners
-    name = node.interface_of(one.address)
+    (node,) = clash.owners
+    name = node.interface_of(clash.address)
     own = next((i.mac for i in node.interfaces if i.name == name), "")
     text = (
-        f"Remove {one.address} from the host with hardware address {one.mac} (the switch's address table shows its "
+        f"Remove {clash.address} from the host with hardware address {clash.mac} (the switch's address table shows its "
         f"port), or give {name} of {node.name} another address."
     )
     return Finding.about(
         [node],
-        f"Another host answers for {one.address}, the address of {node.name}.",
-        links=((peer.name, node.name) for peer in one.seen_by),
+        f"Another host answers for {clash.address}, the address of {node.name}.",
+        links=((peer.name, node.name) for peer in clash.seen_by),
         evidence=(
-            *(f"{peer.name}: {one.mac} answers for {one.address}" for peer in one.seen_by),
-            f"{node.name}: {one.address} is on {name}, whose hardware address is {own or 'another'}",
+            *(f"{peer.name}: {clash.mac} answers for {clash.address}" for peer in clash.seen_by),
+            f"{node.name}: {clash.address} is on {name}, whose hardware address is {own or 'another'}",
         ),
-        fixes=(Fix.on(node, text), *arp_flush_fixes(one.seen_by, one.address)),
+        fixes=(Fix.on(node, text), *arp_flush_fixes(clash.seen_by, clash.address)),
     )

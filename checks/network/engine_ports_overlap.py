@@ -44,7 +44,12 @@ Use = tuple[str, str]
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         uses = uses_of(node)
-        same = [(port, (one, other)) for port, its in uses.items() for at, other in enumerate(its) for one in its[:at]]
+        same = [
+            (port, (earlier, other))
+            for port, its in uses.items()
+            for at, other in enumerate(its)
+            for earlier in its[:at]
+        ]
         for port, ((use, setting), (other, its_setting)) in same:
             yield Finding.about(
                 [node],
@@ -62,11 +67,11 @@ def uses_of(node: Node) -> dict[int, list[Use]]:
     """Return the uses of each port that the engine binds on this node, the store's among them."""
     uses: dict[int, list[Use]] = {}
     plan = node.plan
-    for one in plan.ports:
-        uses.setdefault(one.port, []).append((one.use, one.setting))
+    for port in plan.ports:
+        uses.setdefault(port.port, []).append((port.use, port.setting))
     stored = plan.engine and not plan.one_node and plan.node_rank == 0 and plan.master_port
     setting = plan.sources.get("master_port", "")
-    if stored and all(one.setting != setting or one.port != plan.master_port for one in plan.ports):
+    if stored and all(port.setting != setting or port.port != plan.master_port for port in plan.ports):
         uses.setdefault(plan.master_port, []).append(("the store", setting))
     return uses
 
@@ -89,13 +94,15 @@ def tried(node: Node, first: int, uses: dict[int, list[Use]]) -> Iterator[Findin
 def clear(first: int, ports: set[int]) -> int:
     """Return a first port with SCANNED ports free of fixed ones, below ``first`` if there is room."""
     steps: tuple[int, ...] = (*range(first, 1024, -100), *range(first, 65000, 100))
-    return next(port for port in steps if not any(port <= one < port + SCANNED for one in ports))
+    return next(port for port in steps if not any(port <= used < port + SCANNED for used in ports))
 
 
 def move(node: Node, settings: Sequence[str], ports: set[int]) -> Fix:
     """Return the fix that moves the HTTP port if it is one of the two, else the other option."""
-    setting = next((one for one in ("--port", *settings) if one in settings and one != "--dist-init-addr"), settings[0])
-    taken = next(one.port for one in node.plan.ports if one.setting in settings)
+    setting = next(
+        (name for name in ("--port", *settings) if name in settings and name != "--dist-init-addr"), settings[0]
+    )
+    taken = next(used.port for used in node.plan.ports if used.setting in settings)
     port = clear(taken + 1000, ports)
     if setting.startswith("--"):
         return Fix.on(node, f"Give {setting} another port.", flags={setting: str(port)})

@@ -126,7 +126,7 @@ def own_rule(zero: Node | None) -> str:
     """The rule of node 0's own packet filter that shuts the master's port for IPv6; empty where none is known."""
     rules = zero.network.firewall.shut if zero is not None and zero.network.firewall else ()
     port = zero.plan.master_port if zero is not None else None
-    return next((one.rule for one in rules if one.version == 6 and one.port == port and one.how == "drop"), "")
+    return next((rule.rule for rule in rules if rule.version == 6 and rule.port == port and rule.how == "drop"), "")
 
 
 def shut_by_node0(zero: Node, nodes: list[Node], rule: str) -> Finding:
@@ -176,9 +176,9 @@ def usual_family(families: dict[Node, int]) -> int | None:
 def fixes(families: dict[Node, int], usual: int | None) -> Iterator[Fix]:
     """All to the usual family; in a draw to one or to the other, first to that for which variables do."""
     wanted = [usual] if usual is not None else sorted(set(families.values()))
-    ways = [[fix(node, family) for node in families if families[node] != family] for family in wanted]
-    ways.sort(key=lambda way: not all(one.env for one in way))
-    yield from (replace(one, option=option) for option, way in enumerate(ways, start=1) for one in way)
+    by_family = [[fix(node, family) for node in families if families[node] != family] for family in wanted]
+    by_family.sort(key=lambda way: not all(change.env for change in way))
+    yield from (replace(change, option=option) for option, way in enumerate(by_family, start=1) for change in way)
 
 
 def line(node: Node) -> str:

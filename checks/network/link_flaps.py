@@ -122,6 +122,6 @@ def losses(node: Node) -> list[str]:
     lines = [line for line in node.host.kernel_log or () if line.check == "network/link-flaps"]
     lost: dict[str, list[str]] = {}
     for line in lines:
-        if names & {line.values.get(one) for one in ("interface", "bond")}:
+        if names & {line.values.get(key) for key in ("interface", "bond")}:
             lost.setdefault(line.values.get("interface", ""), []).append(line.text)
     return max(lost.values(), key=len, default=[])

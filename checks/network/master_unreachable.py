@@ -73,17 +73,17 @@ NOTICED = 1.0
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if not lacks_route(one)]
+    shut = [attempt for attempt in failed_contacts(cluster, ("unreachable", "error")) if not lacks_route(attempt)]
     if delayed := [node for node in cluster.nodes if slow_contacts(node)]:
         yield tried_first(delayed)
     obstacles = route_obstacles(cluster, shut)
     if obstacles:
-        yield misrouted_finding(cluster, [one for one in shut if one.node in obstacles], obstacles)
-    shut = [one for one in shut if one.node not in obstacles]
+        yield misrouted_finding(cluster, [attempt for attempt in shut if attempt.node in obstacles], obstacles)
+    shut = [attempt for attempt in shut if attempt.node not in obstacles]
     for group in grouped_by_address(shut):
-        alone = [] if store_host_tried(cluster, group) else [one for one in group if one.silent_neighbour]
+        alone = [] if store_host_tried(cluster, group) else [attempt for attempt in group if attempt.silent_neighbour]
         yield from no_host_findings(cluster, alone)
-        rest = [one for one in group if one not in alone]
+        rest = [attempt for attempt in group if attempt not in alone]
         if rest:
             yield finding(cluster, rest)
 
@@ -119,17 +119,23 @@ def tried_first(nodes: list[Node]) -> Finding:
 def no_host_findings(cluster: Cluster, shut: list[FailedContact]) -> Iterator[Finding]:
     """The findings about addresses that no host has, on networks that these nodes are in themselves."""
     for way in (True, False):
-        several = [one for one in shut if (near := one.silent_neighbour) is not None and near.gateway is way]
+        several = [
+            attempt for attempt in shut if (near := attempt.silent_neighbour) is not None and near.gateway is way
+        ]
         if several:
             yield no_host_finding(cluster, several)
 
 
 def no_host_finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
-    name, clients, address = node0_name(cluster, shut[0].node), [one.node for one in shut], shut[0].contact.address
+    name, clients, address = (
+        node0_name(cluster, shut[0].node),
+        [attempt.node for attempt in shut],
+        shut[0].contact.address,
+    )
     near = shut[0].silent_neighbour
     assert near is not None
     who = names_of(clients)
-    evidence = (line for one in shut for line in neighbour_evidence(one))
+    evidence = (line for attempt in shut for line in neighbour_evidence(attempt))
     links = links_to(clients, name)
     if near.gateway:
         summary = f"No host has the address {near.address}, the gateway of {who} to {address} ({name})."
@@ -149,33 +155,33 @@ def no_host_finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     )
 
 
-def neighbour_evidence(one: FailedContact) -> Iterator[str]:
-    near, who = one.silent_neighbour, one.node.name
+def neighbour_evidence(attempt: FailedContact) -> Iterator[str]:
+    near, who = attempt.silent_neighbour, attempt.node.name
     if near is not None:
-        yield f"{who}: no host answers for {near.address} ({one.asked_neighbour}); {contact_text(one.contact)}"
-    yield f"{who}: {source(one)}"
+        yield f"{who}: no host answers for {near.address} ({attempt.asked_neighbour}); {contact_text(attempt.contact)}"
+    yield f"{who}: {source(attempt)}"
 
 
-def source(one: FailedContact) -> str:
+def source(attempt: FailedContact) -> str:
     """Return the origin of the address: a setting, a line of /etc/hosts or the name service."""
-    network, plan = one.node.network, one.node.plan
+    network, plan = attempt.node.network, attempt.node.plan
     if parse_address(plan.master_addr) is not None:
         return f"{plan.master_addr} is the value of {plan.sources.get('master_addr', 'MASTER_ADDR')}"
-    lines = [line for line in network.master_lines if line.text.split()[0] in one.node.master_addresses]
+    lines = [line for line in network.master_lines if line.text.split()[0] in attempt.node.master_addresses]
     if lines:
-        return f"{plan.master_addr} is {one.contact.address} by line {lines[0].number} of /etc/hosts"
+        return f"{plan.master_addr} is {attempt.contact.address} by line {lines[0].number} of /etc/hosts"
     parts = (plan.master_addr or "").split(".")
     if all(part.isdecimal() for part in parts):  # inet_aton(3); getaddrinfo(3) asks nobody for such a one
         octal = any(len(part) > 1 and part.startswith("0") for part in parts)
         why = "a part that begins with 0 is octal" if octal else "the last part of fewer than four is the rest"
-        return f"{plan.master_addr} is {one.contact.address} as a number ({why})"
-    return f"{plan.master_addr} is {one.contact.address} by the name service"
+        return f"{plan.master_addr} is {attempt.contact.address} as a number ({why})"
+    return f"{plan.master_addr} is {attempt.contact.address} by the name service"
 
 
 def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     zero = store_host_tried(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
-    clients = [one.node for one in shut]
+    clients = [attempt.node for attempt in shut]
     contact = shut[0].contact
     of_zero = none_gets_there(cluster, zero, clients)
     another = contacted_another_host(cluster, shut)
@@ -186,7 +192,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         f"{names_of(clients)} cannot reach {contact.address} ({name}): {errno_text(contact.errno)}.",
         links=links_to(clients, name),
         unsure=not (of_zero or another),
-        evidence=(line for one in shut for line in evidence(one)),
+        evidence=(line for attempt in shut for line in evidence(attempt)),
         fixes=fixes(cluster, shut, name),
         because_of=None if zero else "all met",
     )
@@ -198,13 +204,13 @@ def none_gets_there(cluster: Cluster, zero: Node | None, clients: list[Node]) ->
     return len(others) > 1 and others == {client.host_key for client in clients}
 
 
-def evidence(one: FailedContact) -> Iterator[str]:
-    yield f"{one.node.name}: {contact_text(one.contact)}"
-    route = one.node.network.route
+def evidence(attempt: FailedContact) -> Iterator[str]:
+    yield f"{attempt.node.name}: {contact_text(attempt.contact)}"
+    route = attempt.node.network.route
     if route is not None and route.error:
-        yield f"{one.node.name}: no route to {route.target}: {route.error}"
+        yield f"{attempt.node.name}: no route to {route.target}: {route.error}"
     elif route is not None:
-        yield f"{one.node.name}: the route to {route.target} leaves by {route.interface} from {route.source}"
+        yield f"{attempt.node.name}: the route to {route.target} leaves by {route.interface} from {route.source}"
 
 
 def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, ...]:
@@ -213,7 +219,7 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
     if zero is not None and other is not None and other != shut[0].contact.address:
         text = f"Set the master to an address of {name} that the others share."
         return set_master_fixes(cluster.nodes, text, address=other)
-    clients, address = [one.node for one in shut], shut[0].contact.address
+    clients, address = [attempt.node for attempt in shut], shut[0].contact.address
     if zero is not None and none_gets_there(cluster, zero, clients):
         asked = "Confirm with: ip -d link; sysctl net.ipv4.conf.all.arp_ignore (0 answers ARP)."
         if ":" in address:

@@ -68,8 +68,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def reason(cluster: Cluster, node: Node) -> str:
     """Return what proves it of a node; empty where nothing does."""
     table = node.network.neighbour_table
-    answered = {one.address for one in node.network.hardware_addresses}
-    known = answered | {one.address for one in node.network.unanswered}
+    answered = {neighbour.address for neighbour in node.network.hardware_addresses}
+    known = answered | {address.address for address in node.network.unanswered}
     if table is None and not known:  # nothing was read: what links there are need not be gone through
         return ""
     failing = lost(cluster, node)
@@ -101,14 +101,14 @@ def lost(cluster: Cluster, node: Node) -> list[Link]:
 def own_networks(node: Node) -> Sequence[tuple[int, int, int]]:
     """(version, bits of the network, how many bits of an address are the host's) of each network that the node is in.
     Once for all of its links: they may be half a million."""
-    found = []
+    networks_found = []
     for interface in node.interfaces:
         for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
             mine = parse_address(own)
             if mine is not None and interface.up and not interface.loopback:
                 rest = max(0, mine.max_prefixlen - length)
-                found.append((mine.version, int(mine) >> rest, rest))
-    return found
+                networks_found.append((mine.version, int(mine) >> rest, rest))
+    return networks_found
 
 
 def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
@@ -117,22 +117,22 @@ def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
     if number is None:
         return False
     version, bits = number.version, int(number)
-    return any(version == one and bits >> rest == network for one, network, rest in networks)
+    return any(version == number and bits >> rest == network for number, network, rest in networks)
 
 
 def wants(cluster: Cluster, node: Node) -> int:
     """Return how many entries the nodes on the same machine need in its table, each one for each of its peers."""
     peers = [
-        len({peer.host_key for peer in cluster.nodes if peer.host_key != one.host_key})
-        for one in machine(cluster, node)
+        len({peer.host_key for peer in cluster.nodes if peer.host_key != member.host_key})
+        for member in machine(cluster, node)
     ]
     return sum(peers)
 
 
 def machine(cluster: Cluster, node: Node) -> list[Node]:
     """One node of each network namespace on the node's machine."""
-    same = [one for one in cluster.nodes if one.identity.boot_id == node.identity.boot_id]
-    return list({one.host_key: one for one in same}.values())
+    same = [peer for peer in cluster.nodes if peer.identity.boot_id == node.identity.boot_id]
+    return list({member.host_key: member for member in same}.values())
 
 
 def room(node: Node) -> int:

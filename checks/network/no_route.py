@@ -92,10 +92,10 @@ LINK_LOCAL = "fe80:"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if lacks_route(one)]
+    shut = [attempt for attempt in failed_contacts(cluster, ("unreachable", "error")) if lacks_route(attempt)]
     if shut:
         yield to_the_master(cluster, shut)
-    lost = {node: ways for node in cluster.nodes if (ways := lost_routes(node))}
+    lost = {node: routes for node in cluster.nodes if (routes := lost_routes(node))}
     if lost:
         yield vanished(lost)
     broken, harmless = (
@@ -109,9 +109,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
     """The finding about nodes that had a way to the others and lost it in the middle."""
-    cards = {node: together(dict.fromkeys(card for _, card in ways.values())) for node, ways in lost.items()}
+    cards = {node: together(dict.fromkeys(card for _, card in routes.values())) for node, routes in lost.items()}
     its, which = "its" if len(lost) == 1 else "their", together(dict.fromkeys(cards.values()))
-    links = [(node.name, link.to.partition(" ")[0]) for node, ways in lost.items() for link in ways]
+    links = [(node.name, link.to.partition(" ")[0]) for node, routes in lost.items() for link in routes]
     return Finding.about(
         lost,
         f"{names_of(lost)} lost {its} route to the others during the check ({which}).",
@@ -119,8 +119,8 @@ def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
         links=links[: 8 * SHOWN],
         evidence=(
             f"{node.name} to {link.address}: errno {link.errno}; at the start of the check {network} was on {card}"
-            for node, ways in lost.items()
-            for link, (network, card) in list(ways.items())[:SHOWN]
+            for node, routes in lost.items()
+            for link, (network, card) in list(routes.items())[:SHOWN]
         ),
         fixes=(
             Fix.on(
@@ -138,12 +138,12 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     # Also for a node 0 whose store started too late: the missing route is proof by itself.
     zero = store_host_tried(cluster, shut) or master_address_owner(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
-    clients = [one.node for one in shut]
+    clients = [attempt.node for attempt in shut]
     address = shut[0].contact.address
     other = other_address(cluster, zero, clients, address) if zero else None
     obstacles = route_obstacles(cluster, shut)
     local = address.lower().startswith(LINK_LOCAL) and "%" not in address
-    fixes = tuple(repair(cluster, one.node, zero, address, obstacles.get(one.node)) for one in shut)
+    fixes = tuple(repair(cluster, attempt.node, zero, address, obstacles.get(attempt.node)) for attempt in shut)
     if local:
         fixes = (Fix.on((), f"Set the master on every node to an address of {name} that is not link-local."),)
     if other is not None:
@@ -158,7 +158,10 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         f"{lacking}: it is link-local, and has no interface (%eth0)." if local else f"{lacking}.",
         ranks=(),
         links=links_to(clients, name),
-        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_evidence, obstacles.values())),
+        evidence=(
+            *(text for attempt in shut for text in evidence(attempt)),
+            *map(route_obstacle_evidence, obstacles.values()),
+        ),
         fixes=fixes,
     )
 
@@ -173,16 +176,16 @@ def other_address(cluster: Cluster, zero: Node, clients: list[Node], address: st
         client: [p for i in client.interfaces if i.up for p in zip(i.addresses, i.prefix_lengths, strict=False)]
         for client in clients
     }
-    shared = other is not None and all(any(in_network(a, n, other) for a, n in own[one]) for one in clients)
+    shared = other is not None and all(any(in_network(a, n, other) for a, n in own[client]) for client in clients)
     return other if shared else None
 
 
-def evidence(one: FailedContact) -> Iterator[str]:
-    yield f"{one.node.name}: {contact_text(one.contact)}"
-    route = one.node.network.route
+def evidence(attempt: FailedContact) -> Iterator[str]:
+    yield f"{attempt.node.name}: {contact_text(attempt.contact)}"
+    route = attempt.node.network.route
     if route is not None and route.error:
-        yield f"{one.node.name}: no route to {route.target}: {route.error}"
-    yield f"{one.node.name}: {interfaces_text(one.node)}"
+        yield f"{attempt.node.name}: no route to {route.target}: {route.error}"
+    yield f"{attempt.node.name}: {interfaces_text(attempt.node)}"
 
 
 def interfaces_text(node: Node) -> str:
@@ -234,7 +237,7 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {interfaces_text(node)}" for node in sources[:SHOWN]),
-            *(route_obstacle_evidence(one) for node in sources[:SHOWN] if (one := obstacles[node]) is not None),
+            *(route_obstacle_evidence(bar) for node in sources[:SHOWN] if (bar := obstacles[node]) is not None),
         ),
         fixes=(
             repair(cluster, node, first[node].target, first[node].link.address, obstacles[node]) for node in sources

@@ -67,9 +67,13 @@ def misrouted_addresses(node: Node) -> Iterator[tuple[str, Way, str]]:
             yield contact.address, way, f"port {contact.port} there is {contact.outcome} by {way.other}"
     for silent in network.unanswered:
         way = way_to(node, silent.address)
-        for one in network.hardware_addresses:
-            if way and (one.address, one.interface, silent.interface) == (silent.address, way.other, way.used):
-                yield one.address, way, f"{one.mac} answers for it on {way.other}"
+        for neighbour in network.hardware_addresses:
+            if way and (neighbour.address, neighbour.interface, silent.interface) == (
+                silent.address,
+                way.other,
+                way.used,
+            ):
+                yield neighbour.address, way, f"{neighbour.mac} answers for it on {way.other}"
 
 
 def way_to(node: Node, address: str) -> Way | None:

@@ -92,7 +92,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     contact = live.store_contact(job)
     silent = contact is not None and contact.outcome == "no-answer"
-    unanswered = any(one.retransmits for _, one in live.sockets_to_store(job, "SYN_SENT"))
+    unanswered = any(socket.retransmits for _, socket in live.sockets_to_store(job, "SYN_SENT"))
     if silent or (unanswered and (contact is None or contact.outcome not in ("unreachable", "open"))):
         text = "Start that host if it is down (ping it); else open the port in its firewall, or in the one between."
         yield live.store_finding(job, "gives no answer", text)

@@ -87,7 +87,7 @@ def fixes(cluster: Cluster, owners: list[Node]) -> Iterator[Fix]:
     text = f"Let torchrun on {names_of(owners[:1])} host it (in addition to its present --rdzv-conf)."
     yield Fix.on(owners[0], text, flags={"--rdzv-conf": "is_host=true"})
     address = reachable_address(owners[0], cluster)
-    known = {parse_address(one) for one in owners[0].host.own_name.addresses}
+    known = {parse_address(owned) for owned in owners[0].host.own_name.addresses}
     for other in (address, *owners[0].addresses):
         if other is not None and parse_address(other) in known and not is_loopback(other):
             text = f"Or use the address of {owners[0].name}'s host name, if all nodes reach it."

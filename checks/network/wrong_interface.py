@@ -181,10 +181,10 @@ def before_the_right_one(pick: PickedAddress) -> int:
     """The prefix length of the address, where the one that the others reach is a later one of the same interface, of
     another network: with one that is of its own network, the kernel deletes that, too. 0 where it is not so."""
     node, at = pick.node, pick.node.reached_at
-    one = next((one for one in node.host.interfaces if one.name == pick.interface), None)
-    if one is None or pick.shared_with or pick.address not in one.addresses or at not in one.addresses:
+    card = next((card for card in node.host.interfaces if card.name == pick.interface), None)
+    if card is None or pick.shared_with or pick.address not in card.addresses or at not in card.addresses:
         return 0
-    place = one.addresses.index(pick.address)
-    length = one.prefix_lengths[place] if place < min(one.addresses.index(at), len(one.prefix_lengths)) else 0
+    place = card.addresses.index(pick.address)
+    length = card.prefix_lengths[place] if place < min(card.addresses.index(at), len(card.prefix_lengths)) else 0
     other_family = (":" in pick.address) is not (":" in at)
     return 0 if other_family or in_network(pick.address, length, at) else length

@@ -82,19 +82,19 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     alone = [rank for rank in held if not (live.awaits_rank(rank) or live.pipe_peers(rank) or job.answered(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
-    one = len(held) == 1
+    single = len(held) == 1
     first = held[0].place
-    at = f", {first.why}," if one and first.why else ""
-    where = f" at {first.frame.file}:{first.frame.line}" if one and first.frame else ""
-    what = first.kind if one else "in the job's own code"
+    at = f", {first.why}," if single and first.why else ""
+    where = f" at {first.frame.file}:{first.frame.line}" if single and first.frame else ""
+    what = first.kind if single else "in the job's own code"
     over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
-    others = "the others have ended" if over else f"the others wait for {'it' if one else 'them'}"
+    others = "the others have ended" if over else f"the others wait for {'it' if single else 'them'}"
     if len(held) == job.world:
         others = "the job has no other rank"
     yield live.rank_finding(
         held,
-        f"{live.ranks_called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
-        f"and {'does' if one else 'do'} not move; {others}.",
+        f"{live.ranks_called(held)} on {names_of(nodes)} {'is' if single else 'are'} {what}{where}{at} "
+        f"and {'does' if single else 'do'} not move; {others}.",
         evidence=(
             *live.where_ranks_are([*held, *behind]),
             *asleep(held),
@@ -231,28 +231,28 @@ def asked(job: live.LiveJob, held: list[live.LiveRank]) -> Iterator[str]:
     for rank in held:
         if (core := job.writer_of(rank)) is not None:
             yield f"{rank.node.name}: {rank.called} waits for a message of pid {core.pid} ({core.title or core.name})"
-        if (one := rank.answerer) is not None and rank.place.kind != live.places.KEY:
-            yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
+        if (child := rank.answerer) is not None and rank.place.kind != live.places.KEY:
+            yield f"{rank.node.name}: {rank.called} waits for an answer of pid {child.pid} ({child.name or 'no name'})"
 
 
 def below(held: list[live.LiveRank]) -> Iterator[str]:
     """Yield the child processes of the ranks, which do not move either."""
     for rank in held:
-        for one in rank.below[:4]:
-            main = one.main
+        for child in rank.below[:4]:
+            main = child.main
             if main is None:
                 continue
-            what = "a worker of its data loader" if one.role == "loader" else f"its child {one.name}"
+            what = "a worker of its data loader" if child.role == "loader" else f"its child {child.name}"
             frame = next((frame for frame in main.frames if frame.own), None)
             at = f" at {frame.file}:{frame.line}" if frame else ""
             doing = f"in {main.call or main.waits_in or 'its own code'}" + (f" on {main.reads}" if main.reads else "")
-            if live.is_stopped(one):
-                doing = f"stopped (resume it: kill -CONT {one.pid})"
-            elif one.state == "Z":
+            if live.is_stopped(child):
+                doing = f"stopped (resume it: kill -CONT {child.pid})"
+            elif child.state == "Z":
                 doing = "a zombie that its parent has not reaped"
             elif call := live.stacks.call_of(main):
                 doing = f"in {call}"
-            yield f"{rank.node.name}: {what} (pid {one.pid}) is{at} {doing}"
+            yield f"{rank.node.name}: {what} (pid {child.pid}) is{at} {doing}"
 
 
 def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
@@ -263,7 +263,7 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
             f"`py-spy dump --pid {pid}`."
         )
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
-    calls = [call for one in rank.below if one.main and (call := live.stacks.call_of(one.main))]
+    calls = [call for child in rank.below if child.main and (call := live.stacks.call_of(child.main))]
     if calls:
         return f"Call {calls[0]} in the rank itself; its child processes belong to none of its groups."
     lock = rank.lock
