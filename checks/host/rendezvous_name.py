@@ -112,7 +112,9 @@ def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
     if lookup is None or not lookup.addresses or not {*lookup.addresses} <= {*node.addresses}:
         return []
     obstacles = [route_obstacle(peer, node, address) for address in lookup.addresses]
-    sure = [bar for bar in obstacles if bar is not None and bar.node is peer and bar.kind in ("none", "reject")]
+    sure = [
+        block for block in obstacles if block is not None and block.node is peer and block.kind in ("none", "reject")
+    ]
     return sure if len(sure) == len(obstacles) else []
 
 
@@ -131,7 +133,9 @@ def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: li
     text = "Let torchrun advertise an address of each node that the others reach."
     routeless = {peer: no_way(peer, node) for peer in cut_off}
     tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := in_vain(peer, node))}
-    lost = {bar.address for bars in routeless.values() for bar in bars} | {seen.address for seen in tried.values()}
+    lost = {block.address for blocks in routeless.values() for block in blocks} | {
+        seen.address for seen in tried.values()
+    }
     better = all(known.values()) and known[node] not in lost
     return Finding.about(
         [node],
@@ -145,9 +149,9 @@ def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: li
         evidence=(
             *(
                 f"{peer.name}: its routing table "
-                + (f"rejects {bar.route.network}" if bar.kind == "reject" else f"has no route to {bar.address}")
-                for peer, bars in routeless.items()
-                for bar in bars
+                + (f"rejects {block.route.network}" if block.kind == "reject" else f"has no route to {block.address}")
+                for peer, blocks in routeless.items()
+                for block in blocks
             ),
             *(
                 f"{peer.name}: {announced.name} {'is' if announced.name == attempt.address else 'resolves to'} "

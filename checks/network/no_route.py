@@ -237,7 +237,7 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {interfaces_text(node)}" for node in sources[:SHOWN]),
-            *(route_obstacle_evidence(bar) for node in sources[:SHOWN] if (bar := obstacles[node]) is not None),
+            *(route_obstacle_evidence(block) for node in sources[:SHOWN] if (block := obstacles[node]) is not None),
         ),
         fixes=(
             repair(cluster, node, first[node].target, first[node].link.address, obstacles[node]) for node in sources

@@ -41,10 +41,10 @@ def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
     """Return every duplicate address."""
     if not cluster.multi_host or len(cluster.nodes) < 2:
         return ()
-    found = tuple(_of_nodes(cluster))
-    known = {one.address for one in found}
-    strangers = (one for one in _of_strangers(cluster) if one.address not in known)
-    return (*found, *strangers, *_of_cards(cluster))
+    clashes = tuple(_of_nodes(cluster))
+    known = {clash.address for clash in clashes}
+    strangers = (stranger for stranger in _of_strangers(cluster) if stranger.address not in known)
+    return (*clashes, *strangers, *_of_cards(cluster))
 
 
 def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
@@ -93,8 +93,8 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
                 others = [peer for peer in others if peer.host_key in owners[address]]
             elif node.reached_at in (None, address) or address in node.master_addresses:
                 continue  # the local meaning of MASTER_ADDR is another matter
-            for one in (*others, node) if others else ():
-                owners.setdefault(address, {})[one.host_key] = one
+            for holder in (*others, node) if others else ():
+                owners.setdefault(address, {})[holder.host_key] = holder
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
         spare = tuple(node for node in nodes if node.reached_at != address)
@@ -152,8 +152,8 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
                 owners.setdefault(address, []).append(node)
     answers: dict[tuple[Node, str, bool], dict[Node, str]] = {}
     for peer in cluster.nodes:
-        by_hand = {one.address for one in peer.network.hardware_addresses if one.permanent}
-        for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
+        by_hand = {entry.address for entry in peer.network.hardware_addresses if entry.permanent}
+        for address in dict.fromkeys(entry.address for entry in peer.network.hardware_addresses):
             for node in owners.get(address, ()):
                 mac = _answered(peer, address) if node.host_key != peer.host_key else ""
                 if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
@@ -180,10 +180,10 @@ def _answered(peer: Node, address: str) -> str:
     entry = lookup(peer, address)
     if entry is None or entry.gateway is not None:
         return ""
-    table = [one for one in peer.network.hardware_addresses if (":" in one.address) == (":" in address)]
-    mac = next((one.mac for one in table if one.address == address and one.interface == entry.interface), "")
-    others = (one for one in table if one.address != address and not one.address.startswith("fe80:"))
-    return "" if any(one.mac == mac and not one.permanent for one in others) else mac
+    table = [entry for entry in peer.network.hardware_addresses if (":" in entry.address) == (":" in address)]
+    mac = next((known.mac for known in table if known.address == address and known.interface == entry.interface), "")
+    others = (entry for entry in table if entry.address != address and not entry.address.startswith("fe80:"))
+    return "" if any(other.mac == mac and not other.permanent for other in others) else mac
 
 
 # Addresses that backends advertise, and the reason why one of them cannot be right.
@@ -229,33 +229,33 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     for edge in (*graph.misled, *graph.doubled, *graph.hidden):
         missed.setdefault((edge.target, edge.link.address), []).append(edge)
     hidden = {(edge.target, edge.link.address) for edge in graph.hidden}
-    found = []
-    doubled = {one.address for one in duplicate_addresses(cluster)}
+    picked = []
+    doubled = {clash.address for clash in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
             if is_loopback(address) and backend == "nccl" and _is_forced(node):  # gloo has a check of its own
-                found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
+                picked.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), "", True))
             if is_loopback(address) or address in doubled:
                 continue
             others = tuple(other for other in owners.get(parse_address(address), ()) if other.host_key != node.host_key)
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
             if others or (edges and (_odd(node, address) or (node, address) in hidden)):
                 fails = _fails(backend, node, address, others, edges)
-                translated = next((one.seen for one in node.mesh.translated if one.own == address), "")
+                translated = next((nat.seen for nat in node.mesh.translated if nat.own == address), "")
                 interface = node.interface_of(address)
-                found.append(PickedAddress(node, backend, address, interface, others, edges, translated, fails))
-    return tuple(found)
+                picked.append(PickedAddress(node, backend, address, interface, others, edges, translated, fails))
+    return tuple(picked)
 
 
 def picks(node: Node) -> list[tuple[Backend, str]]:
     """Return the pick of each backend that this node's job uses."""
-    found: list[tuple[Backend, str]] = []
+    picked: list[tuple[Backend, str]] = []
     if makes_gloo_group(node):
-        found += [("gloo", address) for address in node.gloo_addresses]
+        picked += [("gloo", address) for address in node.gloo_addresses]
     nccl = node.host.nccl
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
-        found.append(("nccl", nccl.address))
-    return found
+        picked.append(("nccl", nccl.address))
+    return picked
 
 
 def _is_forced(node: Node) -> bool:

@@ -43,7 +43,7 @@ def shared_folders(node: Node) -> tuple[SharedFolder, ...]:
 
 def shared_folder(node: Node, path: str) -> SharedFolder | None:
     """Return the shared folder with this path."""
-    return next((one for one in shared_folders(node) if one.path == path), None)
+    return next((folder for folder in shared_folders(node) if folder.path == path), None)
 
 
 def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bool]:
@@ -51,8 +51,10 @@ def nodes_with_other_folder(cluster: Cluster, path: str) -> tuple[list[Node], bo
 
     Evidence is node 0's file, which each node looked for.
     """
-    folders = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}
-    others = [node for node, one in folders.items() if one.node0 is not None and node is not cluster.node0]
+    folders = {
+        node: folder for node in cluster.nodes if (folder := shared_folder(node, path)) is not None and not folder.error
+    }
+    others = [node for node, folder in folders.items() if folder.node0 is not None and node is not cluster.node0]
     without = [node for node in others if folders[node].node0]
     if not without:
         return [], False

@@ -75,7 +75,7 @@ def _relevant_filter(node: Node | None, target: Node | None = None) -> Firewall 
     rules = node.network.firewall if node is not None else None
     if node is None or rules is None:
         return None
-    own = {a for one in node.interfaces if not one.loopback for a in one.addresses}
+    own = {a for card in node.interfaces if not card.loopback for a in card.addresses}
     its = set(target.addresses) if target is not None else set()
     chains = (
         replace(
@@ -102,14 +102,14 @@ def _without(rules: Firewall | None, which: re.Pattern[str]) -> Firewall | None:
 
 def _target(rule: str) -> str:
     """Return the address that a rule redirects packets to; empty if none, or if nft does not print it."""
-    found = _TARGET.search(rule)
-    return found[1] if found is not None else ""
+    match = _TARGET.search(rule)
+    return match[1] if match is not None else ""
 
 
 def _source(rule: str) -> str:
     """Return the source address that a rule sets, empty if none."""
-    found = _SOURCE.search(rule)
-    return found[1] if found is not None else ""
+    match = _SOURCE.search(rule)
+    return match[1] if match is not None else ""
 
 
 def rewrites_source(node: Node | None, port: int | None) -> bool:
@@ -133,7 +133,7 @@ def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
     """
     route = peer.network.route
     known = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
-    used = [one for one in dict.fromkeys(known) if one is not None and not is_loopback(one)]
+    used = [address for address in dict.fromkeys(known) if address is not None and not is_loopback(address)]
     master = node.plan.master_port
     return lets_through(node.network.firewall, hook, used, port if port == master else None)
 
@@ -163,19 +163,19 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
     Only if they alone keep packets from the listener; empty if other rules do, or none.
     """
     rules = node.network.firewall
-    found = []
+    its_rules = []
     for chain in rules.chains if rules is not None else ():
         its = [
-            one
-            for one in chain.blocking_rules
-            if concerns(replace(chain, blocking_rules=(one,)), port, _port_side(chain))
+            rule
+            for rule in chain.blocking_rules
+            if concerns(replace(chain, blocking_rules=(rule,)), port, _port_side(chain))
         ]
         if not concerns(chain, port, _port_side(chain)):
             continue
         if chain.policy != "accept" or chain.hook != "input" or not all(map(_ELSEWHERE.search, its)):
             return ()
-        found += its
-    return tuple(found)
+        its_rules += its
+    return tuple(its_rules)
 
 
 def redirects(node: Node, port: int, target: Node | None) -> bool:

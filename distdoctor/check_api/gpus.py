@@ -189,10 +189,10 @@ def device_of(node: Node, gpu: Gpu) -> Device | None:
 
 def device_of_rank(node: Node, rank: int) -> str:
     """Return the name of the GPU that a rank of the node uses, for a sentence; by its rank if it is unknown."""
-    one = next((one for one in node.facts.ranks if one.rank == rank), None)
-    if one is None or one.gpu is None or not one.gpu.visible:
+    process = next((r for r in node.facts.ranks if r.rank == rank), None)
+    if process is None or process.gpu is None or not process.gpu.visible:
         return f"the GPU of rank {rank}"
-    gpu = one.gpu.visible[one.local_rank % len(one.gpu.visible)]
+    gpu = process.gpu.visible[process.local_rank % len(process.gpu.visible)]
     device = device_of(node, gpu)
     return f"{device_text(device) if device else f'device {gpu.index}'} (rank {rank})"
 
@@ -212,13 +212,13 @@ def deviating_from_model(cluster: Cluster, value: Callable[[Device], T | None]) 
     by_model: dict[str, list[tuple[Node, Device, T]]] = {}
     for node in cluster.nodes:
         for device in used_devices(node):
-            found = value(device)
-            if found is not None:
-                by_model.setdefault(device.name, []).append((node, device, found))
+            measured = value(device)
+            if measured is not None:
+                by_model.setdefault(device.name, []).append((node, device, measured))
     for of_model in by_model.values():
-        (usual, count), *_ = Counter(found for _, _, found in of_model).most_common()
+        (usual, count), *_ = Counter(measured for _, _, measured in of_model).most_common()
         if count >= 3 and count * 2 > len(of_model):
-            yield from ((node, device, found, usual) for node, device, found in of_model if found != usual)
+            yield from ((node, device, measured, usual) for node, device, measured in of_model if measured != usual)
 
 
 def may_share(node: Node) -> bool:

@@ -122,16 +122,16 @@ def _ranks_named(ranks: tuple[int, ...], node_of: dict[int, Node]) -> str:
 def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> AccusedMembers[T]:
     alone = tuple(members[0] for members, passed in tried if len(members) == 1 and not passed)
     pairs = [(members[0], members[1], passed) for members, passed in tried if len(members) == 2]
-    good = {one for first, second, passed in pairs if passed for one in (first, second)}
+    good = {node for first, second, passed in pairs if passed for node in (first, second)}
     failing = [(first, second) for first, second, passed in pairs if not passed]
     partners: dict[T, list[T]] = {}
     for first, second in failing:
         partners.setdefault(first, []).append(second)
         partners.setdefault(second, []).append(first)
-    bad = tuple(one for one, others in partners.items() if one not in good and all(o in good for o in others))
+    bad = tuple(node for node, others in partners.items() if node not in good and all(o in good for o in others))
     links = tuple(pair for pair in failing if pair[0] in good and pair[1] in good)
-    explained = {*bad, *(one for pair in links for one in pair)}
-    unclear = tuple(one for one, others in partners.items() if one not in explained and not set(others) & set(bad))
+    explained = {*bad, *(node for pair in links for node in pair)}
+    unclear = tuple(node for node, others in partners.items() if node not in explained and not set(others) & set(bad))
     return AccusedMembers(alone, bad, links, unclear)
 
 

@@ -128,9 +128,9 @@ def links_blocked_by_rules(
     known: set[Node] = set()
     unknown: list[FailingLink] = []
     for edge in edges[:most]:
-        found = route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port)
-        if found is not None:
-            known.add(found.node)
+        obstacle = route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port)
+        if obstacle is not None:
+            known.add(obstacle.node)
             continue
         side = suspect(edge.source, edge.target, edge.link.port)
         if side == "either" and edge.link.passing and shut_answers(edge.source, edge.target):
@@ -153,9 +153,9 @@ def link_finding(
     fixes: tuple[Fix, ...] | None = None,
 ) -> Finding:
     """Return a finding about these links."""
-    found = link_obstacles(edges[:MAX_LINKS_LISTED])
-    ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in found]
-    apart = not found and unanswered_below_ip(edges)
+    blocks = link_obstacles(edges[:MAX_LINKS_LISTED])
+    ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in blocks]
+    apart = not blocks and unanswered_below_ip(edges)
     shown = [_line(edge) for edge in edges[:MAX_LINES]]
     if len(edges) > len(shown):
         shown.append(f"and {len(edges) - len(shown)} other links")
@@ -166,10 +166,10 @@ def link_finding(
         blame="one-of" if unsure else "all",
         severity=severity,
         matters=by_luck(cluster),
-        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else CUT_OFF_TITLE if apart else "",
+        title=TITLE if len(blocks) == len(edges[:MAX_LINKS_LISTED]) > 0 else CUT_OFF_TITLE if apart else "",
         evidence=tuple(
             dict.fromkeys(
-                (*shown, *map(route_obstacle_evidence, found.values()), *(() if apart else _rules(ruled, blamed)))
+                (*shown, *map(route_obstacle_evidence, blocks.values()), *(() if apart else _rules(ruled, blamed)))
             )
         ),
         fixes=tuple(open_links_fixes(cluster, edges, blamed, unsure)) if fixes is None else fixes,
@@ -211,16 +211,16 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
     """Return the obstacles in the nodes' own routing tables, for the links that have one."""
     tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port) for edge in edges}
-    return {edge: found for edge, found in tried.items() if found is not None}
+    return {edge: obstacle for edge, obstacle in tried.items() if obstacle is not None}
 
 
 def open_links_fixes(
     cluster: Cluster, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool
 ) -> Iterator[Fix]:
     """Yield the fixes: accept the peers' connections on each blamed node, or correct its wrong route."""
-    found = link_obstacles(edges[:MAX_LINKS_LISTED])
-    first = {one.node: one for one in reversed(found.values())}
-    yield from (repair_route_fix(cluster, one) for one in list(first.values())[:MAX_FIXES])
+    obstacles = link_obstacles(edges[:MAX_LINKS_LISTED])
+    first = {obstacle.node: obstacle for obstacle in reversed(obstacles.values())}
+    yield from (repair_route_fix(cluster, obstacle) for obstacle in list(first.values())[:MAX_FIXES])
     if cut_after_accept(edges) and not links_blocked_by_rules(edges)[0]:
         targets = some_of(dict.fromkeys(edge.target.name for edge in edges))
         text = (
@@ -229,7 +229,7 @@ def open_links_fixes(
         )
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return
-    if not found and unanswered_below_ip(edges):
+    if not obstacles and unanswered_below_ip(edges):
         names = some_of(node.name for node in blamed)
         text = (
             f"Allow traffic between {names} in their (virtual) switch: no isolated ports, one VLAN, no private VLAN or "
@@ -243,7 +243,7 @@ def open_links_fixes(
     sources: dict[Node, list[str]] = {}
     hooks: dict[Node, FilterHook] = {}
     for edge in edges:
-        if edge in found:
+        if edge in obstacles:
             continue
         for node, peer in ((edge.target, edge.source), (edge.source, edge.target)):
             if peer not in sources:
@@ -322,13 +322,13 @@ class MeasuredLink:
 
 def measured_links(cluster: Cluster) -> list[MeasuredLink]:
     """Return all links that the nodes report: their slowest and lossiest ones."""
-    found = []
+    links = []
     for node in cluster.nodes:
         for rate in node.mesh.rates:
             target = cluster.by_key.get(rate.to)
             if target is not None and target is not node:
-                found.append(MeasuredLink(node, target, rate))
-    return found
+                links.append(MeasuredLink(node, target, rate))
+    return links
 
 
 def usual_link_speed(cluster: Cluster) -> float | None:
@@ -399,11 +399,11 @@ def blamed_for_links(
     ]
     if 2 * len(hubs) > count:
         hubs = []
-    found: list[tuple[tuple[Node, ...], list[T], bool]] = []
+    blamed: list[tuple[tuple[Node, ...], list[T], bool]] = []
     if hubs:
         their = set(hubs)
         theirs = [link for link in links if link.source in their or link.target in their]
-        found.append((tuple(hubs), theirs, False))
+        blamed.append((tuple(hubs), theirs, False))
     number_of = {node: number for number, node in enumerate(cluster.nodes)}
     left = {
         (number_of[link.source], number_of[link.target]): link
@@ -414,5 +414,5 @@ def blamed_for_links(
         hub = common(gathered)
         ends = {number for pair in gathered for number in pair} if hub is None else {hub}
         nodes = tuple(cluster.nodes[number] for number in sorted(ends))
-        found.append((nodes, [left[pair] for pair in gathered], hub is None))
-    return found
+        blamed.append((nodes, [left[pair] for pair in gathered], hub is None))
+    return blamed

@@ -88,17 +88,17 @@ class LinkGraph:
         """Return at most ``limit`` failing links into and out of these nodes."""
         wanted = {id(node) for node in nodes}
         numbers = [number for number, node in enumerate(self.nodes) if id(node) in wanted]
-        found: list[FailingLink] = []
+        links: list[FailingLink] = []
         for number in numbers:
             for source, targets in self.bad.items():
-                if inward and number in targets and len(found) < limit:
-                    found.append(FailingLink(self.nodes[source], self.nodes[number], targets[number]))
+                if inward and number in targets and len(links) < limit:
+                    links.append(FailingLink(self.nodes[source], self.nodes[number], targets[number]))
             if outward:
                 for target, link in self.bad.get(number, {}).items():
-                    if len(found) >= limit:
-                        return found
-                    found.append(FailingLink(self.nodes[number], self.nodes[target], link))
-        return found
+                    if len(links) >= limit:
+                        return links
+                    links.append(FailingLink(self.nodes[number], self.nodes[target], link))
+        return links
 
 
 def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
@@ -112,14 +112,14 @@ def _hidden_addresses(nodes: tuple[Node, ...]) -> dict[Node, set[str]]:
     arrive under an address that it does not have."""
     hidden: dict[Node, set[str]] = {}
     for node in nodes:
-        behind = {one.own: one.seen for one in node.mesh.translated if one.seen not in node.addresses}
+        behind = {nat.own: nat.seen for nat in node.mesh.translated if nat.seen not in node.addresses}
         if not behind:
             continue
-        neighbours = {one.seen for one in node.mesh.translated}
+        neighbours = {nat.seen for nat in node.mesh.translated}
         others = [
             other
             for other in nodes
-            if other.host_key != node.host_key and not neighbours & {one.seen for one in other.mesh.translated}
+            if other.host_key != node.host_key and not neighbours & {nat.seen for nat in other.mesh.translated}
         ]
         for address in behind:
             missed = {
@@ -207,12 +207,12 @@ def _answers_of(
 ) -> list[FailingLink]:
     """Return, and remove from ``bad``, the links that fail since their target has no route for its replies."""
     numbers = {node: number for number, node in enumerate(nodes)}
-    found = []
+    links = []
     for edge in no_route:
         other = bad.get(numbers[edge.target], {})
         if numbers[edge.source] in other:
-            found.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
-    return found
+            links.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
+    return links
 
 
 def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> LinkGraph:

@@ -113,8 +113,8 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
     if differing_run_ids(job):
         return
     ours = view.rendezvous_of(job.first.run_id)
-    rendezvous = next((one for one in ours if not one.complete), None)
-    last = next((one for one in ours if one.complete and one.waiting), None)
+    rendezvous = next((meeting for meeting in ours if not meeting.complete), None)
+    last = next((meeting for meeting in ours if meeting.complete and meeting.waiting), None)
     if last is not None:
         yield stale_round(job, view, last)
         return
@@ -163,8 +163,8 @@ def not_joined(job: LiveJob, view: StoreView, rendezvous: RendezvousView | None,
 
 def absent_numbers(job: LiveJob, came: int) -> list[int]:
     """Return the node ranks that did not join a static rendezvous, if all that joined are known; else empty."""
-    facts = [facts for _, facts in job.facts if any(one.role == "agent" for one in facts.processes)]
-    here = {one.node_rank for one in facts if one.node_rank is not None}
+    facts = [facts for _, facts in job.facts if any(process.role == "agent" for process in facts.processes)]
+    here = {f.node_rank for f in facts if f.node_rank is not None}
     if job.first.rdzv_backend != "static" or len(here) != came:
         return []
     return [number for number in range(min(job.first.nnodes or 0, MOST_ABSENT)) if number not in here]
@@ -197,9 +197,13 @@ def differing_run_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
     """Return the open rendezvous in the job's store, its own first, if they have different ids and their nodes together
     are as many as the job's; else empty."""
     view = next((view for view in job.stores if view.known), None)
-    open_ = [one for one in view.rendezvous if one.agents and not one.complete and not one.round] if view else []
-    open_.sort(key=lambda one: one.run_id != job.first.run_id)
-    came = sum(len(one.agents) for one in open_)
+    open_ = (
+        [meeting for meeting in view.rendezvous if meeting.agents and not meeting.complete and not meeting.round]
+        if view
+        else []
+    )
+    open_.sort(key=lambda meeting: meeting.run_id != job.first.run_id)
+    came = sum(len(meeting.agents) for meeting in open_)
     if len(open_) < 2 or open_[0].run_id != job.first.run_id or came != job.first.nnodes:
         return ()
     return tuple(open_)
@@ -249,15 +253,15 @@ def stale_round(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
     """Return the finding that agents wait for the next round, because the last one still counts others.
 
     A killed agent cannot leave it; the others remove it after its heartbeat timeout."""
-    lost = {one: why for one in last.agents if (why := _lost(job, one))}
+    lost = {agent: why for agent in last.agents if (why := _lost(job, agent))}
     blamed = [*lost] or [*last.agents]
     waiting, counted = (together([*dict.fromkeys(map(_named, agents))][:SHOWN]) for agents in (last.waiting, blamed))
     return Finding.about(
-        tuple(dict.fromkeys(one.host for one in lost if one.host)),
+        tuple(dict.fromkeys(agent.host for agent in lost if agent.host)),
         f"{waiting} wait{'s' if len(last.waiting) == 1 else ''} for torchrun's next rendezvous round: the last one "
         f"still counts {counted}.",
         evidence=(
-            *(f"{_named(one)}: {why}" for one, why in [*lost.items()][:SHOWN]),
+            *(f"{_named(agent)}: {why}" for agent, why in [*lost.items()][:SHOWN]),
             f"the store at {view.host} port {view.port}: round {last.round}, {len(last.agents)} still in it, "
             f"{len(last.waiting)} for the next",
         ),
@@ -279,7 +283,7 @@ def _named(agent: AgentView) -> str:
 def _lost(job: LiveJob, agent: AgentView) -> str:
     """Return the evidence that an agent has ended; empty without any."""
     here = {node.identity.hostname: node.name for node, _ in job.facts}
-    if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
+    if agent.host in here and agent.pid not in [other.pid for _, other in job.agents]:
         return f"torchrun's process {agent.pid} on {here[agent.host]} has ended"
     age = agent.heartbeat_age
     return f"last heartbeat {age:.0f} s ago (one is due every 5 s)" if age is not None and age > SILENT else ""
@@ -326,13 +330,13 @@ def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
     """Yield the connections of ranks and agents to the store in this state, with their owners."""
     ports = job.master_ports
     for rank in job.ranks:
-        for one in rank.process.sockets or ():
-            if one.state == state and one.remote_port in ports:
-                yield f"{rank.node.name}: {rank.called}", one
+        for socket in rank.process.sockets or ():
+            if socket.state == state and socket.remote_port in ports:
+                yield f"{rank.node.name}: {rank.called}", socket
     for node, agent in job.agents:
-        for one in agent.sockets or ():
-            if one.state == state and one.remote_port in ports:
-                yield f"{node.name}: the agent (pid {agent.pid})", one
+        for socket in agent.sockets or ():
+            if socket.state == state and socket.remote_port in ports:
+                yield f"{node.name}: the agent (pid {agent.pid})", socket
 
 
 SENT_AGAIN = 3
@@ -344,19 +348,19 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
 
     Each has its evidence."""
     group = job.store.default_group if job.store else None
-    hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
+    hosts = {member.address: member.host for member in (group.members if group else ()) if member.host}
     contact = store_contact(job)
     if contact is not None and contact.address:
         hosts.setdefault(contact.address, master_of(job))
     silent: dict[tuple[str, str], str] = {}
     for rank in job.waiting:
-        for one in rank.process.sockets or ():
-            if one.state == "ESTABLISHED" and one.unacknowledged and one.retransmits >= SENT_AGAIN:
-                other = hosts.get(one.remote, one.remote)
+        for socket in rank.process.sockets or ():
+            if socket.state == "ESTABLISHED" and socket.unacknowledged and socket.retransmits >= SENT_AGAIN:
+                other = hosts.get(socket.remote, socket.remote)
                 silent.setdefault(
                     (rank.node.name, other),
-                    f"{rank.node.name}: {one.unacknowledged} bytes of {rank.called} for {other} port {one.remote_port} "
-                    f"were sent {one.retransmits + 1} times and not acknowledged",
+                    f"{rank.node.name}: {socket.unacknowledged} bytes of {rank.called} for {other} port "
+                    f"{socket.remote_port} were sent {socket.retransmits + 1} times and not acknowledged",
                 )
     if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
         for who, _ in sockets_to_store(job, "ESTABLISHED"):
@@ -474,10 +478,10 @@ def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
     group = view.default_group if view is not None and not view.restarted else None
     written = {member.rank: member for member in (group.members if group else ()) if member.port}
     for rank in job.ranks:
-        one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
-        listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
+        process, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
+        listens = {s.local_port for s in process.sockets or () if s.state == "LISTEN"}
         # Without a gloo thread it has written nothing yet; after a restart the address may be old.
-        if other is None or one.restart or not listens or not stacks.threads_of(one, "gloo_tcp_loop"):
+        if other is None or process.restart or not listens or not stacks.threads_of(process, "gloo_tcp_loop"):
             continue
         if other.port not in listens:
             yield rank, other
@@ -524,7 +528,7 @@ def absent_by_count(job: LiveJob) -> list[int]:
 
 def ranks_per_node(job: LiveJob) -> int:
     """Return the number of ranks per node by the launcher; else the most seen on one node."""
-    sizes = [one.local_world_size for _, facts in job.facts for one in facts.ranks if one.local_world_size]
+    sizes = [rank.local_world_size for _, facts in job.facts for rank in facts.ranks if rank.local_world_size]
     group = job.store.default_group if job.store else None
     hosts = {member.rank: member.host for member in (group.members if group else ()) if member.host}
     hosts.update({number: rank.node.identity.hostname for number, rank in job.numbers.items()})

@@ -45,7 +45,7 @@ def activity_text(job: LiveJob, rank: LiveRank) -> str:
 
 def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
     """Return the verb and the reason; the reason may be empty."""
-    one, lock = rank.process, rank.lock
+    process, lock = rank.process, rank.lock
     if lock is not None:
         return "waits for a lock", f"{lock.path}{who_has(lock)}"
     if peer := outside_peer(job, rank):
@@ -53,31 +53,31 @@ def _activity(job: LiveJob, rank: LiveRank) -> tuple[str, str]:
         who = f", pid {asks.pid} ({asks.name})" if asks is not None else ""
         still = f"; none for {duration_text(rank.still)} so far" if rank.still else ""
         return "waits for an answer", f"from {peer}{who}{still}"
-    if rank.asleep is not None and rank.asleep >= 1.0 and not polls(one):
+    if rank.asleep is not None and rank.asleep >= 1.0 and not polls(process):
         return "sleeps", f"for {duration_text(rank.asleep)} more"
-    if polls(one):
+    if polls(process):
         # The object that it polls for is in its own code; only a lock or a build is seen.
-        times = round(switches_of(one))
+        times = round(switches_of(process))
         again = f"it sleeps and checks {'once' if times <= 1 else f'{times} times'} a second"
         builds = rank.place.kind == places.LOCK
         return "polls", "for the lock file of an extension build" if builds else again
     if rank.place.kind in (places.SAVING, places.COMPILING, places.STARTING, places.LOADER):
         return f"is {rank.place.kind}", _moves(rank)
-    wakes = f"it wakes up {switches_of(one):.1f} times a second"
+    wakes = f"it wakes up {switches_of(process):.1f} times a second"
     if rank.works:
-        idle = one.moved is not None and one.moved.cpu < 0.1 * one.moved.seconds and not _moves(rank)
-        return ("polls", wakes) if idle and switches_of(one) > 1 else (_works(rank), _moves(rank) or _stays(rank))
+        idle = process.moved is not None and process.moved.cpu < 0.1 * process.moved.seconds and not _moves(rank)
+        return ("polls", wakes) if idle and switches_of(process) > 1 else (_works(rank), _moves(rank) or _stays(rank))
     if rank.gets_data:
         return "waits for data", "one of its threads or processes gets some from time to time"
-    if awaits_thread(one):
+    if awaits_thread(process):
         return "waits for its own thread", "which runs from time to time"
-    if ran_programs(one):
+    if ran_programs(process):
         return "runs one program after another", ""
-    if one.main is not None and serves(one.main):
-        return "waits", f"for {one.main.reads}; whether a client is to come is unknown"
+    if process.main is not None and serves(process.main):
+        return "waits", f"for {process.main.reads}; whether a client is to come is unknown"
     if rank.answerer is not None:
         return "waits for an answer", f"of pid {rank.answerer.pid} ({rank.answerer.name})"
-    if switches_of(one) > 1:
+    if switches_of(process) > 1:
         return "polls", wakes
     seconds = rank.still or 0.0
     still = f"has not moved for {duration_text(seconds)}" if seconds >= 1.0 else "does not move"
@@ -125,10 +125,10 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
     view = job.first.ray
     if view is None or not view.demands:
         return
-    demand = max(view.demands, key=lambda one: (bool(one.strategy), one.count))
+    demand = max(view.demands, key=lambda demand: (bool(demand.strategy), demand.count))
     lacking = [name for name in _resources(demand) if demand.total(name) > view.resources.get(name, (0.0, 0.0))[1]]
     spread = demand.strategy == "STRICT_SPREAD" and view.nodes < demand.count
-    starts, age = ray_process(job), max((one.age for one in job.first.processes), default=0.0)
+    starts, age = ray_process(job), max((process.age for process in job.first.processes), default=0.0)
     never = bool(lacking or spread or view.impossible) and not view.starting
     late = age >= (YOUNG if view.impossible else LONG)
     yield Finding.about(
@@ -143,7 +143,7 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
             + (f" ({demand.strategy})" if demand.strategy else ""),
             f"{view.nodes} node{'' if view.nodes == 1 else 's'} in Ray's cluster; used: {usage_text(view)}",
             *(["Ray's autoscaler: no node type that it has can hold the request"] if view.impossible else []),
-            *(f"Ray's autoscaler is starting a node: {one}" for one in view.starting),
+            *(f"Ray's autoscaler is starting a node: {node}" for node in view.starting),
         ),
         fixes=(
             Fix(
@@ -160,25 +160,26 @@ def not_placed(job: LiveJob) -> Iterator[Finding]:
 def ray_process(job: LiveJob) -> str:
     """Return ``The driver (pid 7, train.py:12)``, or Ray Train's controller if the driver is on another node."""
     view = job.first.ray
-    driver = next((one for one in job.first.processes if view is not None and one.pid == view.driver), None)
-    one = driver or next((one for one in job.first.processes if one.role == "launcher"), None)
-    if one is None:
+    driver = next((process for process in job.first.processes if view is not None and process.pid == view.driver), None)
+    process = driver or next((process for process in job.first.processes if process.role == "launcher"), None)
+    if process is None:
         return "The driver"
-    frame = own_frame(one.main) if one.main is not None else None
+    frame = own_frame(process.main) if process.main is not None else None
     at = f", {frame.file}:{frame.line}" if frame else ""
-    return f"The {'driver' if driver else 'controller'} (pid {one.pid}{at})"
+    return f"The {'driver' if driver else 'controller'} (pid {process.pid}{at})"
 
 
 def titles(job: LiveJob) -> Iterator[str]:
     """Yield evidence of Ray's own processes in the job."""
     for node, facts in job.facts:
-        for one in facts.processes:
-            if one.role == "launcher":
-                yield f"{node.name}: {_what(one, facts.ray)} (pid {one.pid}) was started {one.age:.0f} s ago"
+        for process in facts.processes:
+            if process.role == "launcher":
+                what = _what(process, facts.ray)
+                yield f"{node.name}: {what} (pid {process.pid}) was started {process.age:.0f} s ago"
 
 
-def _what(one: JobProcess, view: RayView | None) -> str:
-    return "the driver" if view is not None and one.pid == view.driver else f"Ray's actor {one.name}"
+def _what(process: JobProcess, view: RayView | None) -> str:
+    return "the driver" if view is not None and process.pid == view.driver else f"Ray's actor {process.name}"
 
 
 def _resources(demand: RayDemand) -> list[str]:
@@ -209,8 +210,8 @@ def workers_text(demand: RayDemand) -> str:
 
 def _shared(bundles: Iterable[RayBundle]) -> dict[str, float]:
     """Return the least amount of each resource in all bundles: the first also has those of Ray Train's own trainer."""
-    found = [bundle.amounts for bundle in bundles]
-    return {name: min(one[name] for one in found) for name in found[0] if all(name in one for one in found)}
+    amounts = [bundle.amounts for bundle in bundles]
+    return {name: min(each[name] for each in amounts) for name in amounts[0] if all(name in each for each in amounts)}
 
 
 def cluster_text(view: RayView, demand: RayDemand, lacking: list[str], spread: bool) -> str:

@@ -51,7 +51,7 @@ class FailedContact:
 
 def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedContact]:
     """Return the nodes that did not get into the store, and whose last contact ended so."""
-    found = []
+    attempts = []
     for node in cluster.nodes:
         network, meeting = node.network, node.meeting
         if network.contact is None or network.contact.outcome not in outcomes:
@@ -61,8 +61,8 @@ def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedC
         # Node 0 that could not host, or that MASTER_ADDR does not lead to, has another failure than a shut port.
         own = claims_node0(node) and network.bind
         if not own or (network.bind and network.bind.ok and network.master_is_own):
-            found.append(FailedContact(node, network.contact, network.control))
-    return found
+            attempts.append(FailedContact(node, network.contact, network.control))
+    return attempts
 
 
 def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None:
@@ -71,14 +71,14 @@ def store_host_tried(cluster: Cluster, shut: list[FailedContact]) -> Node | None
     if zero is None:
         return None
     own = addresses_of_node0(cluster, zero)
-    for one in shut:
+    for attempt in shut:
         if (
-            parse_address(one.contact.address) not in own
-            or not _meanwhile(zero, one.node)
-            or one.node.host_key == zero.host_key
+            parse_address(attempt.contact.address) not in own
+            or not _meanwhile(zero, attempt.node)
+            or attempt.node.host_key == zero.host_key
         ):
             return None
-        if one.contact.port != zero.plan.master_port:
+        if attempt.contact.port != zero.plan.master_port:
             return None
     return zero
 
@@ -87,7 +87,7 @@ def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | 
     """Return node 0, if its facts are here and the address that these nodes tried is its own, or leads to it."""
     zero = cluster.node0
     own = addresses_of_node0(cluster, zero) if zero is not None else frozenset[object]()
-    return zero if all(parse_address(one.contact.address) in own for one in shut) else None
+    return zero if all(parse_address(attempt.contact.address) in own for attempt in shut) else None
 
 
 def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
@@ -100,10 +100,10 @@ def contacted_another_host(cluster: Cluster, shut: list[FailedContact]) -> bool:
         return False
     own = addresses_of_node0(cluster, zero)
     return all(
-        one.node.plan.master_addr != zero.plan.master_addr
-        and parse_address(one.contact.address) not in own
-        and not is_loopback(one.contact.address)
-        for one in shut
+        attempt.node.plan.master_addr != zero.plan.master_addr
+        and parse_address(attempt.contact.address) not in own
+        and not is_loopback(attempt.contact.address)
+        for attempt in shut
     )
 
 
@@ -113,13 +113,13 @@ def tried_host(cluster: Cluster, shut: list[FailedContact]) -> str:
     return next((node.name for node in cluster.nodes if address in node.addresses), address)
 
 
-def lacks_route(one: FailedContact) -> bool:
+def lacks_route(attempt: FailedContact) -> bool:
     """Return whether this node's own kernel has no route to the address, without a policy of its own that drops it."""
-    network = one.node.network
-    refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
+    network = attempt.node.network
+    refused_here = attempt.contact.errno == ENETUNREACH and not attempt.contact.icmp
     if refused_here or network.route is None or not network.route.error:
         return refused_here
-    its = proven_obstacle(one.node, one.contact.address, one.contact.port)
+    its = proven_obstacle(attempt.node, attempt.contact.address, attempt.contact.port)
     return its is None or its.kind != "ipsec"
 
 
@@ -129,58 +129,60 @@ def _meanwhile(zero: Node, node: Node) -> bool:
     A slow node 0 (a slow import of torch) refuses connections until then, like one that is not started.
     """
     spans = []
-    for one in (zero, node):
-        waited = one.meeting.waited
-        if not one.facts.started_at or not waited:
+    for side in (zero, node):
+        waited = side.meeting.waited
+        if not side.facts.started_at or not waited:
             return True
-        bind = one.network.bind
-        start = one.facts.started_at + (bind.after if bind is not None and one is zero else 0.0)
-        spans.append((start, one.facts.started_at + waited))
+        bind = side.network.bind
+        start = side.facts.started_at + (bind.after if bind is not None and side is zero else 0.0)
+        spans.append((start, side.facts.started_at + waited))
     (start, end), (other_start, other_end) = spans
     return start <= other_end and other_start <= end
 
 
-def contacted_itself(one: FailedContact) -> bool:
+def contacted_itself(attempt: FailedContact) -> bool:
     """Return whether it looked for another node's store at its own address: no filter and no route is at fault.
 
     A host of the store that does not reach it itself is blocked by its own filter.
     """
-    if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
+    if attempt.contact.address not in attempt.node.addresses or is_loopback(attempt.contact.address):
         return False
-    bind = one.node.network.bind
-    return not (claims_node0(one.node) and bind is not None and bind.ok)
+    bind = attempt.node.network.bind
+    return not (claims_node0(attempt.node) and bind is not None and bind.ok)
 
 
 def grouped_by_address(shut: list[FailedContact]) -> list[list[FailedContact]]:
     """Return the contacts grouped by the address that they tried: another address has another cause."""
     groups: dict[tuple[object, int, int | None], list[FailedContact]] = {}
-    for one in shut:
-        groups.setdefault((parse_address(one.contact.address), one.contact.port, one.contact.errno), []).append(one)
+    for attempt in shut:
+        groups.setdefault(
+            (parse_address(attempt.contact.address), attempt.contact.port, attempt.contact.errno), []
+        ).append(attempt)
     return list(groups.values())
 
 
 def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, RouteObstacle]:
     """Return the obstacles that routing tables of these nodes and of node 0 show between them."""
-    found = {}
-    for one in shut:
-        zero = master_address_owner(cluster, [one])
+    obstacles = {}
+    for attempt in shut:
+        zero = master_address_owner(cluster, [attempt])
         if zero is None:
-            if (its := proven_obstacle(one.node, one.contact.address, one.contact.port)) is not None:
-                found[one.node] = its
+            if (its := proven_obstacle(attempt.node, attempt.contact.address, attempt.contact.port)) is not None:
+                obstacles[attempt.node] = its
             continue
-        ruled, answers = suspect(one.node, zero, one.contact.port) != "either", _answers(one)
-        its = route_obstacle(one.node, zero, one.contact.address, one.contact.port)
+        ruled, answers = suspect(attempt.node, zero, attempt.contact.port) != "either", _answers(attempt)
+        its = route_obstacle(attempt.node, zero, attempt.contact.address, attempt.contact.port)
         if its is None and not ruled and not answers:
-            its = mask_obstacle(one.node, zero, one.contact.address)
+            its = mask_obstacle(attempt.node, zero, attempt.contact.address)
         # A filter's own rule explains it, while the same host answers on another port: its route works.
         if its is not None and not (ruled and answers):
-            found[one.node] = its
-    return found
+            obstacles[attempt.node] = its
+    return obstacles
 
 
-def _answers(one: FailedContact) -> bool:
+def _answers(attempt: FailedContact) -> bool:
     """Return whether the same host answers on another port."""
-    return one.control is not None and one.control.answered
+    return attempt.control is not None and attempt.control.answered
 
 
 def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:
@@ -193,7 +195,7 @@ def master_is_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
     it."""
     if master_address_owner(cluster, shut) is not None:
         return True
-    tried = {parse_address(one.contact.address) for one in shut}
+    tried = {parse_address(attempt.contact.address) for attempt in shut}
     return any(
         n.network.contact and n.network.contact.outcome == "open"
         and parse_address(n.network.contact.address) in tried
@@ -214,7 +216,7 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     owners: dict[object, Host] = {}
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host_key for address in node.addresses})
-    found: dict[str, MasterTarget] = {}
+    targets: dict[str, MasterTarget] = {}
     zero, other_meanings = cluster.node0, _other_meanings(cluster)
     owners.update(
         dict.fromkeys(addresses_of_node0(cluster, zero) - owners.keys(), zero.host_key) if zero is not None else {}
@@ -222,12 +224,12 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     for node in cluster.nodes:
         if zero is not None and joined_store(node) and arrived(zero, node):
             # It got there by any name: a service's address, or a published port that is forwarded.
-            found[node.name] = (zero.host_key, zero.plan.master_port)
+            targets[node.name] = (zero.host_key, zero.plan.master_port)
             continue
         place = _target_host(cluster, node, owners, other_meanings)
         if place is not None:
-            found[node.name] = (place, node.plan.master_port)
-    return found
+            targets[node.name] = (place, node.plan.master_port)
+    return targets
 
 
 def _target_host(
@@ -255,11 +257,11 @@ def _target_host(
 
 def _other_meanings(cluster: Cluster) -> dict[str, set[Host]]:
     """Return, by each name of MASTER_ADDR, the hosts on which it does not mean just the node itself."""
-    found: dict[str, set[Host]] = {}
+    meanings: dict[str, set[Host]] = {}
     for node in cluster.nodes:
         if node.plan.master_addr and node.master_addresses and not master_means_itself(node):
-            found.setdefault(node.plan.master_addr, set()).add(node.host_key)
-    return found
+            meanings.setdefault(node.plan.master_addr, set()).add(node.host_key)
+    return meanings
 
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
@@ -269,7 +271,7 @@ def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> 
     return next((a for a in resolved if a in own and a in node.addresses and node.host_key != right[0]), None)
 
 
-def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
+def names_with_different_masters(cluster: Cluster, targets: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
     """Return hostnames with different targets, each with the nodes that use them on one port.
 
     Also addresses that several hosts have.
@@ -277,22 +279,22 @@ def names_with_different_masters(cluster: Cluster, found: Mapping[str, MasterTar
     groups: dict[tuple[str, int], list[Node]] = {}
     for node in cluster.nodes:
         name = node.plan.master_addr
-        if node.name in found and name is not None:
+        if node.name in targets and name is not None:
             groups.setdefault((name, node.plan.master_port), []).append(node)
-    return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
+    return {name: nodes for (name, _), nodes in groups.items() if len({targets[node.name] for node in nodes}) > 1}
 
 
-def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
+def correct_master_target(nodes: Sequence[Node], targets: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
     """Return (the presumably right target, whether it is certain)."""
-    target_counts = Counter(found[node.name] for node in nodes)
+    target_counts = Counter(targets[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
-    outside = any(isinstance(found[node.name][0], frozenset) for node in nodes)
+    outside = any(isinstance(targets[node.name][0], frozenset) for node in nodes)
     whole = not outside or len(nodes) >= (nodes[0].plan.nnodes or 0)
     for node in nodes:
         # A host of a store that nobody joined need not be node 0 if others look for it on a host without facts
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)
         if node.meeting.hosted and chosen:
-            arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
+            arrived[targets[node.name]] = max(arrived[targets[node.name]], len(node.meeting.arrived), 1)
     usual, votes = target_counts.most_common(1)[0]
     lonely = [target for target, came in arrived.items() if came == 1 and target != usual and target[0] == usual[0]]
     if lonely and all(votes > target_counts[target] for target in lonely) and len(lonely) == len(arrived):
@@ -302,9 +304,9 @@ def correct_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarge
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
             return ranked[0][0], True
     declared = [n for n in nodes if n.plan.node_rank == 0 or n.plan.rank == 0]
-    if len(declared) == 1 and (not declared[0].saw("meeting") or found[declared[0].name] in arrived):
-        return found[declared[0].name], True
-    return found[nodes[0].name], False
+    if len(declared) == 1 and (not declared[0].saw("meeting") or targets[declared[0].name] in arrived):
+        return targets[declared[0].name], True
+    return targets[nodes[0].name], False
 
 
 # Addresses that lead to node 0 though no host has them: a service's, or a translated one.
@@ -315,14 +317,14 @@ def addresses_of_node0(cluster: Cluster, zero: Node) -> frozenset[object]:
     """Return, as numbers, the addresses of ``zero``, and those by which nodes reached its store and which no node
     has."""
     owned = {parse_address(address) for node in cluster.nodes for address in node.addresses}
-    found: set[object] = {parse_address(address) for address in zero.addresses}
+    addresses: set[object] = {parse_address(address) for address in zero.addresses}
     for node in cluster.nodes:
         contact = node.network.contact
         if contact is None or node.network.master_is_own or not joined_store(node) or not arrived(zero, node):
             continue
         if (number := parse_address(contact.address)) not in owned:
-            found.add(number)
-    return frozenset(found)
+            addresses.add(number)
+    return frozenset(addresses)
 
 
 def joined_store(node: Node) -> bool:
@@ -401,7 +403,7 @@ def roster_name(zero: Node, rank: int) -> str:
 
 def incomplete_nodes(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
     """Return the nodes of the launcher's list from which fewer processes joined than it started there."""
-    here = Counter(one.plan.node_rank for one in cluster.slices if one.key in arrived)
+    here = Counter(member.plan.node_rank for member in cluster.slices if member.key in arrived)
     known = {node.plan.node_rank: node.name for node in cluster.nodes}
     short = [number for number, tasks in enumerate(zero.plan.tasks) if here[number] < tasks]
     return [known.get(number) or roster_name(zero, number) for number in short]

@@ -69,78 +69,82 @@ def master_port_findings(
     (``ShutPort.how``): the kind of filter rule that has this effect, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)
-    mirrored = [one for one in shut if contacted_itself(one)]
+    mirrored = [attempt for attempt in shut if contacted_itself(attempt)]
     if mirrored:
         yield _unproven(cluster, mirrored, meaning)
-    shut = [one for one in shut if one not in mirrored]
-    found = route_obstacles(cluster, shut)
-    if found:
-        yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
+    shut = [attempt for attempt in shut if attempt not in mirrored]
+    obstacles = route_obstacles(cluster, shut)
+    if obstacles:
+        yield misrouted_finding(cluster, [attempt for attempt in shut if attempt.node in obstacles], obstacles)
     shutting = shuts_itself(cluster, how, outcomes)
-    for group in grouped_by_address([one for one in shut if one.node not in found]):
+    for group in grouped_by_address([attempt for attempt in shut if attempt.node not in obstacles]):
         if contacted_another_host(cluster, group):
             yield _misaimed(cluster, group, meaning)
             continue
         zero, owner = store_host_tried(cluster, group), master_address_owner(cluster, group)
         if zero is None and shutting is not None and shutting is owner:
             zero = shutting  # it started after they gave up: its rule would have blocked them, too
-        proven = group if zero is not None else [one for one in group if at_once(one) or _is_redirected(one, owner)]
+        proven = (
+            group
+            if zero is not None
+            else [attempt for attempt in group if at_once(attempt) or _is_redirected(attempt, owner)]
+        )
         if proven:
             yield _blocked(cluster, proven, zero or owner, meaning)
         # A node with an invalid plan has tried once, without waiting.
-        rest = [one for one in group if one not in proven and not one.node.plan.broken]
+        rest = [attempt for attempt in group if attempt not in proven and not attempt.node.plan.broken]
         if rest:
             yield _unproven(cluster, rest, meaning)
     if shutting is not None and not shut and not mirrored:
         yield own_filter_finding(cluster, shutting)
 
 
-def _is_redirected(one: FailedContact, zero: Node | None) -> bool:
+def _is_redirected(attempt: FailedContact, zero: Node | None) -> bool:
     """Return whether the node's own rules redirected its connection to another host than node 0.
 
     Without that host's facts, only for an address in the node's own network: a rule for another may be the right way to
     node 0, as those of a service are.
     """
-    near = any(in_network(own, length, one.contact.address) for _, own, length in networks(one.node))
-    return (zero is not None or near) and redirects(one.node, one.contact.port, zero)
+    near = any(in_network(own, length, attempt.contact.address) for _, own, length in networks(attempt.node))
+    return (zero is not None or near) and redirects(attempt.node, attempt.contact.port, zero)
 
 
-def _proxied(one: FailedContact) -> tuple[str, ...]:
+def _proxied(attempt: FailedContact) -> tuple[str, ...]:
     """Return the rules that redirect all of the node's packets to a local proxy, if that refused.
 
     A running proxy accepts every connection. The rules may be for other users, which node 0 shows if it hosted its
     store meanwhile.
     """
-    rules = one.node.network.firewall
-    return rules.proxied if rules is not None and one.contact.outcome == "refused" else ()
+    rules = attempt.node.network.firewall
+    return rules.proxied if rules is not None and attempt.contact.outcome == "refused" else ()
 
 
-def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:
+def misrouted_finding(cluster: Cluster, shut: list[FailedContact], obstacles: Mapping[Node, RouteObstacle]) -> Finding:
     """Return the finding about nodes that a route, a netmask or a reverse path filter keeps from node 0."""
     name = owner_name(cluster, shut)
-    its = list(dict.fromkeys(found.values()))
-    clients = [one.node for one in shut]
+    its = list(dict.fromkeys(obstacles.values()))
+    clients = [attempt.node for attempt in shut]
     at, why = shut[0].contact.address, route_obstacle_reason(its[0])
     return Finding.about(
-        dict.fromkeys(one.node for one in its),
+        dict.fromkeys(block.node for block in its),
         f"{names_of(clients)} cannot reach {name} ({at}): {why}.",
         title=TITLE,
         ranks=(),
         links=links_to(clients, name),
         evidence=(*map(_line, shut), *map(route_obstacle_evidence, its)),
-        fixes=(repair_route_fix(cluster, one) for one in its),
+        fixes=(repair_route_fix(cluster, block) for block in its),
     )
 
 
 def _unproven(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
     itself = contacted_itself(shut[0])
-    names = tuple(one.node.name for one in shut) if itself else (name,)
+    names = tuple(attempt.node.name for attempt in shut) if itself else (name,)
     return Finding.about(
         names,
         _summary(shut, _itself(shut) if itself else name, meaning),
-        links=() if itself else links_to((one.node for one in shut), name),
-        evidence=(*map(_line, shut), *(text for one in shut for text in _own_obstacles(one))),
+        links=() if itself else links_to((attempt.node for attempt in shut), name),
+        evidence=(*map(_line, shut), *(text for attempt in shut for text in _own_obstacles(attempt))),
         fixes=[Fix.on(names, what_to_start(cluster, shut, name))],
         because_of="all met",
     )
@@ -150,7 +154,7 @@ def _misaimed(cluster: Cluster, shut: list[FailedContact], meaning: str) -> Find
     """Return the finding about nodes that look for the store on another host than the one that has it."""
     zero = store_host(cluster)
     assert zero is not None
-    clients = [one.node for one in shut]
+    clients = [attempt.node for attempt in shut]
     return Finding.about(
         clients,
         _summary(shut, tried_host(cluster, shut), meaning),
@@ -185,7 +189,7 @@ def what_to_start(cluster: Cluster, shut: list[FailedContact], name: str) -> str
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, meaning: str) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     port = shut[0].contact.port
-    sides = {_side(one, zero) for one in shut}
+    sides = {_side(attempt, zero) for attempt in shut}
     side = next(iter(sides)) if len(sides) == 1 else "either"
     between = _between(cluster, shut, port) if side == "either" else ()
     others = [n for n in cluster.nodes if n is not zero]
@@ -193,31 +197,39 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
         side = "to"  # several nodes, and none of them gets there
     strays = [
         own
-        for one in shut
-        if zero is None and (own := asymmetric_route(one.node, None, one.contact.address)) is not None
+        for attempt in shut
+        if zero is None and (own := asymmetric_route(attempt.node, None, attempt.contact.address)) is not None
     ]
     if strays:
         side = "either"  # only node 0 knows whether it has a route back to such an address
     at = shut[0].contact.address
     service = zero is not None and at not in zero.addresses  # it leads to node 0, and is no host's
-    clients = tuple(one.node.name for one in shut)
+    clients = tuple(attempt.node.name for attempt in shut)
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
-    evidence = [_line(one) for one in shut]
-    evidence += [line for one in shut if (line := odd_source(one.node, one.contact.address))]
+    evidence = [_line(attempt) for attempt in shut]
+    evidence += [line for attempt in shut if (line := odd_source(attempt.node, attempt.contact.address))]
     fixes: list[Fix] = list(between)
     if side != "from" and not between:
-        peers = [address for one in shut if (address := one.node.reached_at or reachable_address(one.node, cluster))]
+        peers = [
+            address
+            for attempt in shut
+            if (address := attempt.node.reached_at or reachable_address(attempt.node, cluster))
+        ]
         fixes.append(open_firewall_fix(zero, name, "input", peers, port))
         if zero is not None:
-            evidence += filter_evidence(zero, "input", port, [one.node for one in shut])
+            evidence += filter_evidence(zero, "input", port, [attempt.node for attempt in shut])
         else:
             evidence.append(f"{name}: its firewall's rules are unknown")
     if side != "to":
-        for one in shut:
+        for attempt in shut:
             option = 1 if side == "from" else 2
             if not strays and not between:
-                fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
-            evidence += filter_evidence(one.node, "output", port, [zero] if zero and not service else ())
+                fixes.append(
+                    open_firewall_fix(
+                        attempt.node, attempt.node.name, "output", [attempt.contact.address], port, option
+                    )
+                )
+            evidence += filter_evidence(attempt.node, "output", port, [zero] if zero and not service else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
     if service and zero is not None and side != "to" and (real := reachable_address(zero, cluster)):
         text = f"Set the master to {name}'s own address: {at} is a service address whose forwarding to {name} fails."
@@ -227,7 +239,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, mea
         blamed,
         _summary(shut, name, words.meaning if words else meaning),
         title=words.title if words else "",
-        links=links_to((one.node for one in shut), name),
+        links=links_to((attempt.node for attempt in shut), name),
         unsure=side == "either",
         evidence=(*evidence, *(words.evidence if words else ())),
         fixes=words.fixes if words and words.fixes else fixes,
@@ -246,63 +258,65 @@ class _Words(NamedTuple):
 
 def _translated(cluster: Cluster, shut: list[FailedContact], zero: Node | None, side: Suspect) -> _Words | None:
     """Return the wording if a rule of the blamed node redirects packets, else None."""
-    port, clients = shut[0].contact.port, [one.node for one in shut]
+    port, clients = shut[0].contact.port, [attempt.node for attempt in shut]
     if zero is not None and side == "to" and forwarding_rules(zero, port):
         others = other_master_port_fixes(cluster, zero.network.bind.free_port if zero.network.bind else None)
         away = Fix.on(zero, f"Or delete the rule: {PUBLISHED.format(port)}.", 2)
         return _Words(FORWARDED, f"a rule of {zero.name} forwards the port to another place", fixes=(*others, away))
     if side != "from":
         return None
-    if all(_is_redirected(one, zero) for one in shut):
+    if all(_is_redirected(attempt, zero) for attempt in shut):
         return _Words(SENT_ELSEWHERE, f"a rule of {names_of(clients)} redirects the packets to another place")
-    if proxied := tuple(f"{one.node.name}: {rule}" for one in shut for rule in _proxied(one)):
-        told = f"a rule of {names_of(clients)} sends all packets to its own proxy, which is not running"
-        return _Words(SENT_ELSEWHERE, told, proxied, (Fix.on(clients, WITHOUT_PROXY),))
+    if proxied := tuple(f"{attempt.node.name}: {rule}" for attempt in shut for rule in _proxied(attempt)):
+        reason = f"a rule of {names_of(clients)} sends all packets to its own proxy, which is not running"
+        return _Words(SENT_ELSEWHERE, reason, proxied, (Fix.on(clients, WITHOUT_PROXY),))
     return None
 
 
 def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fix, ...]:
     """Return fixes for an ICMP error that came from a router between the two ends."""
-    senders = {one.contact.icmp_from if one.contact.outcome == "rejected" else "" for one in shut}
-    known = {address for node in cluster.nodes for address in node.addresses} | {one.contact.address for one in shut}
+    senders = {attempt.contact.icmp_from if attempt.contact.outcome == "rejected" else "" for attempt in shut}
+    known = {address for node in cluster.nodes for address in node.addresses} | {
+        attempt.contact.address for attempt in shut
+    }
     if "" in senders or senders & known:
         return ()
-    to = together(dict.fromkeys(one.contact.address for one in shut))
+    to = together(dict.fromkeys(attempt.contact.address for attempt in shut))
     return (
         Fix(f"On {together(sorted(senders))}, a router or firewall between the nodes, allow TCP port {port} of {to}."),
     )
 
 
-def _side(one: FailedContact, zero: Node | None) -> Suspect:
+def _side(attempt: FailedContact, zero: Node | None) -> Suspect:
     """Return the node whose packet filter blocks the connection: the sender of the ICMP error, or by its rules.
 
     The sender is known without root, too. If a rule of the node itself rewrote the destination, the kernel rewrites the
     sender of an error, too.
     """
-    if _is_redirected(one, zero) or (zero is not None and _proxied(one)):
+    if _is_redirected(attempt, zero) or (zero is not None and _proxied(attempt)):
         return "from"
-    sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
-    if sender in one.node.addresses and sender != one.contact.address:
+    sender = attempt.contact.icmp_from if attempt.contact.outcome == "rejected" else ""
+    if sender in attempt.node.addresses and sender != attempt.contact.address:
         return "from"
     if zero is not None and sender in zero.addresses:
         return "to"
-    return suspect(one.node, zero, one.contact.port)
+    return suspect(attempt.node, zero, attempt.contact.port)
 
 
 def _summary(shut: list[FailedContact], name: str, meaning: str) -> str:
-    at = together(dict.fromkeys(one.contact.address for one in shut))
+    at = together(dict.fromkeys(attempt.contact.address for attempt in shut))
     port = shut[0].contact.port
-    return f"{names_of(one.node for one in shut)} cannot connect to port {port} of {name} ({at}): {meaning}."
+    return f"{names_of(attempt.node for attempt in shut)} cannot connect to port {port} of {name} ({at}): {meaning}."
 
 
-def _own_obstacles(one: FailedContact) -> Iterator[str]:
+def _own_obstacles(attempt: FailedContact) -> Iterator[str]:
     """Yield the obstacles that the node's own interfaces and routing table show, whatever host is at the end."""
-    who, at = one.node.name, one.contact.address
-    near, entry = bypassed_interface(one.node, at), lookup(one.node, at)
-    for rule in _proxied(one):
+    who, at = attempt.node.name, attempt.contact.address
+    near, entry = bypassed_interface(attempt.node, at), lookup(attempt.node, at)
+    for rule in _proxied(attempt):
         yield f"{who}: {rule}: its own proxy gets the packets, and refused the connection"
-    if contacted_itself(one):
-        yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it connected to itself"
+    if contacted_itself(attempt):
+        yield f"{who}: {at} is its own address ({attempt.node.interface_of(at)}): it connected to itself"
     elif near is not None and entry is not None:
         yield (
             f"{who}: packets to {at} leave by {entry.interface} ({entry.network}), but {near.address}/{near.length} on "
@@ -310,15 +324,15 @@ def _own_obstacles(one: FailedContact) -> Iterator[str]:
         )
 
 
-def _line(one: FailedContact) -> str:
-    line = f"{one.node.name}: {contact_text(one.contact)}"
-    if one.control is not None:
-        line += f"; on another port the same host {contact_text(one.control).partition(' ')[2]}"
-    if one.contact.icmp_from and one.contact.outcome == "rejected":
-        line += f"; {one.contact.icmp_from} sent the rejection"
-    near = one.node.network.neighbour
-    if near is not None and near.state == "answers" and near.address == one.contact.address:
-        line += f"; the host is up: it answers {one.asked_neighbour}"
+def _line(attempt: FailedContact) -> str:
+    line = f"{attempt.node.name}: {contact_text(attempt.contact)}"
+    if attempt.control is not None:
+        line += f"; on another port the same host {contact_text(attempt.control).partition(' ')[2]}"
+    if attempt.contact.icmp_from and attempt.contact.outcome == "rejected":
+        line += f"; {attempt.contact.icmp_from} sent the rejection"
+    near = attempt.node.network.neighbour
+    if near is not None and near.state == "answers" and near.address == attempt.contact.address:
+        line += f"; the host is up: it answers {attempt.asked_neighbour}"
     return line
 
 
@@ -345,7 +359,7 @@ def taken_port_finding(
         f"{what} on port {port} of {name}{rest}.",
         evidence=(
             *evidence,
-            *(f"{name}: {port_holder_evidence(replace(one, hosts_store=serves), port)}" for one in holders),
+            *(f"{name}: {port_holder_evidence(replace(holder, hosts_store=serves), port)}" for holder in holders),
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),
@@ -383,7 +397,7 @@ def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
         (name,),
         f"{name}'s own packet filter shuts port {port}, on which it waits for the others.",
         links=((other, name) for other in _absent(cluster, zero)),
-        evidence=(f"{name}: {one.rule}" for one in _shutting(zero)),
+        evidence=(f"{name}: {port.rule}" for port in _shutting(zero)),
         fixes=(open_firewall_fix(zero, name, "input", _neighbourhood(zero), port),),
     )
 
@@ -419,9 +433,9 @@ def _shutting(zero: Node) -> list[ShutPort]:
     parsed = [number for at in addresses if (number := parse_address(at)) is not None and not number.is_loopback]
     versions = {number.version for number in parsed} or {4, 6}
     rules = zero.network.firewall.shut if zero.network.firewall else ()
-    found = [one for one in rules if one.port == zero.plan.master_port and one.version in versions]
-    if {one.version for one in found} == versions:
-        return found
+    ports = [rule for rule in rules if rule.port == zero.plan.master_port and rule.version in versions]
+    if {port.version for port in ports} == versions:
+        return ports
     port, redirecting = zero.plan.master_port, forwarding_rules(zero, zero.plan.master_port)
     redirected = bool(redirecting) and all(_to_another(rule, port) for rule in redirecting)
     return [ShutPort(port, 4, "reset", rule) for rule in redirecting] if redirected and versions == {4} else []
@@ -429,12 +443,14 @@ def _shutting(zero: Node) -> list[ShutPort]:
 
 def _to_another(rule: str, port: int) -> bool:
     """Return whether a rule redirects the port to another one of the host."""
-    found = _REDIRECT.search(rule)
-    return found is not None and str(port) not in found.groups()
+    match = _REDIRECT.search(rule)
+    return match is not None and str(port) not in match.groups()
 
 
 def _neighbourhood(zero: Node) -> tuple[str, ...]:
     """Return the network of the address by which the others reach it."""
     at = zero.reached_at or next(iter(zero.master_addresses), None)
-    found = (ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(zero) if own == at)
-    return tuple(map(str, found))
+    own_networks = (
+        ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(zero) if own == at
+    )
+    return tuple(map(str, own_networks))

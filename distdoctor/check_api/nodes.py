@@ -88,7 +88,7 @@ def makes_gloo_group(node: Node) -> bool:
 
 def missing_ranks(cluster: Cluster) -> tuple[int, ...]:
     """Return the global ranks that nobody here claims, for processes started once per rank."""
-    plans = [one.plan for one in cluster.slices or tuple(n.facts for n in cluster.nodes)]
+    plans = [member.plan for member in cluster.slices or tuple(n.facts for n in cluster.nodes)]
     return _unclaimed((p.rank for p in plans), [p.world_size for p in plans])
 
 
@@ -170,27 +170,27 @@ class _Spread:
 @lru_cache(maxsize=4)
 def _spread(cluster: Cluster) -> _Spread:
     """Return the counts, cached: they are used for each of a thousand nodes."""
-    found: dict[tuple[str, str, str], set[_Trait]] = {}
+    traits: dict[tuple[str, str, str], set[_Trait]] = {}
     for node in cluster.nodes:
         for address, network in _candidates(node):
-            found.setdefault(node.host_key, set()).update((":" in address, network))
+            traits.setdefault(node.host_key, set()).update((":" in address, network))
     return _Spread(
-        {host: frozenset(its) for host, its in found.items()}, Counter(t for its in found.values() for t in its)
+        {host: frozenset(its) for host, its in traits.items()}, Counter(t for its in traits.values() for t in its)
     )
 
 
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
     """Return the addresses of a node's interfaces, each with its network: (prefix length, number)."""
-    found = []
+    candidates = []
     interfaces = node.interfaces
-    for interface in sorted(interfaces, key=lambda one: is_virtual(one.name)):
+    for interface in sorted(interfaces, key=lambda card: is_virtual(card.name)):
         if interface.loopback or not interface.up or is_bridge(interface.name):
             continue
         for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
             parsed = parse_address(address)
             if parsed is not None and not parsed.is_loopback and not parsed.is_link_local:
-                found.append((address, (length, int(parsed) >> (parsed.max_prefixlen - length))))
-    return found
+                candidates.append((address, (length, int(parsed) >> (parsed.max_prefixlen - length))))
+    return candidates
 
 
 def primary_interface(node: Node) -> str | None:

@@ -19,15 +19,15 @@ from distdoctor.model.text import shortened
 def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
     """Return for each node name, as evidence, the errors of its ranks and its own stages with one of ``words`` and
     without ``unless``, each once."""
-    found: dict[str, tuple[str, ...]] = {}
+    evidence: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
         errors += [stage.reason for stage in node.facts.stages if stage.status == "error"]
         errors = [error for error in errors if not (unless and unless in error)]
         texts = dict.fromkeys(shorten_error(error) for error in errors if any(word in error for word in words))
         if texts:
-            found[node.name] = tuple(f"{node.name}: {text}" for text in texts)
-    return found
+            evidence[node.name] = tuple(f"{node.name}: {text}" for text in texts)
+    return evidence
 
 
 LINES = 6
@@ -59,8 +59,8 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
         if entry.stage == stage and entry.status in ("failed", "error")
     ]
     inconclusive = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
-    if inconclusive or any(one.stage.detail.get("starved") for one in failed):
-        return [one for one in failed if one.stage.detail.get("wrong")]
+    if inconclusive or any(rank.stage.detail.get("starved") for rank in failed):
+        return [rank for rank in failed if rank.stage.detail.get("wrong")]
     return failed
 
 
@@ -77,18 +77,18 @@ def starved_ranks(cluster: Cluster) -> list[FailedRank]:
 def died_ranks(cluster: Cluster) -> list[FailedRank]:
     """Return the ranks that ended by themselves or by a foreign signal, in the stage where they ended."""
     ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
-    return [one for one in ended if one.stage.detail.get("died")]
+    return [rank for rank in ended if rank.stage.detail.get("died")]
 
 
 def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[FailedRank]:
     """Return each rank with its first wanted stage."""
-    found = []
+    ranks = []
     for node in cluster.nodes:
         for rank in node.facts.ranks:
             entry = next((entry for entry in rank.stages if entry.detail and wanted(entry)), None)
             if entry is not None:
-                found.append(FailedRank(node, rank, entry))
-    return found
+                ranks.append(FailedRank(node, rank, entry))
+    return ranks
 
 
 def by_luck(cluster: Cluster) -> str:
@@ -102,57 +102,57 @@ def by_luck(cluster: Cluster) -> str:
 
 def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
     """Return the ranks with an error of their own, else those that ended by themselves, else all."""
-    alive = [one for one in ended if not one.stage.detail.get("killed")]
-    return [one for one in alive if not one.stage.detail.get("died")] or alive or ended
+    alive = [rank for rank in ended if not rank.stage.detail.get("killed")]
+    return [rank for rank in alive if not rank.stage.detail.get("died")] or alive or ended
 
 
 def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
     """Return whether gloo failed on any rank with a text that names one of ``addresses``."""
     ended = failed_ranks(cluster, "gloo") or failed_ranks(cluster, "gloo-groups")
-    texts = [one.stage.error or "" for one in ended]
+    texts = [rank.stage.error or "" for rank in ended]
     return any(f"[{address}]" in text for address in addresses for text in texts)
 
 
 def ranks_of_failed(ended: list[FailedRank]) -> tuple[int, ...]:
     """Return the global ranks, each once, in order."""
-    return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
+    return tuple(sorted({rank.rank.rank for rank in ended if rank.rank.rank is not None}))
 
 
 def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...]:
     """Return the nodes, each once, in the cluster's order."""
-    names = {one.node.name for one in ended}
+    names = {rank.node.name for rank in ended}
     return tuple(node.name for node in cluster.nodes if node.name in names)
 
 
 def rank_errors_text(ended: list[FailedRank]) -> tuple[str, ...]:
     """Return each error text once, with its ranks."""
     groups: dict[str, list[FailedRank]] = {}
-    for one in ended:
-        groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
+    for rank in ended:
+        groups.setdefault(shorten_error(rank.stage.error or "no text"), []).append(rank)
     lines = []
-    for text, ones in groups.items():
+    for text, ranks in groups.items():
         who = together(
-            str(one.rank.rank if one.rank.rank is not None else f"local {one.rank.local_rank}") for one in ones
+            str(rank.rank.rank if rank.rank.rank is not None else f"local {rank.rank.local_rank}") for rank in ranks
         )
-        nodes = together(dict.fromkeys(one.node.name for one in ones))
-        lines.append(f"rank{'s' if len(ones) > 1 else ''} {who} on {nodes}: {text}")
+        nodes = together(dict.fromkeys(rank.node.name for rank in ranks))
+        lines.append(f"rank{'s' if len(ranks) > 1 else ''} {who} on {nodes}: {text}")
     return (*lines[:LINES], *((f"and {len(lines) - LINES} other errors",) if len(lines) > LINES else ()))
 
 
 def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> AccusedNodes:
     """Return the nodes to blame for the errors of these ranks (see :func:`distdoctor.check_api.ranks.accused`)."""
-    return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
+    return accused(cluster, [(rank.node, rank.stage.error or "") for rank in ended])
 
 
 def ranks_to_blame(ended: Sequence[FailedRank], blamed: AccusedNodes) -> tuple[int, ...]:
     """Return the ranks to blame: those that failed on the blamed nodes, or all ranks of a node that others name."""
     failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
-    for one in ended:
-        failed[one.node].append(one)
-    found: list[int] = []
+    for rank in ended:
+        failed[rank.node].append(rank)
+    ranks: list[int] = []
     for node in blamed.nodes:
-        found += ranks_of_failed(failed[node]) or node.ranks
-    return tuple(sorted(found))
+        ranks += ranks_of_failed(failed[node]) or node.ranks
+    return tuple(sorted(ranks))
 
 
 def failed_stage_finding(
@@ -162,12 +162,12 @@ def failed_stage_finding(
 
     ``what`` is completed by ``... on rank 1 of host0``; ``fix`` is for failures between ranks, since errors of one rank
     have their own fixes."""
-    ended = [one for one in failed_by_themselves(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
+    ended = [rank for rank in failed_by_themselves(failed_ranks(cluster, stage)) if not rank.stage.detail.get("wrong")]
     if not ended:
         return  # another check reports wrong results
     blamed = accused_by_errors(cluster, ended)
     names = tuple(node.name for node in blamed.nodes)
-    quoted = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
+    quoted = [rank for rank in ended if rank.node in (blamed.reporters or blamed.nodes)] or ended
     where = f"on {together(names)}"
     if blamed.reporters:
         accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
@@ -194,7 +194,7 @@ def fixes_for_errors(blamed: AccusedNodes, quoted: Sequence[FailedRank], fix: st
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
         place = f" ({blamed.place})" if blamed.place else ""
         return (Fix(f"Start with {together(whom)}{place}, which the errors of the other nodes name. {fix}", names),)
-    errors = dict.fromkeys((one.node, one.stage.error or "") for one in quoted)
+    errors = dict.fromkeys((rank.node, rank.stage.error or "") for rank in quoted)
     fixes = [remedy for node, text in errors for remedy in fixes_for_error(node, text)]
     unique = [remedy for number, remedy in enumerate(fixes) if remedy not in fixes[:number]]
     return tuple(unique) or (Fix(fix, names),)
@@ -242,7 +242,7 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     own = {node for node, text, others in named if not others and not _WAITED.search(text)}
     if own:
         return AccusedNodes(_in_order(cluster, own), "all")
-    accusing = [one for one in named if one[2]]
+    accusing = [entry for entry in named if entry[2]]
     if not accusing:
         waiting = {node for node, _ in errors}
         waiting = set(cluster.nodes) if len(waiting) == 1 else waiting
@@ -250,8 +250,12 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
-    whom = {one for others in by_node.values() for one in others}
-    agreed = {one for one in whom if all(one in others for node, others in by_node.items() if node is not one)}
+    whom = {other for others in by_node.values() for other in others}
+    agreed = {
+        accused_node
+        for accused_node in whom
+        if all(accused_node in others for node, others in by_node.items() if node is not accused_node)
+    }
     if len(agreed) != 1:
         suspects = whom | set(by_node)
         return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
@@ -270,8 +274,8 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
 
 def addresses(text: str) -> tuple[str, ...]:
     """Return the addresses of peers in an error: those called remote, else all except the local one."""
-    found = _REMOTE.findall(text) or [one or other for one, other in _PLACE.findall(text)]
-    return tuple(dict.fromkeys(address for address in found if parse_address(address) is not None))
+    texts = _REMOTE.findall(text) or [address or other for address, other in _PLACE.findall(text)]
+    return tuple(dict.fromkeys(address for address in texts if parse_address(address) is not None))
 
 
 def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
@@ -279,16 +283,16 @@ def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
 
     A loopback address names the other nodes on which gloo advertises it.
     """
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     for place in addresses(text):
-        found |= _owners(cluster, reporter, place)
+        nodes |= _owners(cluster, reporter, place)
     for name in _HOST.findall(text):
-        found |= {n for n in cluster.nodes if name in own_host_names(n)} or _owners(cluster, reporter, name)
-        if not found and name == reporter.plan.master_addr and cluster.node0 is not None:
-            found.add(cluster.node0)
+        nodes |= {n for n in cluster.nodes if name in own_host_names(n)} or _owners(cluster, reporter, name)
+        if not nodes and name == reporter.plan.master_addr and cluster.node0 is not None:
+            nodes.add(cluster.node0)
     for rank in map(int, _KEY.findall(text)):
-        found |= {node for node in cluster.nodes if rank in node.ranks}
-    return found
+        nodes |= {node for node in cluster.nodes if rank in node.ranks}
+    return nodes
 
 
 def _owners(cluster: Cluster, reporter: Node, place: str) -> set[Node]:

@@ -144,11 +144,11 @@ def deviating_ports(
         if not uses_rdma(cluster, node):
             continue
         for port in chosen_ports(node):
-            found = value(node, port)
-            if found is not None:
-                by_name.setdefault(port.name, []).append((node, port, found))
+            measured = value(node, port)
+            if measured is not None:
+                by_name.setdefault(port.name, []).append((node, port, measured))
     for of_name in by_name.values():
-        counts = Counter(found for _, _, found in of_name)
-        usual = max(counts, key=lambda found: (counts[found], found))
+        counts = Counter(measured for _, _, measured in of_name)
+        usual = max(counts, key=lambda measured: (counts[measured], measured))
         if counts[usual] * 2 >= len(of_name):
-            yield from ((node, port, found, usual) for node, port, found in of_name if found != usual)
+            yield from ((node, port, measured, usual) for node, port, measured in of_name if measured != usual)

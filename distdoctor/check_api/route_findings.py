@@ -30,36 +30,36 @@ from distdoctor.model.facts import TableRoute
 from distdoctor.model.findings import Fix
 
 
-def route_obstacle_evidence(one: RouteObstacle) -> str:
+def route_obstacle_evidence(block: RouteObstacle) -> str:
     """Return the evidence for an obstacle."""
-    return _EVIDENCE[one.kind](one)
+    return _EVIDENCE[block.kind](block)
 
 
-def route_obstacle_reason(one: RouteObstacle) -> str:
+def route_obstacle_reason(block: RouteObstacle) -> str:
     """The reason in few words, for a summary; the evidence has the details."""
-    name, card, rule = one.node.name, one.route.interface, one.route.rule
-    down = downed_interface(one.node, one.address) if one.kind == "down" else None
-    if one.mask is not None and one.kind in ("narrow", "wide"):
-        return f"the netmask of {one.mask.interface} on {name} is /{one.mask.length}, not /{one.mask.right}"
-    if one.kind in ("gateway", "detour", "ruled", "reject") and rule:
+    name, card, rule = block.node.name, block.route.interface, block.route.rule
+    down = downed_interface(block.node, block.address) if block.kind == "down" else None
+    if block.mask is not None and block.kind in ("narrow", "wide"):
+        return f"the netmask of {block.mask.interface} on {name} is /{block.mask.length}, not /{block.mask.right}"
+    if block.kind in ("gateway", "detour", "ruled", "reject") and rule:
         return f"a policy routing rule of {name} misdirects the packets"
     reasons: dict[Kind, str] = {
-        "none": f"{name} has no route to {one.address}",
+        "none": f"{name} has no route to {block.address}",
         "down": f"{down.interface if down else 'an interface'} of {name} is down",
         "cable": f"{card} of {name} has no carrier",
         "reject": f"a route of {name} rejects the packets",
-        "gateway": f"a route of {name} leads to a neighbour through the gateway {one.route.gateway}",
+        "gateway": f"a route of {name} leads to a neighbour through the gateway {block.route.gateway}",
         "next-hop": f"a next hop of {name} does not answer",
         "detour": f"a route of {name} leads to the wrong interface, {card}",
-        "reverse-path": f"rp_filter of {one.interface} on {name} drops the packets",
+        "reverse-path": f"rp_filter of {block.interface} on {name} drops the packets",
         "source": f"{name} sends from an address that has no route back",
-        "local": f"a local route of {name} claims {one.address}",
+        "local": f"a local route of {name} claims {block.address}",
         "ruled": f"a policy routing rule of {name} misdirects the packets",
         "port": f"{name} sends by {card}, which is a port of a bridge",
         "ttl": f"packets of {name} may not pass a router ({TTL} is 1)",
         "ipsec": f"an IPsec policy of {name} drops the packets",
     }
-    return reasons.get(one.kind, f"the routes of {name} are wrong")
+    return reasons.get(block.kind, f"the routes of {name} are wrong")
 
 
 def odd_source(node: Node, address: str) -> str:
@@ -84,136 +84,136 @@ def by_rule(node: Node, address: str) -> bool:
 
     The kernel may use a rule of policy routing that is not known here (inverted, or one that skips routes).
     """
-    source, cards = source_address(node, address), {one.name for one in node.interfaces if not one.loopback}
+    source, cards = source_address(node, address), {card.name for card in node.interfaces if not card.loopback}
     return source is not None and node.interface_of(source) in cards
 
 
-def bridge_of(one: RouteObstacle) -> str:
+def bridge_of(block: RouteObstacle) -> str:
     """Return the bridge of which the outgoing interface is a port."""
-    return next(card.bridge for card in one.node.interfaces if card.name == one.route.interface)
+    return next(card.bridge for card in block.node.interfaces if card.name == block.route.interface)
 
 
-def _local_evidence(one: RouteObstacle) -> str:
-    who = one.node.name
-    return f"{who}: its kernel delivers packets for {one.there} to itself, but that is no address of {who}"
+def _local_evidence(block: RouteObstacle) -> str:
+    who = block.node.name
+    return f"{who}: its kernel delivers packets for {block.there} to itself, but that is no address of {who}"
 
 
-def _none(one: RouteObstacle) -> str:
-    mask = netmask(one.node, one.other, one.address)
+def _none(block: RouteObstacle) -> str:
+    mask = netmask(block.node, block.other, block.address)
     if mask is None:
-        return f"{one.node.name}: its routing table has no route to {one.there}"
-    return f"{_leaves_out(one, mask)}; there is no other route"
+        return f"{block.node.name}: its routing table has no route to {block.there}"
+    return f"{_leaves_out(block, mask)}; there is no other route"
 
 
-def _narrow(one: RouteObstacle) -> str:
-    assert one.mask is not None  # of this kind it has one
-    return f"{_leaves_out(one, one.mask)}; it sends there through the gateway {one.route.gateway}"
+def _narrow(block: RouteObstacle) -> str:
+    assert block.mask is not None  # of this kind it has one
+    return f"{_leaves_out(block, block.mask)}; it sends there through the gateway {block.route.gateway}"
 
 
-def _leaves_out(one: RouteObstacle, mask: Mask) -> str:
+def _leaves_out(block: RouteObstacle, mask: Mask) -> str:
     return (
-        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} excludes {one.there}, whose own network is "
-        f"a /{mask.right}"
+        f"{block.node.name}: {mask.address}/{mask.length} on {mask.interface} excludes {block.there}, whose own "
+        f"network is a /{mask.right}"
     )
 
 
-def _wide(one: RouteObstacle) -> str:
-    mask = one.mask
-    assert mask is not None and one.other is not None
+def _wide(block: RouteObstacle) -> str:
+    mask = block.mask
+    assert mask is not None and block.other is not None
     return (
-        f"{one.node.name}: {mask.address}/{mask.length} on {mask.interface} includes {one.there}, but no host of that "
-        f"network answers for it; {one.other.name} has /{mask.right} and sends back through a gateway"
+        f"{block.node.name}: {mask.address}/{mask.length} on {mask.interface} includes {block.there}, but no host of "
+        f"that network answers for it; {block.other.name} has /{mask.right} and sends back through a gateway"
     )
 
 
-def _down(one: RouteObstacle) -> str:
-    asleep = downed_interface(one.node, one.address)
+def _down(block: RouteObstacle) -> str:
+    asleep = downed_interface(block.node, block.address)
     assert asleep is not None
     its = f"{asleep.address}/{asleep.length}"
-    return f"{one.node.name}: {asleep.interface} is down; its network {its} includes {one.there}"
+    return f"{block.node.name}: {asleep.interface} is down; its network {its} includes {block.there}"
 
 
-def _cable_evidence(one: RouteObstacle) -> str:
-    return f"{one.node.name}: {one.route.interface}, by which it sends to {one.there}, has no carrier"
+def _cable_evidence(block: RouteObstacle) -> str:
+    return f"{block.node.name}: {block.route.interface}, by which it sends to {block.there}, has no carrier"
 
 
-def _ipsec_evidence(one: RouteObstacle) -> str:
-    assert one.policy is not None
-    return policy_evidence(one.node, one.policy)
+def _ipsec_evidence(block: RouteObstacle) -> str:
+    assert block.policy is not None
+    return policy_evidence(block.node, block.policy)
 
 
-def _port_evidence(one: RouteObstacle) -> str:
+def _port_evidence(block: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: it sends to {one.there} by {one.route.interface}, a port of {bridge_of(one)}: replies "
-        f"arrive on the bridge, not on {one.route.interface}"
+        f"{block.node.name}: it sends to {block.there} by {block.route.interface}, a port of {bridge_of(block)}: "
+        f"replies arrive on the bridge, not on {block.route.interface}"
     )
 
 
-def _ttl_evidence(one: RouteObstacle) -> str:
+def _ttl_evidence(block: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: its packets may not pass a router ({TTL} is 1), but packets to {one.there} go through the "
-        f"gateway {one.route.gateway}"
+        f"{block.node.name}: its packets may not pass a router ({TTL} is 1), but packets to {block.there} go through "
+        f"the gateway {block.route.gateway}"
     )
 
 
-def _detour_evidence(one: RouteObstacle) -> str:
-    near = bypassed_interface(one.node, one.address)
+def _detour_evidence(block: RouteObstacle) -> str:
+    near = bypassed_interface(block.node, block.address)
     assert near is not None
     return (
-        f"{one.node.name}: it sends to {one.there} by {one.route.interface} ({one.route.network}), but "
+        f"{block.node.name}: it sends to {block.there} by {block.route.interface} ({block.route.network}), but "
         f"{near.address}/{near.length} on {near.interface} is in the same network"
     )
 
 
-def _source_evidence(one: RouteObstacle) -> str:
-    whose = one.other.name if one.other is not None else one.address
-    return f"{odd_source(one.node, one.address)}; {whose} has no route back to it"
+def _source_evidence(block: RouteObstacle) -> str:
+    owner = block.other.name if block.other is not None else block.address
+    return f"{odd_source(block.node, block.address)}; {owner} has no route back to it"
 
 
-def _ruled_evidence(one: RouteObstacle) -> str:
-    owner = one.other.name if one.other is not None else one.address
+def _ruled_evidence(block: RouteObstacle) -> str:
+    owner = block.other.name if block.other is not None else block.address
     return (
-        f"{one.node.name}: a policy routing rule (ip rule: {one.route.rule}) sends packets to {one.there} by "
-        f"{one.route.interface}, but its main table has a route by {one.interface}; {owner} has no route back to their "
-        f"source {source_address(one.node, one.address)}"
+        f"{block.node.name}: a policy routing rule (ip rule: {block.route.rule}) sends packets to {block.there} by "
+        f"{block.route.interface}, but its main table has a route by {block.interface}; {owner} has no route back to "
+        f"their source {source_address(block.node, block.address)}"
     )
 
 
-def _next_hop_evidence(one: RouteObstacle) -> str:
-    dead = hops_text(dead_hops(one.node, one.route))
+def _next_hop_evidence(block: RouteObstacle) -> str:
+    dead = hops_text(dead_hops(block.node, block.route))
     return (
-        f"{one.node.name}: it sends to {one.there} by one of several next hops ({one.route.network}), and no host "
-        f"answers ARP for {dead}; packets by that hop are lost"
+        f"{block.node.name}: it sends to {block.there} by one of several next hops ({block.route.network}), and no "
+        f"host answers ARP for {dead}; packets by that hop are lost"
     )
 
 
-def _reject_evidence(one: RouteObstacle) -> str:
-    if one.route.rule:
-        return _by_policy(one)
-    return f"{one.node.name}: its routing table rejects {one.route.network}, and so {one.there}"
+def _reject_evidence(block: RouteObstacle) -> str:
+    if block.route.rule:
+        return _by_policy(block)
+    return f"{block.node.name}: its routing table rejects {block.route.network}, and so {block.there}"
 
 
-def _gateway_evidence(one: RouteObstacle) -> str:
-    if one.route.rule:
-        return _by_policy(one)
+def _gateway_evidence(block: RouteObstacle) -> str:
+    if block.route.rule:
+        return _by_policy(block)
     return (
-        f"{one.node.name}: it sends to {one.there} through the gateway {one.route.gateway} ({one.route.network}), but "
-        "both are in one network"
+        f"{block.node.name}: it sends to {block.there} through the gateway {block.route.gateway} "
+        f"({block.route.network}), but both are in one network"
     )
 
 
-def _by_policy(one: RouteObstacle) -> str:
-    mark = f" (marked by {one.route.marked})" if one.route.marked else ""
-    rule = f"{one.node.name}: policy routing (ip rule: {one.route.rule})"
-    if not one.route.gateway:
-        return f"{rule} rejects packets to {one.there}{mark}"
-    return f"{rule} sends packets to {one.there}{mark} through the gateway {one.route.gateway}"
+def _by_policy(block: RouteObstacle) -> str:
+    mark = f" (marked by {block.route.marked})" if block.route.marked else ""
+    rule = f"{block.node.name}: policy routing (ip rule: {block.route.rule})"
+    if not block.route.gateway:
+        return f"{rule} rejects packets to {block.there}{mark}"
+    return f"{rule} sends packets to {block.there}{mark} through the gateway {block.route.gateway}"
 
 
-def _reverse_path_evidence(one: RouteObstacle) -> str:
+def _reverse_path_evidence(block: RouteObstacle) -> str:
     return (
-        f"{one.node.name}: its kernel drops packets from {one.there} on {one.interface}: the reply would leave by "
-        f"{one.route.interface}, and rp_filter of {one.interface} is 1 (strict)"
+        f"{block.node.name}: its kernel drops packets from {block.there} on {block.interface}: the reply would leave "
+        f"by {block.route.interface}, and rp_filter of {block.interface} is 1 (strict)"
     )
 
 
@@ -243,121 +243,121 @@ _EVIDENCE: dict[Kind, Callable[[RouteObstacle], str]] = {
 TITLE = "Packets between two nodes have no route, or a wrong one"
 
 
-def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
+def repair_route_fix(cluster: Cluster, block: RouteObstacle, option: int = 1) -> Fix:
     """Return the fix for an obstacle."""
-    if one.kind in ("none", "down"):
-        return add_route_fix(cluster, one.node, one.other, one.address, option)
-    return _FIXES[one.kind](one, option)
+    if block.kind in ("none", "down"):
+        return add_route_fix(cluster, block.node, block.other, block.address, option)
+    return _FIXES[block.kind](block, option)
 
 
-def _fix(one: RouteObstacle, option: int, text: str, *commands: str) -> Fix:
-    return Fix(f"On {one.node.name}, {text}", (one.node.name,), option, commands=commands)
+def _fix(block: RouteObstacle, option: int, text: str, *commands: str) -> Fix:
+    return Fix(f"On {block.node.name}, {text}", (block.node.name,), option, commands=commands)
 
 
-def _ip(one: RouteObstacle, words: str) -> str:
+def _ip(block: RouteObstacle, words: str) -> str:
     """Return an ``ip`` command for the address's family."""
-    return f"ip -6 {words}" if ":" in one.address else f"ip {words}"
+    return f"ip -6 {words}" if ":" in block.address else f"ip {words}"
 
 
-def _reverse_path_fixes(one: RouteObstacle, option: int) -> Fix:
+def _reverse_path_fixes(block: RouteObstacle, option: int) -> Fix:
     # With slashes: a dot in the name (eth0.100) would separate keys.
-    setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
-    text = f"set rp_filter of {one.interface} to 2 (loose)."
-    return _fix(one, option, text, f"sysctl -w {setting}")
+    setting = shlex.quote(f"net/ipv4/conf/{block.interface}/rp_filter=2")
+    text = f"set rp_filter of {block.interface} to 2 (loose)."
+    return _fix(block, option, text, f"sysctl -w {setting}")
 
 
-def _local_fixes(one: RouteObstacle, option: int) -> Fix:
-    text = f"delete the route of type local that includes {one.address}. Find it with:"
-    return _fix(one, option, text, _ip(one, "route show table local"))
+def _local_fixes(block: RouteObstacle, option: int) -> Fix:
+    text = f"delete the route of type local that includes {block.address}. Find it with:"
+    return _fix(block, option, text, _ip(block, "route show table local"))
 
 
-def _cable_fixes(one: RouteObstacle, option: int) -> Fix:
-    card = one.route.interface or ""
+def _cable_fixes(block: RouteObstacle, option: int) -> Fix:
+    card = block.route.interface or ""
     text = (
         f"reconnect the link of {card}: its cable, its switch port, or the other end of a tunnel or virtual card. "
         f"Confirm with: ip link show {shlex.quote(card)}."
     )
-    return _fix(one, option, text)
+    return _fix(block, option, text)
 
 
-def _ipsec_fixes(one: RouteObstacle, option: int) -> Fix:
-    assert one.policy is not None
-    return policy_fix(one.node, one.policy, option)
+def _ipsec_fixes(block: RouteObstacle, option: int) -> Fix:
+    assert block.policy is not None
+    return policy_fix(block.node, block.policy, option)
 
 
-def _ttl_fixes(one: RouteObstacle, option: int) -> Fix:
-    return _fix(one, option, "raise the time to live of packets to 64.", f"sysctl -w {TTL}=64")
+def _ttl_fixes(block: RouteObstacle, option: int) -> Fix:
+    return _fix(block, option, "raise the time to live of packets to 64.", f"sysctl -w {TTL}=64")
 
 
-def _port_fixes(one: RouteObstacle, option: int) -> Fix:
+def _port_fixes(block: RouteObstacle, option: int) -> Fix:
     """Return a fix that moves the addresses of a bridge's port to the bridge."""
-    card, bridge = shlex.quote(one.route.interface or ""), shlex.quote(bridge_of(one))
+    card, bridge = shlex.quote(block.route.interface or ""), shlex.quote(bridge_of(block))
     commands = [f"ip link set dev {bridge} up"]
-    for interface, address, length in networks(one.node):
-        if interface.name == one.route.interface:
+    for interface, address, length in networks(block.node):
+        if interface.name == block.route.interface:
             its = f"{address}/{length} dev"
             commands.append(f"ip address del {its} {card} && ip address add {its} {bridge}")
     text = (
-        f"move the addresses of {one.route.interface} to {bridge_of(one)}, its bridge, also in their configuration; "
-        "then recreate their routes (a default route)."
+        f"move the addresses of {block.route.interface} to {bridge_of(block)}, its bridge, also in their "
+        "configuration; then recreate their routes (a default route)."
     )
-    return _fix(one, option, text, *commands)
+    return _fix(block, option, text, *commands)
 
 
-def _source_fixes(one: RouteObstacle, option: int) -> Fix:
-    own = better_source(one.node, one.address)
+def _source_fixes(block: RouteObstacle, option: int) -> Fix:
+    own = better_source(block.node, block.address)
     assert own is not None  # or it would be of another kind
     text = f"send by {own.interface} from its own address, {own.address}."
-    if by_rule(one.node, one.address):
+    if by_rule(block.node, block.address):
         text = (
             f"{text} A policy routing rule, as VPN clients add it, may override the routing table. Confirm with: "
-            f"{_ip(one, f'route get {one.address}')}; {_ip(one, 'rule')}."
+            f"{_ip(block, f'route get {block.address}')}; {_ip(block, 'rule')}."
         )
-        return _fix(one, option, text)
-    via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
-    route = f"{shlex.quote(one.route.network)} {via}dev {shlex.quote(own.interface)} src {own.address}"
-    return _fix(one, option, text, _ip(one, f"route replace {route}"))
+        return _fix(block, option, text)
+    via = f"via {shlex.quote(block.route.gateway)} " if block.route.gateway else ""
+    route = f"{shlex.quote(block.route.network)} {via}dev {shlex.quote(own.interface)} src {own.address}"
+    return _fix(block, option, text, _ip(block, f"route replace {route}"))
 
 
-def _ruled_fixes(one: RouteObstacle, option: int) -> Fix:
+def _ruled_fixes(block: RouteObstacle, option: int) -> Fix:
     text = (
-        f"route {one.address} by the main table; a VPN client's own configuration has its routes (WireGuard: "
+        f"route {block.address} by the main table; a VPN client's own configuration has its routes (WireGuard: "
         "AllowedIPs)."
     )
-    return _fix(one, option, text, _ip(one, f"rule add to {one.address} lookup main"))
+    return _fix(block, option, text, _ip(block, f"rule add to {block.address} lookup main"))
 
 
-def _mask(one: RouteObstacle, option: int) -> Fix:
-    assert one.mask is not None
-    return _mask_fix(one.node, one.mask, option)
+def _mask(block: RouteObstacle, option: int) -> Fix:
+    assert block.mask is not None
+    return _mask_fix(block.node, block.mask, option)
 
 
-def _next_hop_fixes(one: RouteObstacle, option: int) -> Fix:
-    left, dead = without_dead_hops(one.node, one.route), hops_text(dead_hops(one.node, one.route))
-    text = f"remove {dead} from the route to {one.route.network} until a host answers there."
-    return _fix(one, option, text, *((_ip(one, f"route replace {left}"),) if left and not one.route.rule else ()))
+def _next_hop_fixes(block: RouteObstacle, option: int) -> Fix:
+    left, dead = without_dead_hops(block.node, block.route), hops_text(dead_hops(block.node, block.route))
+    text = f"remove {dead} from the route to {block.route.network} until a host answers there."
+    return _fix(block, option, text, *((_ip(block, f"route replace {left}"),) if left and not block.route.rule else ()))
 
 
-def _reject_fixes(one: RouteObstacle, option: int) -> Fix:
-    return _take_away(one, option, f"the route that rejects {one.address}", "")
+def _reject_fixes(block: RouteObstacle, option: int) -> Fix:
+    return _take_away(block, option, f"the route that rejects {block.address}", "")
 
 
-def _gateway_fixes(one: RouteObstacle, option: int) -> Fix:
-    via = f" via {shlex.quote(one.route.gateway or '')}"
-    return _take_away(one, option, "the route that leads to a neighbour through a gateway", via)
+def _gateway_fixes(block: RouteObstacle, option: int) -> Fix:
+    via = f" via {shlex.quote(block.route.gateway or '')}"
+    return _take_away(block, option, "the route that leads to a neighbour through a gateway", via)
 
 
-def _detour_fixes(one: RouteObstacle, option: int) -> Fix:
-    what = f"the route that leads to a neighbour by {one.route.interface} (a VPN client's?)"
-    return _take_away(one, option, what, f" dev {shlex.quote(one.route.interface or '')}")
+def _detour_fixes(block: RouteObstacle, option: int) -> Fix:
+    what = f"the route that leads to a neighbour by {block.route.interface} (a VPN client's?)"
+    return _take_away(block, option, what, f" dev {shlex.quote(block.route.interface or '')}")
 
 
-def _take_away(one: RouteObstacle, option: int, what: str, hop: str) -> Fix:
+def _take_away(block: RouteObstacle, option: int, what: str, hop: str) -> Fix:
     """Return a fix that removes the entry, or the rule that leads to its table."""
-    if one.route.rule:
+    if block.route.rule:
         text = "delete the policy routing rule, or correct the table that it leads to."
-        return _fix(one, option, text, _ip(one, f"rule del {one.route.rule}"))
-    return _fix(one, option, f"delete {what}.", _ip(one, f"route del {shlex.quote(one.route.network)}{hop}"))
+        return _fix(block, option, text, _ip(block, f"rule del {block.route.rule}"))
+    return _fix(block, option, f"delete {what}.", _ip(block, f"route del {shlex.quote(block.route.network)}{hop}"))
 
 
 _FIXES: dict[Kind, Callable[[RouteObstacle, int], Fix]] = {
@@ -501,6 +501,6 @@ def _by_chance(entry: TableRoute, mask: Mask) -> bool:
 def _unanswered(node: Node, address: str) -> bool:
     """Return whether the node asked for the hardware address and nobody answered."""
     near = node.network.neighbour
-    return any(one.address == address for one in node.network.unanswered) or (
+    return any(neighbour.address == address for neighbour in node.network.unanswered) or (
         near is not None and near.state == "silent" and near.address == address
     )

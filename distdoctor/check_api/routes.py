@@ -48,10 +48,10 @@ def lookup(node: Node, address: str, packet: RoutedPacket = RoutedPacket()) -> T
         if rule.reject:
             network = rule.target or ("::/0" if ":" in address else "0.0.0.0/0")
             return TableRoute(network, None, None, True, rule.text, marked)
-        found = longest(rule.routes, address)
-        if found is None or not (found is NO_ENTRY or found.throws):
+        route = longest(rule.routes, address)
+        if route is None or not (route is NO_ENTRY or route.throws):
             # A wrong entry of the main table is wrong whatever rule leads there.
-            return found if found is None or rule.main else replace(found, rule=rule.text, marked=marked)
+            return route if route is None or rule.main else replace(route, rule=rule.text, marked=marked)
     return longest(node.network.routes, address)
 
 
@@ -86,9 +86,9 @@ def _mark_for(node: Node, rule: PolicyRule, packet: RoutedPacket) -> PacketMark 
     if rule.mark is None or node.network.firewall is None:
         return None
     ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
-    for one in node.network.firewall.marks:
-        if one.version == rule.version and _is_of(one, ports[one.side], node) and one.mark & mask == value:
-            return one
+    for mark in node.network.firewall.marks:
+        if mark.version == rule.version and _is_of(mark, ports[mark.side], node) and mark.mark & mask == value:
+            return mark
     return None
 
 
@@ -179,11 +179,11 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     if mine is None:
         return None
     answer = RoutedPacket(source=address, source_port=port)
-    for one, other, at, packet in (
+    for side, other, at, packet in (
         (source, target, address, RoutedPacket(mine, target_port=port)),
         (target, source, mine, answer),
     ):
-        if (dropped := dropping_policy(one, other, at, packet)) is not None:
+        if (dropped := dropping_policy(side, other, at, packet)) is not None:
             owner, policy = dropped
             return RouteObstacle(owner, target if owner is source else source, address, "ipsec", policy=policy)
     back = _obstacle_on_route(target, source, mine, answer)
@@ -193,7 +193,10 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
             return odd
     if back is not None and back.kind != "detour":
         return back
-    network, arrives = target.network, next((one.device for one in target.interfaces if address in one.addresses), None)
+    network, arrives = (
+        target.network,
+        next((card.device for card in target.interfaces if address in card.addresses), None),
+    )
     entry = lookup(target, mine, answer)
     if entry is None or arrives is None or entry.interface in (None, arrives):
         return back
@@ -236,9 +239,9 @@ def bypassed_interface(node: Node, address: str) -> Own | None:
     interface that has it not."""
     entry = lookup(node, address)
     near = [Own(i.device, own, length) for i, own, length in networks(node) if in_network(own, length, address)]
-    if entry is None or entry.interface is None or any(one.interface == entry.interface for one in near):
+    if entry is None or entry.interface is None or any(network.interface == entry.interface for network in near):
         return None
-    return next((one for one in near if one.length < _length(entry)), None)
+    return next((network for network in near if network.length < _length(entry)), None)
 
 
 def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteObstacle | None:
@@ -269,7 +272,7 @@ def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
     """
     if entry.reject:
         return "reject"
-    card = next((one for one in node.interfaces if one.name == entry.interface), None)
+    card = next((i for i in node.interfaces if i.name == entry.interface), None)
     if card is not None and (not card.up or card.bridge):
         return "port" if card.up else "cable"
     return "next-hop" if dead_hops(node, entry) else None
@@ -342,7 +345,7 @@ def obstacle_by_rule(node: Node, other: Node, address: str) -> RouteObstacle | N
     usual = longest(node.network.routes or (), address)
     if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
         return None
-    own = next((own for one, own, _ in networks(node) if one.device == usual.interface), None)
+    own = next((own for card, own, _ in networks(node) if card.device == usual.interface), None)
     if (
         own is None
         or _by_itself(node, usual) is not None
@@ -362,9 +365,11 @@ def better_source(node: Node, address: str) -> Own | None:
     if route is None or route.target != address or route.source is None or entry is None:
         return None
     its = [Own(i.device, own, length) for i, own, length in networks(node) if i.device == entry.interface]
-    if any(one.address == route.source for one in its):
+    if any(network.address == route.source for network in its):
         return None
-    return next((one for one in its if in_network(one.address, one.length, entry.gateway or address)), None)
+    return next(
+        (network for network in its if in_network(network.address, network.length, entry.gateway or address)), None
+    )
 
 
 def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:
@@ -395,7 +400,7 @@ def dead_hops(node: Node, entry: TableRoute) -> tuple[NextHop, ...]:
     The kernel asks a hop when it sends by it, so that this node did use it. A hop that answers and forwards nothing is
     not recognized here.
     """
-    silent = {(one.address, one.interface) for one in node.network.unanswered}
+    silent = {(neighbour.address, neighbour.interface) for neighbour in node.network.unanswered}
     return tuple(hop for hop in entry.next_hops if (hop.gateway, hop.interface) in silent)
 
 
@@ -415,7 +420,7 @@ def without_dead_hops(node: Node, entry: TableRoute) -> str | None:
     ]
     if not words:
         return None
-    hops = words[0] if len(words) == 1 else " ".join(f"nexthop {one}" for one in words)
+    hops = words[0] if len(words) == 1 else " ".join(f"nexthop {word}" for word in words)
     return f"{shlex.quote(entry.network)} {hops}"
 
 
@@ -434,15 +439,15 @@ def lost_routes(node: Node) -> dict[Link, tuple[str, str]]:
 
     A card went down, or lost its address, during the check.
     """
-    found: dict[Link, tuple[str, str]] = {}
+    routes: dict[Link, tuple[str, str]] = {}
     for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
         if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or downed_interface(node, link.address) is not None:
             continue
         packet = RoutedPacket(source=source_address(node, link.address) or "", target_port=link.port)
         entry = lookup(node, link.address, packet)
         if entry is not None and entry.interface is not None and not entry.reject and entry is not NO_ENTRY:
-            found[link] = entry.network, entry.interface
-    return found
+            routes[link] = entry.network, entry.interface
+    return routes
 
 
 # IPsec policies of two nodes for packets between them.
@@ -455,7 +460,11 @@ def dropping_policy(
     ends = [(source, "out"), *([(target, "in")] if target is not None else [])]
     for node, direction in ends:
         its = next(
-            (one for one in node.network.ipsec if one.way == direction and _policies_between(one, address, packet)),
+            (
+                policy
+                for policy in node.network.ipsec
+                if policy.way == direction and _policies_between(policy, address, packet)
+            ),
             None,
         )
         if its is not None and (its.block or its.lacks):

@@ -52,8 +52,8 @@ def findings(check: Path | str, *facts: NodeFacts) -> list[Finding]:
     AssertionError if the check crashes or reads other variables, and BadCheck if its folder cannot be loaded.
     """
     path = Path(check).resolve()
-    (loaded,) = (one for one in load([path.parents[1]]) if one.path == path)
-    judgement = judge(build([replace(one, site_variables=loaded.variables) for one in facts]), [loaded])
+    (loaded,) = (check for check in load([path.parents[1]]) if check.path == path)
+    judgement = judge(build([replace(f, site_variables=loaded.variables) for f in facts]), [loaded])
     assert not judgement.broken, judgement.broken
     assert not judgement.uncollected, judgement.uncollected
     return [*judgement.findings]

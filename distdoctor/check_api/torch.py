@@ -119,12 +119,12 @@ def missing_library_name(text: str) -> str:
 
 def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) -> Mapping[TorchImportCause, list[Node]]:
     """Return the nodes of each of these kinds, in the cluster's order."""
-    wanted, found = set(kinds), dict[TorchImportCause, list[Node]]()
+    wanted, by_cause = set(kinds), dict[TorchImportCause, list[Node]]()
     for node in cluster.nodes:
         kind = import_failure_cause(node)
         if kind in wanted and kind is not None:
-            found.setdefault(kind, []).append(node)
-    return found
+            by_cause.setdefault(kind, []).append(node)
+    return by_cause
 
 
 def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
