@@ -30,8 +30,8 @@ RUNNING_ALONE: Version = (2, 28)
 
 def version(text: str | None) -> Version:
     """Return ``(2, 27)`` for ``2.27.5``, NEWEST if there is none."""
-    found = re.match(r"(\d{1,4})\.(\d{1,4})", text or "")
-    return (int(found[1]), int(found[2])) if found else NEWEST
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", text or "")
+    return (int(match[1]), int(match[2])) if match else NEWEST
 
 
 def predict(variables: Mapping[str, str], interfaces: Sequence[Interface], nccl: Version = NEWEST) -> AddressChoice:
@@ -39,8 +39,8 @@ def predict(variables: Mapping[str, str], interfaces: Sequence[Interface], nccl:
     variable = variables.get("NCCL_SOCKET_IFNAME", "")
     family = {"AF_INET": 4, "AF_INET6": 6}.get(variables.get("NCCL_SOCKET_FAMILY", ""))
     candidates = [(i.name, a) for i in interfaces if i.up or nccl < RUNNING_ALONE for a in i.addresses]
-    usable = [one for one in candidates if ":" not in one[1] and _counts(one[1], family)]
-    usable += [one for one in candidates if ":" in one[1] and _counts(one[1], family)]
+    usable = [candidate for candidate in candidates if ":" not in candidate[1] and _counts(candidate[1], family)]
+    usable += [candidate for candidate in candidates if ":" in candidate[1] and _counts(candidate[1], family)]
     if len(variable) > 1:
         for name, address in usable:
             if matches(variable, name):
@@ -60,8 +60,8 @@ def matches(pattern: str, name: str) -> bool:
     text = pattern[1:] if excluded else pattern
     exact = text.startswith("=")
     parts = [part.partition(":")[0] for part in (text[1:] if exact else text).split(",") if part]
-    found = any(name == part if exact else name.startswith(part) for part in parts)
-    return found != excluded
+    listed = any(name == part if exact else name.startswith(part) for part in parts)
+    return listed != excluded
 
 
 def _counts(address: str, family: int | None) -> bool:
@@ -115,15 +115,15 @@ def refused_value(name: str, value: str, version: Version) -> str:
     """Return the error of this NCCL about a value when a group is made, empty if none or unknown."""
     if name not in NAMES or not STRICT <= version <= READ:
         return ""
-    known = [one.lower() for one in NAMES[name]]
-    functions = [one.lower() for one in FUNCTIONS]
-    for number, part in enumerate(one for one in value.split(";") if one):
+    known = [known_name.lower() for known_name in NAMES[name]]
+    functions = [function.lower() for function in FUNCTIONS]
+    for number, part in enumerate(piece for piece in value.split(";") if piece):
         function, names = _part(part)
         if not function and (number or value.startswith(";")):
             return f"has {part!r} after a semicolon, and no function before it"
-        for one in names:
-            if one.lower() not in known:
-                return f"names {one!r}, which is none of {', '.join(NAMES[name])}"
+        for item in names:
+            if item.lower() not in known:
+                return f"names {item!r}, which is none of {', '.join(NAMES[name])}"
         if function and function.lower() not in functions:
             return f"names the function {function!r}, which is none of {', '.join(FUNCTIONS)}"
     return ""
@@ -139,15 +139,15 @@ def without_value(value: str, version: Version) -> tuple[str, ...]:
     """Return the functions for which NCCL_ALGO=``value`` leaves no algorithm: this NCCL fails when one is called."""
     if not STRICT <= version <= READ or refused_value("NCCL_ALGO", value, version):
         return ()
-    enabled = {function: {one.lower() for one in NAMES["NCCL_ALGO"]} for function in FUNCTIONS}
-    for part in (one for one in value.split(";") if one):
+    enabled = {function: {algorithm.lower() for algorithm in NAMES["NCCL_ALGO"]} for function in FUNCTIONS}
+    for part in (piece for piece in value.split(";") if piece):
         function, names = _part(part)
-        listed = {one.lower() for one in names}
-        every = {one.lower() for one in NAMES["NCCL_ALGO"]}
-        for one in FUNCTIONS:
-            if not function or function.lower() == one.lower():
-                enabled[one] = every - listed if _excludes(part) else listed
-    return tuple(one for one in FUNCTIONS if not enabled[one] & _SERVED_BY[one])
+        listed = {item.lower() for item in names}
+        every = {algorithm.lower() for algorithm in NAMES["NCCL_ALGO"]}
+        for operation in FUNCTIONS:
+            if not function or function.lower() == operation.lower():
+                enabled[operation] = every - listed if _excludes(part) else listed
+    return tuple(operation for operation in FUNCTIONS if not enabled[operation] & _SERVED_BY[operation])
 
 
 def misread_value(name: str, value: str) -> tuple[int, str | None] | None:
@@ -157,12 +157,12 @@ def misread_value(name: str, value: str) -> tuple[int, str | None] | None:
     """
     if not value or not _NUMBERS.fullmatch(name):
         return None
-    found = _LED.match(value)
-    if found:
-        unit = _UNIT.fullmatch(found[2])
+    match = _LED.match(value)
+    if match:
+        unit = _UNIT.fullmatch(match[2])
         if unit is None:
             return None
-        number = int(found[1], 16 if "x" in found[1].lower() else 10)
+        number = int(match[1], 16 if "x" in match[1].lower() else 10)
         return number, str(number << {"K": 10, "M": 20, "G": 30}[unit[1].upper()])
     word = value.strip().strip("'\x22").lower()
     if _SWITCH.fullmatch(name):
@@ -174,7 +174,7 @@ def _part(text: str) -> tuple[str, list[str]]:
     """Return (the function, empty if none; the names) of one part, split as by strtok_r()."""
     words = [word for word in text.split(":") if word]
     function, names = (words[0], words[1]) if len(words) > 1 else ("", words[0] if words else "")
-    return function, [one for one in names.removeprefix("^").split(",") if one]
+    return function, [part for part in names.removeprefix("^").split(",") if part]
 
 
 def _excludes(text: str) -> bool:
@@ -232,8 +232,8 @@ def read_log_settings(text: str) -> NcclLog | None:
     warnings: dict[str, None] = {}
     heard = False
     for line in text.splitlines():
-        if found := _VERSION.search(line):
-            version, heard = version or found[1], True
+        if parts := _VERSION.search(line):
+            version, heard = version or parts[1], True
         match = _SAID.search(line)
         if match is None:
             continue
@@ -243,15 +243,15 @@ def read_log_settings(text: str) -> NcclLog | None:
                 notes.setdefault(_fit(words))
         elif match["level"] == "WARN":
             warnings.setdefault(_fit(line[_file(line) :]))
-        elif found := _CHANNEL.search(words):
-            channels[_transport(found["way"], found["rest"])] += 1
-        elif found := _INTERFACE.search(words):
-            interface = interface or f"{found['name']}:{found['address']}"
-        elif found := _NETWORK.search(words):
-            network = found["name"]  # a second group may get another; the last one counts
-        elif found := _DEVICES.search(words):
+        elif parts := _CHANNEL.search(words):
+            channels[_transport(parts["way"], parts["rest"])] += 1
+        elif parts := _INTERFACE.search(words):
+            interface = interface or f"{parts['name']}:{parts['address']}"
+        elif parts := _NETWORK.search(words):
+            network = parts["name"]  # a second group may get another; the last one counts
+        elif parts := _DEVICES.search(words):
             kind = "Socket" if "NET/Socket" in words else "IB"
-            devices[kind] = tuple(one["name"] for one in _DEVICE.finditer(found["list"]))
+            devices[kind] = tuple(card["name"] for card in _DEVICE.finditer(parts["list"]))
     if not heard:
         return None
     return NcclLog(
@@ -310,14 +310,14 @@ def chosen_devices(ports: Iterable[RdmaPort], variables: Mapping[str, str]) -> l
     if not wanted:
         return list(ports)
 
-    def named(one: RdmaPort) -> bool:
+    def named(rdma_port: RdmaPort) -> bool:
         for name, _, port in wanted:
-            same = one.device == name if exact else one.device.startswith(name)
-            if same and (rdma_number(port) or one.port) == one.port:
+            same = rdma_port.device == name if exact else rdma_port.device.startswith(name)
+            if same and (rdma_number(port) or rdma_port.port) == rdma_port.port:
                 return True
         return False
 
-    return [one for one in ports if named(one) != excluded]
+    return [rdma_port for rdma_port in ports if named(rdma_port) != excluded]
 
 
 def gid_index(variables: Mapping[str, str]) -> int | None:
@@ -430,11 +430,11 @@ def _element(text: str, place: int, opened: list[str], root: str) -> tuple[str, 
             return f"closing tag of {name[:MAX_NAMED]} where another was open", place
         return "", end + 1
     attributes: dict[str, str] = {}
-    found = _ATTRIBUTE.match(text, end)
-    while found:
-        attributes[found[1]] = found[2] or found[3] or ""
-        end = found.end()
-        found = _ATTRIBUTE.match(text, end)
+    match = _ATTRIBUTE.match(text, end)
+    while match:
+        attributes[match[1]] = match[2] or match[3] or ""
+        end = match.end()
+        match = _ATTRIBUTE.match(text, end)
     single = text.startswith("/", end)
     end += single
     if not text.startswith(">", end):
@@ -449,5 +449,5 @@ def _element(text: str, place: int, opened: list[str], root: str) -> tuple[str, 
 
 
 def _end(expression: re.Pattern[str], text: str, place: int) -> int:
-    found = expression.match(text, place)
-    return found.end() if found else place
+    match = expression.match(text, place)
+    return match.end() if match else place

@@ -290,14 +290,14 @@ def _has_other_words(name: str, known: str) -> bool:
 
 def near_misses(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names that look like a misspelled launch or backend variable. Only names: values may be secrets."""
-    found = []
+    misses = []
     for name in names:
         likely = name.isupper() and any(
             difflib.SequenceMatcher(None, name[: len(prefix)], prefix).ratio() > 0.7 for prefix in _PREFIXES
         )
         if likely and intended_variable(name) is not None:
-            found.append(name)
-    return tuple(sorted(found))
+            misses.append(name)
+    return tuple(sorted(misses))
 
 
 def looks_secret(name: str) -> bool:

@@ -34,10 +34,10 @@ def reaches_no_other(address: str | None) -> bool:
 
 def in_network(own: str, length: int, address: str) -> bool:
     """Return whether ``address`` is in the network of ``own``, whose prefix has ``length`` bits."""
-    one, other = parse_address(own), parse_address(address)
-    if one is None or other is None or one.version != other.version or not 0 < length <= one.max_prefixlen:
+    mine, other = parse_address(own), parse_address(address)
+    if mine is None or other is None or mine.version != other.version or not 0 < length <= mine.max_prefixlen:
         return False
-    return int(one) >> (one.max_prefixlen - length) == int(other) >> (one.max_prefixlen - length)
+    return int(mine) >> (mine.max_prefixlen - length) == int(other) >> (mine.max_prefixlen - length)
 
 
 def is_ipv6(text: str) -> bool:

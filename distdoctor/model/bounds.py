@@ -80,8 +80,8 @@ def check_facts(facts: NodeFacts) -> None:
     if mesh is not None:
         lists += [mesh.bad, mesh.rates, mesh.translated]
         _check_row(mesh.row)
-    for one in lists:
-        within("number of entries", len(one), 0, MAX_LIST)
+    for entries in lists:
+        within("number of entries", len(entries), 0, MAX_LIST)
     identity = facts.identity
     for text in (identity.hostname, identity.boot_id, identity.netns, identity.user):
         within("length of a name", len(text), 0, 1024)
@@ -276,7 +276,7 @@ def check_report(report: Report) -> None:
     """Raise BadFacts if no node 0 of a check makes such a report: only the types of ``report`` are known."""
     within("schema_version", report.schema_version, SCHEMA_VERSION, SCHEMA_VERSION)
     within("seconds", report.seconds, 0, 4 * MAX_SECONDS)
-    for name, one, most in (
+    for name, values, most in (
         ("nodes", report.nodes, MAX_RANKS),
         ("stages", report.stages, MOST_STAGES),
         ("findings", (*report.findings, *report.ignored), MOST_FINDINGS),
@@ -284,7 +284,7 @@ def check_report(report: Report) -> None:
         ("checks", report.checks, MOST_FINDINGS),
         ("candidates", report.candidates, MOST_FINDINGS),
     ):
-        within(f"number of {name}", len(one), 0, most)
+        within(f"number of {name}", len(values), 0, most)
     for value in (report.plan, report.details):
         if deep(value, MAX_REPORT_DEPTH):
             raise BadFacts(f"its values are nested more than {MAX_REPORT_DEPTH} deep")

@@ -50,11 +50,11 @@ class Cluster:
     @cached_property
     def slices_of(self) -> dict[str, tuple[NodeFacts, ...]]:
         """Facts as they came, by the name of their node."""
-        found: dict[str, list[NodeFacts]] = {}
-        for one in self.slices:
-            if one.key in self.by_key:
-                found.setdefault(self.by_key[one.key].name, []).append(one)
-        return {name: tuple(ones) for name, ones in found.items()}
+        by_name: dict[str, list[NodeFacts]] = {}
+        for facts in self.slices:
+            if facts.key in self.by_key:
+                by_name.setdefault(self.by_key[facts.key].name, []).append(facts)
+        return {name: tuple(slices) for name, slices in by_name.items()}
 
     @cached_property
     def node0(self) -> Node | None:
@@ -116,56 +116,58 @@ def build(facts: Iterable[NodeFacts], calls: Iterable[HostCall] = ()) -> Cluster
     if not slices:
         raise ValueError("no facts")
     groups: dict[tuple[object, ...], list[NodeFacts]] = {}
-    for one in slices:
-        groups.setdefault(_group(one), []).append(one)
+    for entry in slices:
+        groups.setdefault(_group(entry), []).append(entry)
     merged = [_merge(sorted(group, key=_slice_order)) for group in groups.values()]
     merged.sort(key=lambda pair: _node_order(pair[0]))
-    repeats = Counter(one.identity.hostname for one, _ in merged)
+    repeats = Counter(facts.identity.hostname for facts, _ in merged)
     nodes, used = [], set()
-    for number, (one, keys) in enumerate(merged):
-        name = one.identity.hostname
-        rank = one.node_rank if one.node_rank is not None else one.plan.node_rank
+    for number, (entry, keys) in enumerate(merged):
+        name = entry.identity.hostname
+        rank = entry.node_rank if entry.node_rank is not None else entry.plan.node_rank
         if repeats[name] > 1:
             name = f"{name}#{rank if rank is not None else number}"
         while name in used:  # two processes that claim the same node rank on hosts of the same name
             name += "+"
         used.add(name)
-        nodes.append(Node(name, one, rank, keys))
+        nodes.append(Node(name, entry, rank, keys))
     return Cluster(tuple(nodes), slices, calls)
 
 
-def _group(one: NodeFacts) -> tuple[object, ...]:
-    if one.plan.started == "node":
-        return (one.key,)
-    return *one.identity.host, one.plan.node_rank
+def _group(facts: NodeFacts) -> tuple[object, ...]:
+    if facts.plan.started == "node":
+        return (facts.key,)
+    return *facts.identity.host, facts.plan.node_rank
 
 
-def _slice_order(one: NodeFacts) -> tuple[bool, int, int]:
-    plan = one.plan
-    return one.host is None, plan.local_rank or 0, plan.rank if plan.rank is not None else 1 << 30
+def _slice_order(facts: NodeFacts) -> tuple[bool, int, int]:
+    plan = facts.plan
+    return facts.host is None, plan.local_rank or 0, plan.rank if plan.rank is not None else 1 << 30
 
 
-def _node_order(one: NodeFacts) -> tuple[int, int, int, str, int]:
-    hosted = bool(one.meeting and one.meeting.hosted)
-    rank = one.node_rank if one.node_rank is not None else one.plan.node_rank
-    first = min((r.rank for r in one.ranks if r.rank is not None), default=1 << 30)
-    return 0 if hosted else 1, 1 << 30 if rank is None else rank, first, one.identity.hostname, one.identity.pid
+def _node_order(facts: NodeFacts) -> tuple[int, int, int, str, int]:
+    hosted = bool(facts.meeting and facts.meeting.hosted)
+    rank = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
+    first = min((r.rank for r in facts.ranks if r.rank is not None), default=1 << 30)
+    return 0 if hosted else 1, 1 << 30 if rank is None else rank, first, facts.identity.hostname, facts.identity.pid
 
 
 def _merge(group: list[NodeFacts]) -> tuple[NodeFacts, tuple[str, ...]]:
     """Return one node's facts from those of its ranks, the first of which also ran the node's probes."""
-    first, keys = group[0], tuple(one.key for one in group)
+    first, keys = group[0], tuple(facts.key for facts in group)
     if len(group) == 1:
         return first, keys
-    problems = tuple(dict.fromkeys(p for one in group for p in one.plan.problems))
+    problems = tuple(dict.fromkeys(p for facts in group for p in facts.plan.problems))
     return (
         replace(
             first,
             plan=replace(first.plan, problems=problems),
-            ranks=tuple(sorted((r for one in group for r in one.ranks), key=lambda r: (r.rank is None, r.rank or 0))),
-            meeting=next((one.meeting for one in group if one.meeting and one.meeting.hosted), first.meeting),
-            trials=tuple(t for one in group for t in one.trials),
-            groups=tuple(g for one in group for g in one.groups),
+            ranks=tuple(
+                sorted((r for facts in group for r in facts.ranks), key=lambda r: (r.rank is None, r.rank or 0))
+            ),
+            meeting=next((facts.meeting for facts in group if facts.meeting and facts.meeting.hosted), first.meeting),
+            trials=tuple(t for facts in group for t in facts.trials),
+            groups=tuple(g for facts in group for g in facts.groups),
         ),
         keys,
     )

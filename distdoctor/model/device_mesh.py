@@ -53,15 +53,15 @@ def groups_of(mesh: Mesh, extra: int, world: int) -> list[Group]:
     """Return the groups in the order of their creation, by each of ``world`` ranks; ``extra`` ones of all ranks after
     those of the mesh."""
     lengths = [length for _, length in mesh]
-    found = []
+    groups = []
     for place, (name, length) in enumerate(mesh):
         if length == world:
             continue
         others = [range(other) for other in (*lengths[:place], *lengths[place + 1 :])]
         for rest in itertools.product(*others):
             rows = [(*rest[:place], here, *rest[place:]) for here in range(length)]
-            found.append(Group(name, tuple(_rank(row, lengths) for row in rows)))
-    return [*found, *(Group(f"group {number + 1}", tuple(range(world))) for number in range(extra))]
+            groups.append(Group(name, tuple(_rank(row, lengths) for row in rows)))
+    return [*groups, *(Group(f"group {number + 1}", tuple(range(world))) for number in range(extra))]
 
 
 def _rank(coordinates: Sequence[int], lengths: Sequence[int]) -> int:

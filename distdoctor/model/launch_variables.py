@@ -46,5 +46,5 @@ JSRUN = RankVariables(
 HOROVOD = RankVariables("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
 RANK_VARIABLES = (SLURM, OPENMPI, HYDRA, CRAY, PALS, FLUX, MVAPICH, JSRUN, HOROVOD)
 """All launchers, SLURM first: its step may start another launcher, whose ranks have both."""
-STARTED_BY = (SLURM_STEP, *(one.rank for one in RANK_VARIABLES if one is not SLURM))
+STARTED_BY = (SLURM_STEP, *(variables.rank for variables in RANK_VARIABLES if variables is not SLURM))
 """Variables of which a process has one if a launcher started it as one of several."""

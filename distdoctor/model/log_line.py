@@ -135,9 +135,9 @@ class Line:
 
     def __post_init__(self) -> None:
         """Take NCCL's level ERROR, with which version 2.32 and newer report a root cause, wherever WARN is known."""
-        if not all(isinstance(one, str) for one in (self.pattern, self.unless, *_texts(self.literal))):
+        if not all(isinstance(text, str) for text in (self.pattern, self.unless, *_texts(self.literal))):
             return  # the catalogue refuses it, and says why
-        more = tuple(one.replace(_WARN, _ERROR) for one in self.literals if _WARN in one)
+        more = tuple(wording.replace(_WARN, _ERROR) for wording in self.literals if _WARN in wording)
         if more:
             object.__setattr__(self, "literal", (*self.literals, *more))
         for name in ("pattern", "unless"):

@@ -144,7 +144,7 @@ def _sglang_ports(given: Mapping[str, str], port: int | None, inside: bool, serv
 
 def read_trl_server(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     """Return the plan of ``trl vllm-serve``: one node, unless Ray places the ranks. Raise ValueError."""
-    return read_vllm([one for one in words if not one.startswith("--nnodes")], env)
+    return read_vllm([flag for flag in words if not flag.startswith("--nnodes")], env)
 
 
 def read_dynamo(module: str, words: Sequence[str], env: Mapping[str, str]) -> JobLine:

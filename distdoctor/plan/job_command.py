@@ -55,8 +55,8 @@ def read_job_command(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
         return replace(
             inner, before=(words[0], *options), inner=tuple(rest), env={**changes, **(inner.env or {})} or None
         )
-    found = _by_program(words, env)
-    return replace(found, env={**changes, **(found.env or {})} or None, inner=tuple(words))
+    read = _by_program(words, env)
+    return replace(read, env={**changes, **(read.env or {})} or None, inner=tuple(words))
 
 
 def _inside(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
@@ -82,8 +82,8 @@ def _by_program(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
 
 
 def _unknown(words: Sequence[str]) -> JobLine:
-    names = (os.path.basename(one) for one in words if not one.startswith("-"))
-    name = next((one for one in names if one not in _WRAPPERS), "the line")
+    names = (os.path.basename(word) for word in words if not word.startswith("-"))
+    name = next((base for base in names if base not in _WRAPPERS), "the line")
     return JobLine("other", note=f"distdoctor does not know the options of {name}: the plan is that of the environment")
 
 
@@ -137,25 +137,25 @@ def _in_shell(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
         elif not word.startswith(("-", "+")):
             text, what = text_of(word, shell_text.MAX_BYTES), os.path.basename(word)
             break
-    found: list[JobLine] = []
+    lines: list[JobLine] = []
     for command in shell_text.commands(text, env):
         if is_launch(command.words):
             line = read_job_command(command.words, {**env, **command.env})
-            found.append(replace(line, env={**command.env, **(line.env or {})} or None))
-    if len(found) == 1:
-        return found[0]
-    many = f"has {len(found)} launch commands" if found else "has no launch command that distdoctor knows"
+            lines.append(replace(line, env={**command.env, **(line.env or {})} or None))
+    if len(lines) == 1:
+        return lines[0]
+    many = f"has {len(lines)} launch commands" if lines else "has no launch command that distdoctor knows"
     return JobLine("other", note=f"{what or 'the shell'} {many}: the plan is that of the environment")
 
 
 def is_launch(words: Sequence[str]) -> bool:
     """Return whether a launcher, an engine or a framework is started here, behind whatever wrappers."""
-    names = [os.path.basename(one) for one in words[:_LOOKED_AT]]
+    names = [os.path.basename(word) for word in words[:_LOOKED_AT]]
     modules = [following for name, following in itertools.pairwise(words) if name == "-m"]
     if names[:1] and (names[0] in _NO_STARTERS or (names[0] == "ray" and words[1:2] not in (["start"], ["job"]))):
         return False
     starts = any(name in PROGRAMS or name == "srun" or name in _MPI for name in names)
-    return starts or any(one in MODULES or one.partition(".")[0] in _PACKAGES for one in modules)
+    return starts or any(module in MODULES or module.partition(".")[0] in _PACKAGES for module in modules)
 
 
 def _vllm(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
@@ -189,7 +189,7 @@ def _axolotl(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     if "--use-ray" in given:
         return trainer_lines.read_by_ray("axolotl")
     if given.get("--launcher") == "torchrun":
-        ahead = ["--rdzv-backend=c10d"] if any("rdzv_endpoint" in one for one in behind) else []
+        ahead = ["--rdzv-backend=c10d"] if any("rdzv_endpoint" in flag for flag in behind) else []
         return _torchrun([*ahead, *behind, "--"], env)
     if given.get("--launcher") == "python" or own[:1] != ["train"]:
         return JobLine("python")
@@ -291,24 +291,24 @@ def accelerate_flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str,
     options = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
     machines = _to_int(options.get("num_machines")) or 1
     processes = _to_int(options.get("num_processes"))
-    found = [f"{NNODES.flag}={machines}"]
+    flags = [f"{NNODES.flag}={machines}"]
     if processes:
         if processes % machines:
             raise ValueError(f"{processes} processes cannot be shared by {machines} machines")
-        found.append(f"{NPROC_PER_NODE.flag}={processes // machines}")
+        flags.append(f"{NPROC_PER_NODE.flag}={processes // machines}")
     port, backend = _to_int(options.get("main_process_port")), options.get("rdzv_backend") or "static"
     if machines > 1 and backend not in ("static", "c10d"):
         raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
     if machines > 1 and backend == "c10d":  # it is an endpoint then, with the port of static (utils/launch.py)
         at = endpoint(options.get("main_process_ip", ""), DEFAULT_PORT if port is None else port)
-        return (*found, f"{RDZV_BACKEND.flag}={backend}", f"{RDZV_ENDPOINT.flag}={at}")
+        return (*flags, f"{RDZV_BACKEND.flag}={backend}", f"{RDZV_ENDPOINT.flag}={at}")
     if machines > 1:
-        found.append(f"{NODE_RANK.flag}={_to_int(options.get('machine_rank')) or 0}")
+        flags.append(f"{NODE_RANK.flag}={_to_int(options.get('machine_rank')) or 0}")
         if options.get("main_process_ip"):
-            found.append(f"{MASTER_ADDR.flag}={options['main_process_ip']}")
+            flags.append(f"{MASTER_ADDR.flag}={options['main_process_ip']}")
     if port or (port == 0 and machines > 1):  # 0: each machine takes a free one of its own
-        found.append(f"{MASTER_PORT.flag}={port}")
-    return tuple(found)
+        flags.append(f"{MASTER_PORT.flag}={port}")
+    return tuple(flags)
 
 
 def _own_words(words: Sequence[str]) -> dict[str, str]:
@@ -384,7 +384,7 @@ def split_srun(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
                 taken.append(left.pop(0))
             if valued[:1] in _NOT_FOR_A_CHECK_SHORT:
                 valued, taken = "", [word]
-            taken[0] = "-" + "".join(one for one in switches if one not in _NOT_FOR_A_CHECK_SHORT) + valued
+            taken[0] = "-" + "".join(switch for switch in switches if switch not in _NOT_FOR_A_CHECK_SHORT) + valued
             wanted = taken[0] != "-"
         kept += taken if wanted else []
     return tuple(kept), left

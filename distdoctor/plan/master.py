@@ -135,8 +135,8 @@ def master_from_launcher(
             address, values.sources["master_addr"] = str(derived.value), derived.source
         elif launched.rank0_unknown:
             raise UsageError(launched.rank0_unknown)
-    if port is None and (found := launched.found.get("master_port")):
-        port, values.sources["master_port"] = int(found.value), found.source
+    if port is None and (derived := launched.found.get("master_port")):
+        port, values.sources["master_port"] = int(derived.value), derived.source
     return address, port
 
 

@@ -54,10 +54,10 @@ def notice_of(env: Mapping[str, str]) -> Notice | None:
         return None
     name = mpi.hydra_control_port() if launched.launcher == mpi.HYDRA_NAME else ""
     for variables in NUMBERS:
-        if not name and all(env.get(one) for one in variables):
-            name = " ".join(f"{one}={env[one]}" for one in variables)
+        if not name and all(env.get(variable) for variable in variables):
+            name = " ".join(f"{variable}={env[variable]}" for variable in variables)
     if not name:
         return None
     digest = hashlib.sha256(name.encode()).hexdigest()
-    found = launched.found.get("master_addr")
-    return Notice(FIRST_PORT + int(digest[:8], 16) % PORTS, digest[8:24], str(found.value) if found else "")
+    master = launched.found.get("master_addr")
+    return Notice(FIRST_PORT + int(digest[:8], 16) % PORTS, digest[8:24], str(master.value) if master else "")

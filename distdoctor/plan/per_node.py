@@ -49,15 +49,15 @@ def plan_of_node(
 
     ``launched``: a launcher has started one such process on each node.
     """
-    found = launched.found if launched is not None else {}
+    derived = launched.found if launched is not None else {}
     nnodes = _nnodes(values, launched)
-    nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
+    nproc = _ranks(values, count_gpus, count_cpus, derived.get("nproc_per_node"))
     standalone = _standalone(values, nnodes)
     backend_of_rendezvous = "c10d" if standalone else rdzv_backend(values)
     own_place = bool(standalone) or takes_own_place(values, alone=nnodes == 1)
     values = in_own_place(values) if own_place else values
     flags = values.flags
-    node_rank = _node_rank(values, nnodes, found.get("node_rank"))
+    node_rank = _node_rank(values, nnodes, derived.get("node_rank"))
     _refuse_other_backends(values, nnodes)
     named = (None, None) if own_place else read_master(values, alone=nnodes == 1)
     if launched is not None:
@@ -156,11 +156,11 @@ def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
             f"{NPROC_PER_NODE.flag}, {NODE_RANK.flag}) one starts its ranks: give --ntasks-per-node=1 (srun) or -N 1 "
             "(mpirun), or none of these flags"
         )
-    found = {name: value for name, value in launched.found.items() if name != "nproc_per_node"}
+    derived = {name: value for name, value in launched.found.items() if name != "nproc_per_node"}
     for name, value in (("nnodes", number("world_size")), ("node_rank", number("rank"))):
         if value is not None:
-            found[name] = value
-    return replace(launched, found=found, per_node=True)
+            derived[name] = value
+    return replace(launched, found=derived, per_node=True)
 
 
 def _roster(launched: Launched | None, node_rank: int | None) -> tuple[str, ...]:
@@ -373,8 +373,8 @@ def _started(before: Sequence[str], env: Mapping[str, str]) -> Started | None:
 def _requested_nodes(before: Sequence[str]) -> int | None:
     """Return the most nodes that srun's own options ask for."""
     text = " ".join(before[1:])
-    found = re.search(r"(?:^|\s)(?:-N\s*|--nodes[=\s])(?:\d+-)?(\d+)(?:\s|$)", text)
-    return int(found[1]) if found else None
+    match = re.search(r"(?:^|\s)(?:-N\s*|--nodes[=\s])(?:\d+-)?(\d+)(?:\s|$)", text)
+    return int(match[1]) if match else None
 
 
 def _too_many_agents(most: int, given: str, env: Mapping[str, str]) -> str:

@@ -132,10 +132,10 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
 
 def _groups(flags: Flags, sources: dict[str, str]) -> dict[str, Any]:
     """Return ``mesh`` and ``groups`` of the plan, and note their sources. Raise UsageError."""
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if flags.mesh is not None:
-        found["mesh"] = device_mesh.parse_mesh(flags.mesh)
-        if found["mesh"] is None:
+        given["mesh"] = device_mesh.parse_mesh(flags.mesh)
+        if given["mesh"] is None:
             raise UsageError(
                 f"{MESH.flag} {flags.mesh!r} is not a list of dimensions with their sizes, each name once, such as "
                 "dp=2,tp=4"
@@ -143,9 +143,9 @@ def _groups(flags: Flags, sources: dict[str, str]) -> dict[str, Any]:
     if flags.groups is not None:
         if not 0 <= flags.groups <= device_mesh.MOST_GROUPS:
             raise UsageError(f"{GROUPS.flag} {flags.groups} is not a number from 0 to {device_mesh.MOST_GROUPS}")
-        found["groups"] = flags.groups
-    sources.update({name: f"--{name}" for name in found})
-    return found
+        given["groups"] = flags.groups
+    sources.update({name: f"--{name}" for name in given})
+    return given
 
 
 def _in_init_method(flags: Flags) -> dict[str, str]:
@@ -153,7 +153,9 @@ def _in_init_method(flags: Flags) -> dict[str, str]:
     before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
     method = flags.init_method or ""
     query = dict(pair.partition("=")[::2] for pair in method.partition("?")[2].split("&"))
-    from_query = {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
+    from_query = {
+        variables.variables[0]: query[variables.name] for variables in (RANK, WORLD_SIZE) if variables.name in query
+    }
     if len(from_query) == 1 and not method.startswith("env://"):
         raise UsageError(
             f"{INIT_METHOD.flag} {method!r} has one of rank and world_size behind its ?: torch wants both there, or "
@@ -180,23 +182,23 @@ def _agents_around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
     itself for the whole job, and torchrun's flags for one job of all of them, if ``agent`` is torchrun."""
     outside = mpi.without_horovod(frameworks.without_deepspeed(frameworks.without_agent(env)))
     try:
-        found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or platforms.by_script(outside)
+        around = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or platforms.by_script(outside)
         for refuse in AROUND:
             refuse(outside)
     except UsageError as err:
         return {"beside": str(err).partition(", and")[0]}
     count = number_of(outside.get(NNODES.pet))
-    if found is None and (number := number_of(outside.get(NODE_RANK.variables[0]))):
+    if around is None and (number := number_of(outside.get(NODE_RANK.variables[0]))):
         return {"beside": f"{NODE_RANK.variables[0]} is {number}"}
-    if found is None:
+    if around is None:
         return {"beside": f"{NNODES.pet} is {count}"} if count and count > 1 else {}
     fields = {NNODES.flag: "nnodes", NODE_RANK.flag: "node_rank", MASTER_ADDR.flag: "master_addr"}
-    together = {flag: str(found.found[name].value) for flag, name in fields.items() if name in found.found}
-    if here := next((outside[name] for name in found.variables.get("node_rank", ()) if name in outside), None):
+    together = {flag: str(around.found[name].value) for flag, name in fields.items() if name in around.found}
+    if here := next((outside[name] for name in around.variables.get("node_rank", ()) if name in outside), None):
         together[NODE_RANK.flag] = here
     if together.get(NNODES.flag) == "1" or agent != frameworks.TORCHRUN:
         together = {}
-    return {"beside": f"{found.launcher} started it as one of several", "together": together}
+    return {"beside": f"{around.launcher} started it as one of several", "together": together}
 
 
 def _more_ranks(env: Mapping[str, str], launched: Launched) -> str:

@@ -44,7 +44,7 @@ def commands(text: str, env: Mapping[str, str]) -> Iterator[Command]:
                     if words[0] == "export" and name in known:
                         exported[name] = known[name]
             elif words:
-                yield Command([expanded(one, known) for one in words], {**exported, **own})
+                yield Command([expanded(token, known) for token in words], {**exported, **own})
             else:
                 known.update(own)
                 exported.update({name: value for name, value in own.items() if name in exported})

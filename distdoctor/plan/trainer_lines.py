@@ -229,11 +229,11 @@ def read_by_ray(program: str) -> JobLine:
 def _size(words: Sequence[str]) -> str:
     """Return the number of nodes and ranks by verl's settings (defaults: trainer/config/ppo_trainer.yaml)."""
     given = dict(re.findall(r"(?:^|\s)\+*trainer\.(nnodes|n_gpus_per_node)=(\d+)", " ".join(words)))
-    if not given and not any(one.startswith("verl") for one in words):
+    if not given and not any(prefix.startswith("verl") for prefix in words):
         return "the ranks"
     return f"the {given.get('nnodes', '1')} x {given.get('n_gpus_per_node', '8')} ranks"
 
 
 def _program(words: Sequence[str]) -> str:
-    rest = [one for one in words if not one.startswith("-")]
+    rest = [argument for argument in words if not argument.startswith("-")]
     return rest[1] if len(rest) > 1 and rest[0].startswith("python") else rest[0] if rest else "the job"

@@ -70,12 +70,12 @@ class Values:
         return None
 
     def number_found(
-        self, name: str, variables: tuple[str, ...], found: Mapping[str, DerivedValue], low: int
+        self, name: str, variables: tuple[str, ...], derived: Mapping[str, DerivedValue], low: int
     ) -> int | None:
         """Return the first valid value of the variables, else the launcher's derived one."""
         value = self.first_number(name, variables, low)
-        if value is None and name in found:
-            value, self.sources[name] = int(found[name].value), found[name].source
+        if value is None and name in derived:
+            value, self.sources[name] = int(derived[name].value), derived[name].source
         return value
 
     def address(self, source: str, text: str) -> str | None:

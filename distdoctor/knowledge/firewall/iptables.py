@@ -28,7 +28,7 @@ _BUILT_IN: dict[str, FilterHook] = {
 def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[FirewallChain, ...]:
     """Return the base chains that can block, from ``iptables-legacy-save`` (or ip6tables'). Raises BadRuleset."""
     family = "ip" if tool == "iptables" else "ip6"
-    found: list[FirewallChain] = []
+    chains: list[FirewallChain] = []
     for table, policies, rules in iptables_tables(text):
         if table not in ("filter", "raw", "mangle", "nat"):
             continue
@@ -40,8 +40,8 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
             if blocking or policy == "DROP":
                 hook = _BUILT_IN[chain]
                 limited = tuple(_iptables_ending(chain, rules, policies, _limits))
-                found.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking, limited))
-    return tuple(found)
+                chains.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking, limited))
+    return tuple(chains)
 
 
 def iptables_proxied(text: str) -> tuple[str, ...]:
@@ -95,8 +95,8 @@ def rule_parts(
                 held.append(None)
         else:
             values[flag] = word
-            one = holds(flag, word)
-            held.append(one if one is None else one is not inverted)
+            answer = holds(flag, word)
+            held.append(answer if answer is None else answer is not inverted)
             inverted = False
     return held, values
 
@@ -190,7 +190,8 @@ def iptables_passes(text: str, packet: FilteredPacket) -> bool:
     """Return whether the built-in chains let the packet through for certain. Raises BadRuleset."""
     for name, policy, lines in _met_by(text, replace(packet, other=None)):
         chains = {
-            chain: [_rule(one, packet) if isinstance(one, str) else one for one in its] for chain, its in lines.items()
+            chain: [_rule(line, packet) if isinstance(line, str) else line for line in its]
+            for chain, its in lines.items()
         }
         if not passes(name, chains, policy):
             return False
@@ -202,7 +203,7 @@ def iptables_marks(
 ) -> tuple[PacketMark, ...]:
     """Return the marks on packets that this host sends to and from ``port``, as ``nft_marks`` does. Raises
     BadRuleset."""
-    found, sides = list[PacketMark](), tuple[Direction, ...](("dport", "sport"))
+    marks, sides = list[PacketMark](), tuple[Direction, ...](("dport", "sport"))
     for table, policies, rules in iptables_tables(text):
         for side in sides if table == "mangle" and "OUTPUT" in policies else ():
             packet = FilteredPacket(port, "out", side == "sport", interface=interface)
@@ -210,8 +211,8 @@ def iptables_marks(
             mark = mark_of([("OUTPUT", chains)])
             if mark is not None and mark[0]:
                 where = f"{tool} mangle OUTPUT"
-                found.append(PacketMark(port, side, 4 if tool == "iptables" else 6, mark[0], f"{where}: {mark[1]}"))
-    return tuple(found)
+                marks.append(PacketMark(port, side, 4 if tool == "iptables" else 6, mark[0], f"{where}: {mark[1]}"))
+    return tuple(marks)
 
 
 @lru_cache(maxsize=64)
@@ -221,14 +222,14 @@ def _met_by(text: str, packet: FilteredPacket) -> list[tuple[str, str, dict[str,
 
     Rules that depend on the other address, which is unknown here, stay as text.
     """
-    found = []
+    chains_met = []
     for table, policies, rules in iptables_tables(text):
         lines = {name: list(_lines(rules.get(name, ()), packet)) for name in policies}
         for name in INTO if packet.way == "in" else OUT_OF:
             translated = table == "nat" and (packet.reply or name == "POSTROUTING")  # the source only, or not consulted
             if name in lines and not translated:
-                found.append((name, policies[name].lower(), lines))
-    return found
+                chains_met.append((name, policies[name].lower(), lines))
+    return chains_met
 
 
 def _lines(lines: Iterable[str], packet: FilteredPacket) -> Iterator[Rule | str]:

@@ -66,7 +66,11 @@ def dormant(items: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
     the rules (nft(8), TABLES).
     """
     tables = (item["table"] for item in items if "table" in item)
-    return {(one["family"], one["name"]) for one in tables if not {*_listed(one.get("flags"))} <= {"owner", "persist"}}
+    return {
+        (table["family"], table["name"])
+        for table in tables
+        if not {*_listed(table.get("flags"))} <= {"owner", "persist"}
+    }
 
 
 def _listed(value: Any) -> list[Any]:
@@ -114,11 +118,11 @@ def nft_proxied(text: str) -> tuple[str, ...]:
         tables, asleep = NftTable.all(items), dormant(items)
         chains = [item["chain"] for item in items if "chain" in item]
         return tuple(
-            f"nft chain {one['family']} {one['table']} {one['name']}: {rule}"
-            for one in chains
-            if (one.get("type"), one.get("hook")) == ("nat", "output") and one["family"] in _FAMILIES
-            if (one["family"], one["table"]) not in asleep
-            for rule in tables[one["family"], one["table"]].ending(one["name"], ("redirect",))
+            f"nft chain {chain['family']} {chain['table']} {chain['name']}: {rule}"
+            for chain in chains
+            if (chain.get("type"), chain.get("hook")) == ("nat", "output") and chain["family"] in _FAMILIES
+            if (chain["family"], chain["table"]) not in asleep
+            for rule in tables[chain["family"], chain["table"]].ending(chain["name"], ("redirect",))
             if not _FOR_A_PORT.search(rule) and not _TO_ITSELF.search(rule)
         )
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
@@ -139,66 +143,66 @@ class NftTable:
         """Return every table of a ruleset by family and name."""
         chains: dict[tuple[str, str], dict[str, list[Sequence[Any]]]] = {}
         sets: dict[tuple[str, str], dict[str, Any]] = {}
-        for kind, one in (pair for item in items for pair in item.items()):
+        for kind, entry in (pair for item in items for pair in item.items()):
             if kind == "rule":
-                its = chains.setdefault((one["family"], one["table"]), {})
-                its.setdefault(one["chain"], []).append(one["expr"])
+                its = chains.setdefault((entry["family"], entry["table"]), {})
+                its.setdefault(entry["chain"], []).append(entry["expr"])
             elif kind == "chain":
-                chains.setdefault((one["family"], one["table"]), {}).setdefault(one["name"], [])
+                chains.setdefault((entry["family"], entry["table"]), {}).setdefault(entry["name"], [])
             elif kind in ("set", "map"):
-                sets.setdefault((one["family"], one["table"]), {})[one["name"]] = one.get("elem", [])
+                sets.setdefault((entry["family"], entry["table"]), {})[entry["name"]] = entry.get("elem", [])
         return {place: NftTable(its, sets.get(place, {})) for place, its in chains.items()}
 
     def ending(self, chain: str, ends: tuple[str, ...], above: tuple[str, ...] = ()) -> list[str]:
         """Return the rules of ``chain`` with one of these ends for TCP, themselves or by a jump."""
-        found = []
+        endings = []
         for expr in self.chains.get(chain, ()):
             if any(_harmless(part) for part in expr if isinstance(part, dict)):
                 continue
             text = " ".join(filter(None, (self.text(part) for part in expr)))
             for verdict in self.verdicts(expr):
                 if verdict in ends:
-                    found.append(text)
+                    endings.append(text)
                 elif verdict != chain and verdict not in above:
-                    found += [f"{text} > {inner}" for inner in self.ending(verdict, ends, (*above, chain))]
-        return list(dict.fromkeys(found))
+                    endings += [f"{text} > {inner}" for inner in self.ending(verdict, ends, (*above, chain))]
+        return list(dict.fromkeys(endings))
 
     def limiting(self, chain: str, above: tuple[str, ...] = ()) -> list[str]:
         """Return the rules of ``chain`` that limit TCP connections, themselves or by a jump."""
-        found = []
+        limits = []
         for expr in self.chains.get(chain, ()):
             parts = [part for part in expr if isinstance(part, dict)]
             if any(map(_harmless, parts)):
                 continue
             text = " ".join(filter(None, map(self.text, expr)))
             if any("accept" in part or "return" in part for part in parts) and _LIMIT.search(text):
-                found.append(text)
+                limits.append(text)
             for verdict in self.verdicts(expr):
                 if verdict in self.chains and verdict not in (chain, *above):
-                    found += [f"{text} > {inner}" for inner in self.limiting(verdict, (*above, chain))]
-        return list(dict.fromkeys(found))
+                    limits += [f"{text} > {inner}" for inner in self.limiting(verdict, (*above, chain))]
+        return list(dict.fromkeys(limits))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:
         """Return the possible ends of a rule: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps
         to."""
-        found: list[str] = []
+        kinds: list[str] = []
         for part in expr:
             if not isinstance(part, dict):
                 continue
             if "drop" in part:
-                found.append("drop")
+                kinds.append("drop")
             elif "reject" in part or part.get("xt", {}).get("name") in ("REJECT", "DROP"):
-                found.append("reject")
+                kinds.append("reject")
             elif _queued(part):
-                found.append("queue")
+                kinds.append("queue")
             elif end := next((end for end in _TRANSLATED if end in part or _target(part) == end.upper()), None):
-                found.append(end)
+                kinds.append(end)
             elif "jump" in part or "goto" in part:
-                found.append(str((part.get("jump") or part["goto"])["target"]))
+                kinds.append(str((part.get("jump") or part["goto"])["target"]))
             elif "vmap" in part:
                 for _, verdict in self.elements(part["vmap"]["data"]):
-                    found += self.verdicts([verdict])
-        return found
+                    kinds += self.verdicts([verdict])
+        return kinds
 
     def elements(self, data: Any) -> list[Any]:
         """Return the elements of a set or map, anonymous or named."""
@@ -263,14 +267,14 @@ class NftTable:
                 return self.value(value["elem"].get("val"))
             return self.text(value)
         if isinstance(value, list):
-            return ",".join(self.value(one) for one in value)
+            return ",".join(self.value(item) for item in value)
         return str(value)
 
-    def element(self, one: Any) -> str:
+    def element(self, item: Any) -> str:
         """Return one element of a set, or one pair of a verdict map."""
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict):
-            return f"{self.value(one[0])} : {self.text(one[1])}"
-        return self.value(one)
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[1], dict):
+            return f"{self.value(item[0])} : {self.text(item[1])}"
+        return self.value(item)
 
 
 def _limit_text(kind: str, value: Any) -> str:
@@ -381,8 +385,8 @@ def nft_marks(text: str, port: int, interface: str | None) -> tuple[PacketMark, 
 
 @lru_cache(maxsize=1)
 def _items(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(text)["nftables"]
-    return found
+    items: list[dict[str, Any]] = json.loads(text)["nftables"]
+    return items
 
 
 Lines = dict[str, list[tuple[Sequence[Any], tuple[Rule, ...] | None]]]
@@ -414,7 +418,7 @@ def _met_by(
 
 def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
     tables, asleep = NftTable.all(items), dormant(items)
-    found = []
+    chains_met = []
     for chain in (item["chain"] for item in items if "chain" in item):
         place = chain["family"], chain["table"]
         if chain.get("hook") not in IN or chain["hook"] == "ingress" or place in but or place in asleep:
@@ -429,21 +433,23 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
             end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
             if end is not None:
                 where = f"nft chain {chain['family']} {chain['table']} {chain['name']}"
-                found.append(ShutPort(port, version, end.how, f"{where}: {end.text}"))
-    yield from found
+                chains_met.append(ShutPort(port, version, end.how, f"{where}: {end.text}"))
+    yield from chains_met
 
 
 def _marks(items: Sequence[dict[str, Any]], port: int, interface: str | None) -> Iterator[PacketMark]:
     tables, asleep = NftTable.all(items), dormant(items)
     chains = [item["chain"] for item in items if "chain" in item]
-    routing = [one for one in chains if (one.get("hook"), one.get("type")) == ("output", "route")]
-    routing = [one for one in routing if (one["family"], one["table"]) not in asleep]
-    routing.sort(key=lambda one: one["prio"] if isinstance(one.get("prio"), int) else 0)
+    routing = [chain for chain in chains if (chain.get("hook"), chain.get("type")) == ("output", "route")]
+    routing = [chain for chain in routing if (chain["family"], chain["table"]) not in asleep]
+    routing.sort(key=lambda chain: chain["prio"] if isinstance(chain.get("prio"), int) else 0)
     sides: tuple[Direction, ...] = ("dport", "sport")
     for version, side in product(VERSIONS, sides):
-        own = [one for one in routing if one["family"] in VERSIONS[version]]
+        own = [chain for chain in routing if chain["family"] in VERSIONS[version]]
         packet = FilteredPacket(port, "out", side == "sport", interface=interface)
-        mark = mark_of([(one["name"], _rules(tables[one["family"], one["table"]], packet, version)) for one in own])
+        mark = mark_of(
+            [(chain["name"], _rules(tables[chain["family"], chain["table"]], packet, version)) for chain in own]
+        )
         if mark is not None and mark[0]:
             where = f"nft chain {own[-1]['family']} {own[-1]['table']} {own[-1]['name']}"
             yield PacketMark(port, side, version, mark[0], f"{where}: {mark[1]}")
@@ -514,7 +520,7 @@ class _Met:
         if kind == "ct" and value.get("key") in ("state", "status"):
             return value["key"] == "state" and self._packet.state in values
         if kind == "meta" and value["key"] in _INTERFACES:
-            return _any([self._packet.goes_by(_INTERFACES[value["key"]], str(one)) for one in values])
+            return _any([self._packet.goes_by(_INTERFACES[value["key"]], str(item)) for item in values])
         if kind == "meta" and value["key"] in ("l4proto", "protocol", "nfproto"):
             return bool({*map(str, values)} & {"tcp", "6"} if value["key"] == "l4proto" else self._is_family(values))
         if kind == "&" and _only(value[0]) == ("payload", _FLAGS):
@@ -530,18 +536,18 @@ class _Met:
             if (protocol == "ip") is not (self._version == 4):
                 return False
             if field in ("saddr", "daddr"):
-                return _any([self._is_of(field, one) for one in values])
-            return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
+                return _any([self._is_of(field, item) for item in values])
+            return any(item in _TCP for item in values) if field in ("protocol", "nexthdr") else None
         if value == _FLAGS:
             return None if self._packet.reply else values == ["syn"] if "syn" in values else False
         if protocol in ("tcp", "th"):
-            return self._packet.has_port(str(field), lambda port: any(_holds_port(one, port) for one in values))
+            return self._packet.has_port(str(field), lambda port: any(_holds_port(item, port) for item in values))
         return False if protocol in _NOT_TCP_NAMES else None
 
-    def _is_of(self, side: str, one: Any) -> bool | None:
-        if isinstance(one, str):
-            return self._packet.is_of(side, one)
-        kind, value = _only(one)
+    def _is_of(self, side: str, item: Any) -> bool | None:
+        if isinstance(item, str):
+            return self._packet.is_of(side, item)
+        kind, value = _only(item)
         if kind == "prefix":
             return self._packet.is_of(side, f"{value['addr']}/{value['len']}")
         if kind != "range":
@@ -556,14 +562,14 @@ class _Met:
         if isinstance(right, dict) and "|" in right:
             right = right["|"]
         if isinstance(right, dict) and "set" in right:
-            return [v for one in self._table.elements(right) for v in self._values(one)]
+            return [v for item in self._table.elements(right) for v in self._values(item)]
         if isinstance(right, dict) and "elem" in right:
             return self._values(right["elem"].get("val"))
-        return [v for one in right for v in self._values(one)] if isinstance(right, list) else [right]
+        return [v for item in right for v in self._values(item)] if isinstance(right, list) else [right]
 
 
-def _holds_port(one: Any, port: int) -> bool:
-    low, high = one["range"] if isinstance(one, dict) else (one, one)
+def _holds_port(item: Any, port: int) -> bool:
+    low, high = item["range"] if isinstance(item, dict) else (item, item)
     return int(low) <= port <= int(high)
 
 

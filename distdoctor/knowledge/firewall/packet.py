@@ -166,16 +166,16 @@ def _ends(chain: str, chains: Chains, above: tuple[str, ...]) -> list[End]:
     """Return every possible end of the packet in ``chain``, each once."""
     if chain not in chains or chain in above or len(above) > 16:
         return ["sent elsewhere"]
-    found: dict[End, None] = {}
+    ends_found: dict[End, None] = {}
     for rule in chains[chain]:
         if rule.matches is False or not rule.verdict:
             continue
         ends, goes_on = _taken(rule, chains, (*above, chain))
-        found.update(dict.fromkeys(ends))
+        ends_found.update(dict.fromkeys(ends))
         if rule.matches and not goes_on:
-            return list(found)
-    found["fallen through"] = None
-    return list(found)
+            return list(ends_found)
+    ends_found["fallen through"] = None
+    return list(ends_found)
 
 
 def _taken(rule: Rule, chains: Chains, above: tuple[str, ...]) -> tuple[list[End], bool]:
@@ -214,7 +214,7 @@ def untracks(text: str, port: int, picked: tuple[int, int] | None) -> bool:
     first, last = picked or (port, port)
 
     def for_others(rule: str) -> bool:
-        ports = (int(found[1] or found[2]) for found in _PORT.finditer(rule))
+        ports = (int(match[1] or match[2]) for match in _PORT.finditer(rule))
         others = any(number != port and not first <= number <= last for number in ports)
         return not _NOT.search(rule) and (others or bool(_UDP.search(rule)))
 
@@ -235,7 +235,7 @@ def open_ranges(ruleset: str, shuts: Callable[[int], bool]) -> tuple[tuple[int, 
 
     Empty if there are too many of these.
     """
-    named = {number for found in _NUMBER.findall(ruleset) if PORTS[0] < (number := int(found)) <= PORTS[1]}
+    named = {number for digits in _NUMBER.findall(ruleset) if PORTS[0] < (number := int(digits)) <= PORTS[1]}
     starts = sorted({PORTS[0], *named, *(number + 1 for number in named if number < PORTS[1])})
     if len(starts) > 2 * MOST_NUMBERS:
         return ()
@@ -278,7 +278,7 @@ def open_sources(ruleset: str, version: int, lets_in: Callable[[str], bool]) -> 
             ranges[-1] = (ranges[-1][0], after - 1)
         else:
             ranges.append((start, after - 1))
-    return tuple((str(family(one)), str(family(other))) for one, other in ranges)
+    return tuple((str(family(network)), str(family(other))) for network, other in ranges)
 
 
 @lru_cache(maxsize=4)
@@ -288,9 +288,9 @@ def _starts(ruleset: str, version: int) -> tuple[int, ...]:
 
 def _network_edges(ruleset: str, version: int) -> Iterator[int]:
     """Yield the first address of each network in the ruleset, and the one after its last."""
-    for found in {(one[1], one[2] or one[3]) for one in _NAMED.finditer(ruleset)}:
+    for pair in {(match[1], match[2] or match[3]) for match in _NAMED.finditer(ruleset)}:
         try:
-            network = ipaddress.ip_network("/".join(filter(None, found)), strict=False)
+            network = ipaddress.ip_network("/".join(filter(None, pair)), strict=False)
         except ValueError:
             continue
         if network.version == version:

@@ -71,7 +71,7 @@ def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tu
     ``picked``: ip_local_port_range. Replies to such a port are blocked, unless an earlier rule accepts established
     connections.
     """
-    found = []
+    answers = []
     for chain in firewall.chains if firewall is not None else ():
         for rule in chain.blocking_rules if chain.hook == "input" else ():
             ports = _PORTS["dport"].search(rule)
@@ -79,8 +79,8 @@ def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tu
                 continue
             parts = [(int(low), int(high or low)) for low, high in _RANGE.findall(ports[2])]
             if any(min(high, picked[1]) - max(low, picked[0]) >= _WIDE for low, high in parts):
-                found.append((chain, rule))
-    return found
+                answers.append((chain, rule))
+    return answers
 
 
 def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[str], port: int | None) -> bool:
@@ -91,12 +91,16 @@ def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[s
     """
     way = "in" if hook == "input" else "out"
     wanted = [parse_address(other) for other in others]
-    rows = [one for one in firewall.passages if (one.way, one.port) == (way, port)] if firewall is not None else []
-    return bool(wanted) and all(at is not None and any(_within(at, one) for one in rows) for at in wanted)
+    rows = (
+        [passage for passage in firewall.passages if (passage.way, passage.port) == (way, port)]
+        if firewall is not None
+        else []
+    )
+    return bool(wanted) and all(at is not None and any(_within(at, passage) for passage in rows) for at in wanted)
 
 
-def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, one: Passage) -> bool:
-    first, last = parse_address(one.first), parse_address(one.last)
+def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, passage: Passage) -> bool:
+    first, last = parse_address(passage.first), parse_address(passage.last)
     if first is None or last is None or first.version != address.version:
         return False
     return int(first) <= int(address) <= int(last)

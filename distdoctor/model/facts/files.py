@@ -85,7 +85,7 @@ def _not_replaced(path: Path, facts: NodeFacts | None) -> str | None:
         pass
     if not there:
         return "is a file that is not facts, and is left as it is"
-    if facts is None or any(_node_of(one) == _node_of(facts) for one in there):
+    if facts is None or any(_node_of(other) == _node_of(facts) for other in there):
         return None
     return f"has the facts of {there[0].identity.hostname}: name a folder (PATH/), in which each node has its own file"
 
@@ -115,15 +115,15 @@ def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
 
     Raises BadFile.
     """
-    found: dict[str, NodeFacts] = {}
+    newest: dict[str, NodeFacts] = {}
     for path in _files(paths):
-        for one in _read_file(path):
-            known = found.get(one.key)
-            if known is None or one.started_at > known.started_at:
-                found[one.key] = one
-    if not found:
+        for facts in _read_file(path):
+            known = newest.get(facts.key)
+            if known is None or facts.started_at > known.started_at:
+                newest[facts.key] = facts
+    if not newest:
         raise BadFile("there are no facts in the given files")
-    return tuple(found.values())
+    return tuple(newest.values())
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -174,8 +174,8 @@ def _read_file(path: Path) -> tuple[NodeFacts, ...]:
     data = _content(path)
     try:
         content = decode(data, FactsFile)
-        for one in content.facts:
-            check_facts(one)
+        for facts in content.facts:
+            check_facts(facts)
     except BadFacts as err:
         raise BadFile(f"{path}: not a facts file of distdoctor check --save: {err}") from None
     if content.schema_version > SCHEMA_VERSION:

@@ -262,7 +262,7 @@ class JobFacts:
     @property
     def ranks(self) -> tuple[JobProcess, ...]:
         """Processes that are ranks."""
-        return tuple(one for one in self.processes if one.role == "rank")
+        return tuple(process for process in self.processes if process.role == "rank")
 
 
 # Answers of a job that was started with something to ask: flight recorders, NCCL's RAS. None of it clears a hang: both
@@ -338,7 +338,7 @@ class RasCount:
     def behind(self) -> int:
         """Lowest count of the named ranks."""
         rest = [self.others_launched] if self.others_launched is not None else []
-        return min([*(one.launched for one in self.ranks), *rest], default=0)
+        return min([*(rank.launched for rank in self.ranks), *rest], default=0)
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ class StoreView:
 
     def rendezvous_of(self, run_id: str) -> tuple[RendezvousView, ...]:
         """Return the rendezvous of the job with this id; all if it is not among them."""
-        return tuple(one for one in self.rendezvous if one.run_id == run_id) or self.rendezvous
+        return tuple(meeting for meeting in self.rendezvous if meeting.run_id == run_id) or self.rendezvous
 
     @property
     def known(self) -> bool:
@@ -516,8 +516,8 @@ class StoreView:
     @property
     def default_group(self) -> GroupView | None:
         """Group of init_process_group on the newest attempt; of several, the one with the most members."""
-        found = [group for group in self.groups if group.default]
-        return max(found, key=lambda group: (group.attempt or 0, len(group.joined)), default=None)
+        defaults = [group for group in self.groups if group.default]
+        return max(defaults, key=lambda group: (group.attempt or 0, len(group.joined)), default=None)
 
     @property
     def world(self) -> int | None:
@@ -603,8 +603,8 @@ class StoreView:
         if node is None:
             return ""
         named = [agent.host for agent in self.agents if agent.node == node and agent.host]
-        beside = [host for other, host in written.items() if self.node_of(other) == node]
-        return next(iter([*named, *beside]), "")
+        same_node = [host for other, host in written.items() if self.node_of(other) == node]
+        return next(iter([*named, *same_node]), "")
 
 
 # Ray on one host: the processes of a job of Ray Train, and requests that its cluster cannot place. From process titles

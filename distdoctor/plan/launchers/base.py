@@ -76,8 +76,8 @@ class Launched:
     def first(self) -> str:
         """Return the host of its first process; empty if that is only a guess, such as the host that it was started
         on."""
-        found = self.found.get("master_addr")
-        return str(found.value) if found is not None and self.roster else ""
+        master = self.found.get("master_addr")
+        return str(master.value) if master is not None and self.roster else ""
 
 
 # Launchers that number the ranks they start in variables of their own: mpirun, mpiexec, jsrun.
@@ -104,13 +104,13 @@ class LauncherRanks:
 
     def placed(self, env: Mapping[str, str]) -> dict[str, DerivedValue]:
         """Return the port of the job, and the master's address if all ranks are on this node."""
-        found = dict(job_port(env))
+        placed = dict(job_port(env))
         if self.on_one_node(env):
-            found["nnodes"] = DerivedValue(1, self.local_size)
-            found["master_addr"] = DerivedValue("127.0.0.1", self.local_size)
-        return found
+            placed["nnodes"] = DerivedValue(1, self.local_size)
+            placed["master_addr"] = DerivedValue("127.0.0.1", self.local_size)
+        return placed
 
-    def launched(self, name: str, found: Mapping[str, DerivedValue], roster: Sequence[str] = ()) -> Launched:
+    def launched(self, name: str, placed: Mapping[str, DerivedValue], roster: Sequence[str] = ()) -> Launched:
         """Return the launcher with its variables. The variables of torch count before its own."""
         command = next(word for word in self.with_variable.split() if "{" not in word)
         return Launched(
@@ -122,7 +122,7 @@ class LauncherRanks:
                 "nproc_per_node": (*NPROC_PER_NODE.variables, self.local_size),
                 "node_rank": (),
             },
-            found,
+            placed,
             (),
             tuple(roster),
             nodes_even=False,

@@ -121,10 +121,10 @@ def detect_deepspeed(env: Mapping[str, str]) -> Launched | None:
         "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
         "node_rank": (_NODE, *NODE_RANK.variables),
     }
-    found = {"nnodes": DerivedValue(nodes, _NODES)} if nodes else {}
+    derived = {"nnodes": DerivedValue(nodes, _NODES)} if nodes else {}
     # If srun starts it once on each node (--no_ssh), all ranks share srun's output.
     task = RANK.variables[0] if schedulers.in_slurm_step(env) else ""
-    return replace(launched, variables=variables, found=found, nodes_even=False, task=task)
+    return replace(launched, variables=variables, found=derived, nodes_even=False, task=task)
 
 
 def without_deepspeed(env: Mapping[str, str]) -> dict[str, str]:
@@ -220,8 +220,8 @@ def spawned_below(launched: Launched, env: Mapping[str, str]) -> Launched | None
     tasks, task = _own(launched, env, WORLD_SIZE), _own(launched, env, RANK)
     if tasks is None or task is None:
         return None
-    found = launched.found.get("nproc_per_node")
-    here = int(found.value) if found is not None else _own(launched, env, NPROC_PER_NODE)
+    per_node = launched.found.get("nproc_per_node")
+    here = int(per_node.value) if per_node is not None else _own(launched, env, NPROC_PER_NODE)
     rank, world = number_of(env[RANK.variables[0]]), number_of(env[WORLD_SIZE.variables[0]])
     local = number_of(env.get(LOCAL_RANK.variables[0]))
     more_here = (number_of(env.get(NPROC_PER_NODE.variables[0])) or 0) > (here or tasks)

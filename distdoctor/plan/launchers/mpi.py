@@ -30,14 +30,14 @@ def detect_openmpi(env: Mapping[str, str]) -> Launched | None:
     """Detect one rank of several."""
     if not OPENMPI_RANKS.one_of_several(env):
         return None
-    found = OPENMPI_RANKS.placed(env)
-    if "master_addr" in found:
-        return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
+    placed = OPENMPI_RANKS.placed(env)
+    if "master_addr" in placed:
+        return OPENMPI_RANKS.launched(OPENMPI_NAME, placed)
     if nodes := number_of(env.get(_NODES)):
-        found["nnodes"] = DerivedValue(nodes, _NODES)
+        placed["nnodes"] = DerivedValue(nodes, _NODES)
     if master := _first(env):
-        found["master_addr"] = master
-    return OPENMPI_RANKS.launched(OPENMPI_NAME, found)
+        placed["master_addr"] = master
+    return OPENMPI_RANKS.launched(OPENMPI_NAME, placed)
 
 
 def _first(env: Mapping[str, str]) -> DerivedValue | None:
@@ -88,15 +88,15 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
 def _one_of_several(env: Mapping[str, str], launcher: str, ranks: LauncherRanks) -> Launched | None:
     if not ranks.one_of_several(env):
         return None
-    found = ranks.placed(env)
+    placed = ranks.placed(env)
     nodes = number_of(env.get(_FLUX_NODES)) if ranks is FLUX else None
     if nodes:
-        found["nnodes"] = DerivedValue(nodes, _FLUX_NODES)
+        placed["nnodes"] = DerivedValue(nodes, _FLUX_NODES)
     if nodes == 1:
-        found["master_addr"] = DerivedValue("127.0.0.1", _FLUX_NODES)
-    if "master_addr" not in found and (first := _mpiexec(os.getppid()) or base.job_first_node(env)):
-        found["master_addr"] = first
-    return ranks.launched(launcher, found)
+        placed["master_addr"] = DerivedValue("127.0.0.1", _FLUX_NODES)
+    if "master_addr" not in placed and (first := _mpiexec(os.getppid()) or base.job_first_node(env)):
+        placed["master_addr"] = first
+    return ranks.launched(launcher, placed)
 
 
 def _mpiexec(pid: int) -> DerivedValue | None:
@@ -134,10 +134,10 @@ def detect_mvapich(env: Mapping[str, str]) -> Launched | None:
     """Detect one rank of several."""
     if not MVAPICH_RANKS.one_of_several(env):
         return None
-    found = MVAPICH_RANKS.placed(env)
-    if "master_addr" not in found and (first := base.job_first_node(env)):
-        found["master_addr"] = first
-    return MVAPICH_RANKS.launched(MVAPICH_NAME, found)
+    placed = MVAPICH_RANKS.placed(env)
+    if "master_addr" not in placed and (first := base.job_first_node(env)):
+        placed["master_addr"] = first
+    return MVAPICH_RANKS.launched(MVAPICH_NAME, placed)
 
 
 # horovodrun over gloo: HOROVOD_* (horovod/common/gloo/gloo_context.cc); over mpirun the ranks have OMPI_* as well.
@@ -154,10 +154,10 @@ def detect_horovod(env: Mapping[str, str]) -> Launched | None:
     """Detect one rank of several."""
     if not HOROVOD_RANKS.one_of_several(env):
         return None
-    found = HOROVOD_RANKS.placed(env)
-    if "master_addr" not in found and (driver := env.get(_DRIVER)):
-        found["master_addr"] = DerivedValue(driver, _DRIVER)
-    return HOROVOD_RANKS.launched(HOROVOD_NAME, found)
+    placed = HOROVOD_RANKS.placed(env)
+    if "master_addr" not in placed and (driver := env.get(_DRIVER)):
+        placed["master_addr"] = DerivedValue(driver, _DRIVER)
+    return HOROVOD_RANKS.launched(HOROVOD_NAME, placed)
 
 
 def without_horovod(env: Mapping[str, str]) -> dict[str, str]:

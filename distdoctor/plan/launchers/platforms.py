@@ -100,7 +100,7 @@ def detect_platform(env: Mapping[str, str]) -> Launched | None:
     """Detect one node of several. In the job of a scheduler on such a platform, the scheduler is nearer."""
     if RANK.variables[0] in env or base.job_nodes(env)[0]:
         return None
-    return next((found for platform in PLATFORMS if (found := _numbered_node(platform, env))), None)
+    return next((placed for platform in PLATFORMS if (placed := _numbered_node(platform, env))), None)
 
 
 def dlrover(env: Mapping[str, str]) -> Launched | None:
@@ -119,8 +119,11 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
             if COUNT in env
             else next(filter(None, (_numbered_node(other, env) for other in OTHERS)), _by_ranks(env))
         )
-    found = {"nnodes": DerivedValue(count, COUNT), **({"nproc_per_node": DerivedValue(ranks, RANKS)} if ranks else {})}
-    return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
+    derived = {
+        "nnodes": DerivedValue(count, COUNT),
+        **({"nproc_per_node": DerivedValue(ranks, RANKS)} if ranks else {}),
+    }
+    return Launched(COUNT, {}, derived, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 
 
 def _by_ranks(env: Mapping[str, str]) -> Launched | None:
@@ -136,9 +139,9 @@ def _by_ranks(env: Mapping[str, str]) -> Launched | None:
         f"{RANK.variables[0]} is not set: {names[0]} and {names[1]} were taken for {count} nodes on each of which a "
         "launcher starts the ranks, as composer's does"
     )
-    found = {"nnodes": DerivedValue(count, f"{names[0]} and {names[1]}")}
+    derived = {"nnodes": DerivedValue(count, f"{names[0]} and {names[1]}")}
     return Launched(
-        names[1], {}, found, (), per_node=True, rank0_unknown=_unknown(names[1], count, names[2]), note=note
+        names[1], {}, derived, (), per_node=True, rank0_unknown=_unknown(names[1], count, names[2]), note=note
     )
 
 
@@ -183,16 +186,16 @@ def _numbered_node(platform: PlatformVariables, env: Mapping[str, str]) -> Launc
     count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
     if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
         return None
-    found = {"nnodes": DerivedValue(count, platform.count), "node_rank": DerivedValue(number, platform.number)}
+    derived = {"nnodes": DerivedValue(count, platform.count), "node_rank": DerivedValue(number, platform.number)}
     if ranks := number_of(env.get(platform.ranks)):
-        found["nproc_per_node"] = DerivedValue(ranks, platform.ranks)
+        derived["nproc_per_node"] = DerivedValue(ranks, platform.ranks)
     if first := env.get(platform.first):
-        found["master_addr"] = DerivedValue(first, platform.first)
+        derived["master_addr"] = DerivedValue(first, platform.first)
     if port := number_of(env.get(platform.port, "").partition(",")[0]):  # there may be several: the first is used
-        found["master_port"] = DerivedValue(port, platform.port)
+        derived["master_port"] = DerivedValue(port, platform.port)
     itself = number == 0 and not platform.first_knows
     unknown = "" if itself else _unknown(platform.name, count, platform.number)
-    return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown=unknown)
+    return Launched(platform.name, {}, derived, (), per_node=True, rank0_unknown=unknown)
 
 
 def _unknown(name: str, count: int, number: str) -> str:
@@ -240,8 +243,8 @@ def detect_node_platform(env: Mapping[str, str]) -> Launched | None:
     for name, listed, own in NODE_PLATFORMS:
         nodes, here = _names(env.get(listed, "")), env.get(own, "").strip()
         place = nodes.index(here) if here in nodes else number_of(here)
-        if found := _listed(name, nodes, listed, place, own):
-            return found
+        if placed := _listed(name, nodes, listed, place, own):
+            return placed
     return detect_platform(env) or _by_spec(env) or _openpai(env) or _by_file(env)
 
 
@@ -249,12 +252,12 @@ def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, o
     """Return the node at ``place`` among ``nodes``; ``listed`` and ``own`` are the sources of the two."""
     if len(nodes) < 2 or place is None or place >= len(nodes):
         return None
-    found = {
+    derived = {
         "nnodes": DerivedValue(len(nodes), listed),
         "node_rank": DerivedValue(place, own),
         "master_addr": DerivedValue(nodes[0], listed),
     }
-    return Launched(name, {}, found, (), nodes, per_node=True)
+    return Launched(name, {}, derived, (), nodes, per_node=True)
 
 
 def _by_spec(env: Mapping[str, str]) -> Launched | None:
@@ -268,8 +271,8 @@ def _by_spec(env: Mapping[str, str]) -> Launched | None:
         index = number_of(str(task.get("index", "")))
         # HOST:PORT; the port is where a framework of its own may listen.
         nodes = tuple(host.rpartition(":")[0] or host for pool in pools.values() for host in pool)
-        if found := _listed(name, nodes, variable, None if index is None else before + index, variable):
-            return found
+        if placed := _listed(name, nodes, variable, None if index is None else before + index, variable):
+            return placed
     return None
 
 
@@ -294,8 +297,8 @@ def _by_file(env: Mapping[str, str]) -> Launched | None:
         nodes, here = (config.get(listed), config.get(own)) if isinstance(config, dict) else (None, None)
         names = tuple(map(str, nodes)) if isinstance(nodes, list) else ()
         place = names.index(here) if here in names else number_of(str(here))
-        if found := _listed(name, names, str(path), place, str(path)):
-            return found
+        if placed := _listed(name, names, str(path), place, str(path)):
+            return placed
     return None
 
 
@@ -363,12 +366,12 @@ def volcano_hosts(env: Mapping[str, str]) -> Launched | None:
     ((source, hosts),) = tasks.items()
     if len(hosts) < 2 or number >= len(hosts):
         return None
-    found = {
+    derived = {
         "nnodes": DerivedValue(len(hosts), source),
         "node_rank": DerivedValue(number, _VOLCANO[0]),
         "master_addr": DerivedValue(hosts[0], source),
     }
-    return Launched("Volcano", {}, found, (), hosts, per_node=True)
+    return Launched("Volcano", {}, derived, (), hosts, per_node=True)
 
 
 def refuse_volcano(env: Mapping[str, str]) -> None:
@@ -396,8 +399,8 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
     ranked = _RANK in env and NODE_RANK.pet in env and not any(name in env for name in LOCAL_RANK.variables)
     if _POD not in env or not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
         return None
-    found = {"nproc_per_node": DerivedValue(world // pods, _WORLD)}
-    return Launched("PyTorchJob", {}, found, (), per_node=True)
+    derived = {"nproc_per_node": DerivedValue(world // pods, _WORLD)}
+    return Launched("PyTorchJob", {}, derived, (), per_node=True)
 
 
 def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
@@ -408,7 +411,7 @@ def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
         return None
     if any(name in env for name in (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)):
         return None
-    found = {
+    derived = {
         "nnodes": DerivedValue(pods, _WORLD),
         "node_rank": DerivedValue(number, _RANK),
         "nproc_per_node": DerivedValue(ranks, RANKS),
@@ -417,7 +420,7 @@ def detect_pai_dlc(env: Mapping[str, str]) -> Launched | None:
         f"{RANKS} is set and {LOCAL_RANK.variables[0]} is not: {_RANK} and {_WORLD} were taken to count nodes, with "
         f"{ranks} ranks on each"
     )
-    return Launched(RANKS, {}, found, (), per_node=True, note=note)
+    return Launched(RANKS, {}, derived, (), per_node=True, note=note)
 
 
 def index_note(env: Mapping[str, str]) -> str:

@@ -44,13 +44,13 @@ def detect_slurm(env: Mapping[str, str]) -> Launched | None:
     if len(nodes) != len(per_node) or sum(per_node) != tasks:
         nodes = per_node = ()
     here = number_of(env.get(NODE_RANK.slurm))
-    found = _port(env)
+    ports = _port(env)
     if per_node and here is not None and here < len(per_node):
-        found["nproc_per_node"] = DerivedValue(per_node[here], NPROC_PER_NODE.slurm)
-        found["nnodes"] = DerivedValue(len(per_node), MASTER_ADDR.slurm)
+        ports["nproc_per_node"] = DerivedValue(per_node[here], NPROC_PER_NODE.slurm)
+        ports["nnodes"] = DerivedValue(len(per_node), MASTER_ADDR.slurm)
     first = _rank0(env, nodes)
     if first is not None:
-        found["master_addr"] = first
+        ports["master_addr"] = first
     return Launched(
         SLURM_NAME,
         {
@@ -60,7 +60,7 @@ def detect_slurm(env: Mapping[str, str]) -> Launched | None:
             "nproc_per_node": NPROC_PER_NODE.variables,
             "node_rank": (NODE_RANK.slurm,),
         },
-        found,
+        ports,
         (),
         nodes,
         per_node,
@@ -80,13 +80,13 @@ def in_slurm_prolog(env: Mapping[str, str]) -> Launched | None:
     nodes = expand(env[source]) if source else ()
     if source is None or env[SLURM_NODE] not in nodes or len(nodes) < 2:
         return None
-    found = {
+    derived = {
         "nnodes": DerivedValue(len(nodes), source),
         "node_rank": DerivedValue(nodes.index(env[SLURM_NODE]), SLURM_NODE),
         "master_addr": DerivedValue(nodes[0], source),
         **base.job_port(env),
     }
-    return Launched("SLURM's prolog", {}, found, (), nodes, per_node=True)
+    return Launched("SLURM's prolog", {}, derived, (), nodes, per_node=True)
 
 
 def refuse_outside_slurm_step(env: Mapping[str, str]) -> None:
@@ -125,13 +125,13 @@ def in_slurm_batch(env: Mapping[str, str]) -> Launched | None:
 def _port(env: Mapping[str, str]) -> dict[str, DerivedValue]:
     """Return the job's port; a later step has another one, so that a check beside the job (srun --overlap) disturbs
     nobody."""
-    found = base.job_port(env)
+    ports = base.job_port(env)
     step = number_of(env.get(SLURM_STEP))
-    if found and step:
+    if ports and step:
         first, count = next((first, count) for name, first, count in base.PORTS if name == SLURM_JOB)
-        number = (int(found["master_port"].value) - first + step) % count
+        number = (int(ports["master_port"].value) - first + step) % count
         return {"master_port": DerivedValue(first + number, f"{SLURM_JOB} and {SLURM_STEP}")}
-    return found
+    return ports
 
 
 def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> DerivedValue | None:
@@ -173,7 +173,7 @@ def detect_pbs(env: Mapping[str, str]) -> Launched | None:
         )
     if len(hosts) == 1:
         return None
-    found = {
+    derived = {
         "world_size": DerivedValue(len(hosts), source),
         "nproc_per_node": DerivedValue(1, source),
         "nnodes": DerivedValue(len(hosts), source),
@@ -190,7 +190,7 @@ def detect_pbs(env: Mapping[str, str]) -> Launched | None:
             "nproc_per_node": NPROC_PER_NODE.variables,
             "node_rank": (number,),
         },
-        found,
+        derived,
         (),
         hosts,
         (1,) * len(hosts),
@@ -215,12 +215,12 @@ def detect_lsf(env: Mapping[str, str]) -> Launched | None:
     """Detect one task of several. Rank 0 is on the first host of the job."""
     if not LSF_RANKS.one_of_several(env):
         return None
-    found = dict(base.job_port(env))
+    derived = dict(base.job_port(env))
     names, source = base.job_nodes(env)
     if source != base.LSF_FILE or not names:
-        return LSF_RANKS.launched("LSF (jsrun)", found)
-    found["master_addr"] = DerivedValue(names[0], source)
-    return LSF_RANKS.launched("LSF (jsrun)", found, names)
+        return LSF_RANKS.launched("LSF (jsrun)", derived)
+    derived["master_addr"] = DerivedValue(names[0], source)
+    return LSF_RANKS.launched("LSF (jsrun)", derived, names)
 
 
 def refuse_outside_lsf(env: Mapping[str, str]) -> None:
