@@ -103,8 +103,8 @@ def _check(order: Mapping[str, Any]) -> int:
 
 def _short(report: Report) -> str:
     """Return a line for each root cause; the rank that speaks for all prints the whole report."""
-    roots = [one for one in report.findings if one.because_of is None]
-    return "\n".join(f"{one.check}: {one.summary}" for one in roots) or "\n".join(report.notes)
+    roots = [finding for finding in report.findings if finding.because_of is None]
+    return "\n".join(f"{root.check}: {root.summary}" for root in roots) or "\n".join(report.notes)
 
 
 def _width() -> int:

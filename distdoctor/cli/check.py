@@ -244,7 +244,7 @@ def _as_flags(name: str, value: Any) -> list[tuple[str, str | None]]:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [(f"--{flag}" if value else f"--no-{flag}", None)]
-    return [(f"--{flag}", _text(one)) for one in (value if isinstance(value, list) else [value])]
+    return [(f"--{flag}", _text(entry)) for entry in (value if isinstance(value, list) else [value])]
 
 
 def _text(value: object) -> str:

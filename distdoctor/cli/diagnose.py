@@ -86,8 +86,8 @@ def judged(
 def only_facts(paths: Sequence[Path]) -> bool:
     """Return whether these are files of ``check --save`` and nothing else, by their names and their first bytes."""
     for path in paths:
-        inside = [one for one in path.iterdir() if not one.name.startswith(".")] if path.is_dir() else [path]
-        if not inside or not all(one.name.endswith((".json", ".json.gz")) for one in inside):
+        inside = [entry for entry in path.iterdir() if not entry.name.startswith(".")] if path.is_dir() else [path]
+        if not inside or not all(entry.name.endswith((".json", ".json.gz")) for entry in inside):
             return False
         if any(map(_is_something_else, inside)):
             return False
@@ -257,7 +257,7 @@ class LogCommand:
 
 def root_line(findings: Sequence[Finding]) -> str:
     """Return the root cause in a line; empty without one."""
-    root = next((one for one in findings if one.because_of is None), None)
+    root = next((finding for finding in findings if finding.because_of is None), None)
     if root is None or root.severity != "fail":
         return ""
     return f"{root.id}: {root.title}: {next(iter(root.evidence), root.summary)}"
@@ -305,7 +305,7 @@ def _why(match: Match, label: str) -> str:
 
 def of_facts(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Sequence[str]) -> Report:
     """Return the report on facts of `check --save` or `hang --save`."""
-    if any(one.jobs for one in facts):
+    if any(entry.jobs for entry in facts):
         from distdoctor.hang.report import of_saved
 
         return of_saved(facts, checks, ignore)

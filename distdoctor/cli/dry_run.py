@@ -143,8 +143,12 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
     place = endpoint(address, port) if port else f"{address}, a free port"
     yield Touch("listens", place, "the store of the check, where this is node 0; else nothing is opened there")
     yield Touch("connects", place, "the same, where this is another node")
-    for one in plan.ports:
-        yield Touch("listens", f"port {one.port}", f"bound for a moment: {plan.engine}'s {one.use} ({one.setting})")
+    for job_port in plan.ports:
+        yield Touch(
+            "listens",
+            f"port {job_port.port}",
+            f"bound for a moment: {plan.engine}'s {job_port.use} ({job_port.setting})",
+        )
     if plan.one_node:
         return
     for other in master.port_candidates(port, dict(env)):
@@ -169,17 +173,17 @@ def _together(options: Options) -> Iterator[Touch]:
 
 def show(options: Options, env: Mapping[str, str], as_json: bool) -> None:
     """Print the list: nothing of it is done."""
-    found = list(dict.fromkeys(touches(options, env)))
+    listed = list(dict.fromkeys(touches(options, env)))
     if as_json:
-        document = {"schema_version": 1, "distdoctor": __version__, "dry_run": [asdict(one) for one in found]}
+        document = {"schema_version": 1, "distdoctor": __version__, "dry_run": [asdict(touch) for touch in listed]}
         streams.write(json.dumps(document, indent=2) + "\n")
         return
     lines = [f"distdoctor {__version__} · dry run up to {options.until}: nothing of this was done"]
     for does, words in WORDS.items():
         by_why: dict[str, list[str]] = {}
-        for one in found:
-            if one.does == does:
-                by_why.setdefault(one.why, []).append(one.what)
+        for touch in listed:
+            if touch.does == does:
+                by_why.setdefault(touch.why, []).append(touch.what)
         if by_why:
             lines += ["", f"{words}:", *(f"  {', '.join(what)}\n      {why}" for why, what in by_why.items())]
     streams.write("\n".join(lines) + "\n")

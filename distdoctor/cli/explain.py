@@ -214,7 +214,7 @@ def report_on(text: str, checks: Sequence[Check]) -> Report:
 
 def write_head(page: Page, report: Report, checks: Sequence[Check], program: str, text: str) -> None:
     """Write the check that the message proves with its own fix, else its likely causes; the check's page follows."""
-    root = next((one for one in report.findings if one.because_of is None), None)
+    root = next((finding for finding in report.findings if finding.because_of is None), None)
     if root is not None:
         page.prose(f"This message shows {root.check}: {root.title}", hang=2)
         usual = {first_fix(check) for check in checks if check.id == root.check}
@@ -250,9 +250,9 @@ def _write_causes(page: Page, report: Report, checks: Sequence[Check], symptom: 
         page.prose(symptom.first)
         page.blank()
     page.line("Likely causes, most likely first. Each command confirms its cause:")
-    for number, one in enumerate(report.candidates, 1):
-        page.prose(f"{number:>3}. {one.check}: {titles.get(one.check, '')}", hang=5)
-        page.line(f"       {one.command or 'distdoctor diagnose LOGS...'}    # {one.next}")
+    for number, candidate in enumerate(report.candidates, 1):
+        page.prose(f"{number:>3}. {candidate.check}: {titles.get(candidate.check, '')}", hang=5)
+        page.line(f"       {candidate.command or 'distdoctor diagnose LOGS...'}    # {candidate.next}")
 
 
 def _write_next(page: Page, report: Report, program: str) -> None:

@@ -114,8 +114,10 @@ class Health:
         except NoAnswer as err:  # unknown is not unhealthy
             output = {"fail_count": 0, "failed_checks": [], "verdict": "incomplete"}
             return {"success": True, "exit_code": OK, "output": json.dumps(output), "error": str(err)}
-        failed = [one for one in report["findings"] if one["severity"] == "fail" and one["because_of"] is None]
-        causes = [f"{one['check']}: {one['summary']}" for one in failed]
+        failed = [
+            finding for finding in report["findings"] if finding["severity"] == "fail" and finding["because_of"] is None
+        ]
+        causes = [f"{finding['check']}: {finding['summary']}" for finding in failed]
         output = {"fail_count": len(failed), "failed_checks": causes, "verdict": report["verdict"]}
         status = FINDINGS if failed else OK
         return {"success": not failed, "exit_code": status, "output": json.dumps(output), "error": "; ".join(causes)}

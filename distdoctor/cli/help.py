@@ -204,13 +204,13 @@ def _folded(lines: list[str], columns: int) -> list[str]:
             rows.append((line, 0, ""))
         else:
             rows[-1] = (f"{text} {line}", 0, "")
-    found: list[str] = []
+    folded: list[str] = []
     for text, column, about in rows:
         if column < _BESIDE and (about or not text.startswith(" ")):
-            found += textwrap.wrap(f"{text:<{column}}{about}", columns, subsequent_indent=" " * column)
+            folded += textwrap.wrap(f"{text:<{column}}{about}", columns, subsequent_indent=" " * column)
         else:
-            found += [text, *textwrap.wrap(about, columns, initial_indent=" " * 6, subsequent_indent=" " * 6)]
-    return found
+            folded += [text, *textwrap.wrap(about, columns, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+    return folded
 
 
 MCP_HELP = """Serve check, hang, diagnose, explain and list as tools of the Model Context Protocol, on stdin and stdout.

@@ -258,30 +258,30 @@ MASTER, PORT = '"$MASTER_ADDR"', "${MASTER_PORT:-29500}"
 
 def symptom_of(text: str) -> Symptom | None:
     """Return the symptom that the message shows, None for a message of no known kind."""
-    return next((one for one in SYMPTOMS if re.search(one.pattern, text, re.IGNORECASE)), None)
+    return next((symptom for symptom in SYMPTOMS if re.search(symptom.pattern, text, re.IGNORECASE)), None)
 
 
 def candidates_of(symptom: Symptom, text: str, judged: Sequence[PossibleCause] = ()) -> tuple[PossibleCause, ...]:
     """Return the causes of ``symptom`` as candidates: first those that diagnose names for the message, too."""
-    found = REMOTE.search(text)
-    values = {name: value for name, value in found.groupdict().items() if value} if found else {}
+    match = REMOTE.search(text)
+    values = {name: value for name, value in match.groupdict().items() if value} if match else {}
     host = values.get("v6") or values.get("name") or values.get("v4")
     port = values.get("port6") or values.get("port_of_name") or values.get("port4")
     places = {"host": host or MASTER, "port": port or PORT, "master": values.get("name") or MASTER}
-    likely = {one.check for one in judged}
-    causes = sorted(symptom.causes, key=lambda one: one.check not in likely)
-    told = [
+    likely = {check.check for check in judged}
+    causes = sorted(symptom.causes, key=lambda cause: cause.check not in likely)
+    explained = [
         PossibleCause(
-            check=one.check,
+            check=cause.check,
             why=f"the message says: {symptom.name}",
             against="other failures cause the same message",
-            next=one.confirmed.format(**places),
-            command=one.command.format(**places),
+            next=cause.confirmed.format(**places),
+            command=cause.command.format(**places),
         )
-        for one in causes
+        for cause in causes
     ]
-    known = {one.check for one in symptom.causes}
-    return (*told, *(one for one in judged if one.check not in known))
+    known = {cause.check for cause in symptom.causes}
+    return (*explained, *(check for check in judged if check.check not in known))
 
 
 def similar(text: str, checks: Sequence[Check], most: int = 3) -> list[Check]:

@@ -115,14 +115,16 @@ def explain(subject: str) -> CallToolResult:
     error message, each with the command that confirms it."""
     if not subject.strip() or len(subject) > MOST_MESSAGE:
         raise ToolError(f"give the id of a check, or an error message of at most {MOST_MESSAGE >> 10} KiB")
-    found = _document("explain", "--json", "--", subject.strip(), seconds=SHORT_SECONDS)
-    return _result(found, found["page"]) if "page" in found else _of_report(found)
+    answer = _document("explain", "--json", "--", subject.strip(), seconds=SHORT_SECONDS)
+    return _result(answer, answer["page"]) if "page" in answer else _of_report(answer)
 
 
 def list_checks(prefix: str | None = None) -> CallToolResult:
     """List the checks with id, stage, severity and title. prefix: only ids that begin so (gloo, nccl/infiniband)."""
-    found = _document("list", "--json", "--", *([] if prefix is None else [prefix]), seconds=SHORT_SECONDS)
-    return _result({"checks": found}, "".join(f"{one['id']} ({one['severity']}): {one['title']}\n" for one in found))
+    checks = _document("list", "--json", "--", *([] if prefix is None else [prefix]), seconds=SHORT_SECONDS)
+    return _result(
+        {"checks": checks}, "".join(f"{check['id']} ({check['severity']}): {check['title']}\n" for check in checks)
+    )
 
 
 def _report(*words: str, seconds: float, given: str = "") -> CallToolResult:
@@ -136,14 +138,14 @@ def _document(*words: str, seconds: float, given: str = "") -> Any:
         raise ToolError(str(err)) from None
 
 
-def _of_report(found: dict[str, Any]) -> CallToolResult:
+def _of_report(report: dict[str, Any]) -> CallToolResult:
     """Return a report's document, with its verdict, root causes and fixes as text."""
     try:
-        text = render(report_of(json.dumps(found).encode()), Style(quiet=True))
+        text = render(report_of(json.dumps(report).encode()), Style(quiet=True))
     except ValueError as err:
         raise ToolError(f"distdoctor printed no report: {err}") from None
-    return _result(found, text)
+    return _result(report, text)
 
 
-def _result(found: dict[str, Any], text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
+def _result(document: dict[str, Any], text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=document)

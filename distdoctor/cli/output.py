@@ -109,8 +109,8 @@ class Telling:
     def again(self, report: Report, restart: int) -> None:
         """Print one line for a launcher's restart after the first, whose report is there already; on stderr, if stdout
         is to be one document."""
-        found = ", ".join(finding.id for finding in report.findings if finding.because_of is None) or "no findings"
-        line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(found)}\n"
+        ids = ", ".join(finding.id for finding in report.findings if finding.because_of is None) or "no findings"
+        line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(ids)}\n"
         if ending.claim():
             streams.write(line, streams.stdout() if self.output == USUAL else sys.stderr)
 

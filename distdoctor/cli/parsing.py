@@ -69,8 +69,8 @@ def _with_seconds(words: Sequence[str]) -> list[str]:
 
 
 def _seconds(text: str) -> str:
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh])", text, re.ASCII)
-    return f"{float(found[1]) * _UNITS[found[2]]:.12g}" if found else text
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh])", text, re.ASCII)
+    return f"{float(match[1]) * _UNITS[match[2]]:.12g}" if match else text
 
 
 def _with_interval(words: Sequence[str]) -> list[str]:
@@ -113,9 +113,9 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
     near += get_close_matches(wrong, names, n=most, cutoff=0.6)
     near += [name for part in get_close_matches(wrong, parts, n=most, cutoff=0.75) for name in parts[part]]
     near = near or [name for name in names if "/" in wrong and name.startswith(wrong.partition("/")[0] + "/")]
-    found = list(dict.fromkeys(near))[:most]
-    joined = " or ".join(part for part in (", ".join(found[:-1]), *found[-1:]) if part)
-    return f"; did you mean {joined}?" if found else ""
+    nearest_names = list(dict.fromkeys(near))[:most]
+    joined = " or ".join(part for part in (", ".join(nearest_names[:-1]), *nearest_names[-1:]) if part)
+    return f"; did you mean {joined}?" if nearest_names else ""
 
 
 def wants(words: Sequence[str], output: str) -> bool:

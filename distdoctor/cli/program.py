@@ -39,9 +39,9 @@ def torchrun() -> tuple[str, ...]:
 
     The command need not be on the PATH, and the one that is there may be another Python's; the module is the same.
     """
-    found = shutil.which("torchrun")
+    program = shutil.which("torchrun")
     this = str(Path(sys.executable).parent / "python").encode()
-    return ("torchrun",) if found and this in _head(found) else (_python(), "-m", "torch.distributed.run")
+    return ("torchrun",) if program and this in _head(program) else (_python(), "-m", "torch.distributed.run")
 
 
 def _head(path: str) -> bytes:
@@ -59,8 +59,8 @@ def _python() -> str:
     The links of virtual environments to it stay as they are: their target has other packages.
     """
     path = Path(sys.executable)
-    found = shutil.which(path.name) if path.name else None
-    here = found is not None and Path(found).parent.resolve() == path.parent.resolve()
+    program = shutil.which(path.name) if path.name else None
+    here = program is not None and Path(program).parent.resolve() == path.parent.resolve()
     return path.name if here else str(path) if path.name else "python3"
 
 
@@ -95,7 +95,7 @@ def _torch() -> str:
         return "torch is not installed for this Python"
     folder = Path(spec.origin).parent
     try:
-        found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", (folder / "version.py").read_text(), re.MULTILINE)
+        match = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", (folder / "version.py").read_text(), re.MULTILINE)
     except (OSError, ValueError):
-        found = None
-    return f"torch {found[1] if found else 'of unknown version'}  {folder}"
+        match = None
+    return f"torch {match[1] if match else 'of unknown version'}  {folder}"

@@ -122,7 +122,7 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
         missing = isinstance(err, FileNotFoundError)
         _say(f"{words[0]}: {'command not found' if missing else err.strerror}; nothing was started")
         return NOT_FOUND if missing else NOT_STARTED
-    tap.tell(job=job.process.pid, outputs=[one.name for one in job.outputs])
+    tap.tell(job=job.process.pid, outputs=[output.name for output in job.outputs])
     try:
         status = job.follow(tap, watcher)
     except Exception as err:
@@ -337,10 +337,12 @@ class Watcher:
 
     def _new_files(self) -> list[reader.Source]:
         try:
-            found = reader.find([Path(self._watching.log_dir)])
+            files = reader.find([Path(self._watching.log_dir)])
         except reader.Unreadable:
             return []
-        return [one for one in found if one.path is not None and one.path.stat().st_mtime >= self._watching.began - 1]
+        return [
+            file for file in files if file.path is not None and file.path.stat().st_mtime >= self._watching.began - 1
+        ]
 
     # A job that hangs
 
@@ -355,7 +357,9 @@ class Watcher:
         self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
         if report is None or not (report.findings or report.verdict == "incomplete"):
             return
-        reported = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
+        reported = tuple((finding.check, finding.nodes, finding.ranks) for finding in report.findings) or (
+            report.verdict,
+        )
         if reported == self._last_reported:
             return
         self._last_reported = reported
@@ -392,8 +396,8 @@ def json_of(block: bytes) -> dict[str, Any]:
     """Return a message, which is one of our own."""
     import json
 
-    found: dict[str, Any] = json.loads(block)
-    return found
+    document: dict[str, Any] = json.loads(block)
+    return document
 
 
 def _with_note(report: Report, note: str) -> Report:

@@ -170,8 +170,8 @@ def _each(take: Callable[[Any], Any]) -> Callable[[Any], list[Any] | None]:
     """Return a function that takes values one by one; it returns None without any, or with one that needs more."""
 
     def taken(values: Any) -> list[Any] | None:
-        found = [take(value) for value in values] if isinstance(values, (list, tuple)) else []
-        return found if found and None not in found else None
+        results = [take(value) for value in values] if isinstance(values, (list, tuple)) else []
+        return results if results and None not in results else None
 
     return taken
 

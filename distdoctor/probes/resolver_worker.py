@@ -57,17 +57,17 @@ def of_store(name: str) -> list[str]:
     """Return the addresses as the TCPStore's client asks for them, which takes IPv4 addresses as IPv6 ones, too
     (socket.cpp, ``AI_V4MAPPED | AI_ALL``): glibc then reads ``::1 localhost`` in /etc/hosts as 127.0.0.1 as well, which
     works without IPv6."""
-    found = addresses(name)
-    if found != ["::1"]:
-        return found
+    resolved = addresses(name)
+    if resolved != ["::1"]:
+        return resolved
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as tried:
             tried.bind(("::1", 0))
     except OSError:
         with suppress(OSError):
             rows = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
-            return [*(str(row[4][0]) for row in rows), *found]
-    return found
+            return [*(str(row[4][0]) for row in rows), *resolved]
+    return resolved
 
 
 def _written(where: tuple[object, ...]) -> str:
@@ -179,11 +179,11 @@ def mark(path: str) -> list[str]:
     return ["", name]
 
 
-def unmark(path: str, found: list[str]) -> None:
+def unmark(path: str, names: list[str]) -> None:
     """Remove the file again."""
-    if len(found) > 1:
+    if len(names) > 1:
         with suppress(OSError):
-            os.unlink(os.path.join(path, found[1]))
+            os.unlink(os.path.join(path, names[1]))
 
 
 def seen(path: str) -> list[str]:
@@ -282,8 +282,8 @@ def _answer(question: dict[str, object], channel: socket.socket) -> None:
         channel.sendall(BEGUN)
         began, waited = time.monotonic(), _waited()
         try:
-            found = QUESTIONS[what](of)
-            reply: dict[str, object] = {"found": found}
+            answer = QUESTIONS[what](of)
+            reply: dict[str, object] = {"found": answer}
         except (OSError, UnicodeError) as err:
             reply = {"error": why_not(err)}
         reply["seconds"] = max(0.0, time.monotonic() - began - (_waited() - waited))
@@ -291,7 +291,7 @@ def _answer(question: dict[str, object], channel: socket.socket) -> None:
         if what in HELD and "found" in reply:
             signal.setitimer(signal.ITIMER_REAL, 0)
             channel.recv(1)  # until the other end is closed
-            HELD[what](of, found)
+            HELD[what](of, answer)
     finally:
         os._exit(0)
 

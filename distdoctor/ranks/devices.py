@@ -47,9 +47,9 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
     else:
         why = "no device is available"
     started = round(time.monotonic() - began, 3)
-    found = {"architectures": torch.cuda.get_arch_list(), "library": next(_libraries(), None), "started": started}
+    common = {"architectures": torch.cuda.get_arch_list(), "library": next(_libraries(), None), "started": started}
     if not available:
-        return {"visible": [], "reason": reason(why), **found}
+        return {"visible": [], "reason": reason(why), **common}
     devices: list[dict[str, Any]] = []
     # CUDA's own count: before it is initialized torch counts what NVML lists, also a device that CUDA cannot use.
     count = torch.cuda.device_count()
@@ -68,7 +68,7 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
                 "memory_pools": memory_pools(index),
             }
         )
-    answer = {"visible": devices, "reason": None if devices else "no device is visible", **found}
+    answer = {"visible": devices, "reason": None if devices else "no device is visible", **common}
     for device in devices if compute else ():
         if "error" not in device and (mine is None or mine % count == device["index"]):
             sys.stdout.write(f"{COMPUTING} {device['index']} {json.dumps(answer)}\n")
@@ -80,14 +80,14 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
 def memory_pools(index: int) -> bool | None:
     """Return the driver's answer for a device that CUDA has initialized (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED of
     cuda.h)."""
-    device, found = ctypes.c_int(), ctypes.c_int()
+    device, value = ctypes.c_int(), ctypes.c_int()
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
         known = cuda.cuDeviceGet(ctypes.byref(device), index) == 0
-        known = known and cuda.cuDeviceGetAttribute(ctypes.byref(found), MEMORY_POOLS, device) == 0
+        known = known and cuda.cuDeviceGetAttribute(ctypes.byref(value), MEMORY_POOLS, device) == 0
     except (OSError, AttributeError):  # ROCm's has other names
         return None
-    return bool(found.value) if known else None
+    return bool(value.value) if known else None
 
 
 def reason(text: str) -> str:

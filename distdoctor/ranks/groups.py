@@ -230,7 +230,7 @@ def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
     rank; ``error`` names one that raised an exception after others had passed. ``begun`` names those that torch refused
     although NCCL was running them, with torch's text; ``passed`` the others.
     """
-    found, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
+    wrong, senders, begun = dict[str, str](), dict[int, bool](), dict[str, str]()
     passed = list[str]()
     for name, collective in COLLECTIVES.items():
         if name == "all_to_all" and not 1 < world <= MOST_TO_ALL:
@@ -246,7 +246,7 @@ def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
             return {"ok": False, "error": f"{type(err).__name__}: {name}: {err}", "failed": name, "passed": passed}
         if not bool((got == expected).all()):
             place = int((got != expected).nonzero()[0])
-            found[name] = f"element {place} is {got[place].item()} instead of {expected[place].item()}"
+            wrong[name] = f"element {place} is {got[place].item()} instead of {expected[place].item()}"
             if name == "all_to_all":
                 senders[place // NCCL_ELEMENTS] = True
         else:
@@ -255,10 +255,10 @@ def compare_nccl_collectives(rank: int, world: int) -> dict[str, Any]:
         # If torch refused one, NCCL was still running it: a rank that ended here would leave the others waiting in it.
         COLLECTIVES["all_reduce"](rank, world)
     also = {"begun": begun, "passed": passed} if begun else {}
-    if not found:
+    if not wrong:
         return also
-    details = "; ".join(f"{name}: {how}" for name, how in found.items())
-    return {"ok": False, "error": f"wrong results: {details}", "wrong": list(found), "senders": list(senders), **also}
+    details = "; ".join(f"{name}: {how}" for name, how in wrong.items())
+    return {"ok": False, "error": f"wrong results: {details}", "wrong": list(wrong), "senders": list(senders), **also}
 
 
 def _each(values: list[int]) -> Any:

@@ -97,7 +97,7 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
     """Return the files before the standard library on ``path`` that the failed import took for torch's modules."""
     standard = sysconfig.get_path("stdlib")
     early = list(path).index(standard) if standard in path else 0
-    found: dict[str, dict[str, Any]] = {}
+    shadows: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(name.partition(".")[0] for name in _concerned(error)):
         if name in HOOKS:
             continue
@@ -109,7 +109,7 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
             by = "PYTHONPATH" if _named_by_pythonpath(entry) and (place > 0 or not _has_folder()) else "folder"
             # A file beside the script is the user's own, except torch itself if there is no other.
             if hides is not None or name in sys.stdlib_module_names or (by == "folder" and name != "torch"):
-                found[name] = {
+                shadows[name] = {
                     "module": name,
                     "file": _shown(spec),
                     "hides": _shown(hides) if hides else None,
@@ -118,25 +118,25 @@ def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
                     "pythonpath": _without(entry) if by == "PYTHONPATH" else None,
                 }
             break
-    return list(found.values())
+    return list(shadows.values())
 
 
 def _concerned(error: BaseException) -> Iterator[str]:
     """Yield the modules that an import failed in or about, the innermost first."""
-    one: BaseException | None = error
+    exception: BaseException | None = error
     for _ in range(CHAIN):
-        if one is None:
+        if exception is None:
             return
-        for value in (getattr(one, "name", None), getattr(getattr(one, "obj", None), "__name__", None)):
-            if isinstance(value, str) and isinstance(one, (ImportError, AttributeError)):
+        for value in (getattr(exception, "name", None), getattr(getattr(exception, "obj", None), "__name__", None)):
+            if isinstance(value, str) and isinstance(exception, (ImportError, AttributeError)):
                 yield value
-        yield from re.findall(r"module '([\w.]+)'", _text(one))
-        frames, trace = [], one.__traceback__
+        yield from re.findall(r"module '([\w.]+)'", _text(exception))
+        frames, trace = [], exception.__traceback__
         while trace is not None:
             frames.append(str(trace.tb_frame.f_globals.get("__name__", "")))
             trace = trace.tb_next
         yield from reversed(frames)
-        one = one.__cause__ or one.__context__
+        exception = exception.__cause__ or exception.__context__
 
 
 def _find(name: str, entries: Sequence[str]) -> str | None:
@@ -279,14 +279,14 @@ def nccl_libraries(env: Mapping[str, str], path: Sequence[str]) -> Iterator[dict
     preloaded = [word for word in re.split(r"[ :]+", env.get(PRELOAD, "")) if word]  # ld.so(8): spaces or colons
     for file in preloaded:
         if os.path.basename(file).startswith("libnccl.so"):
-            yield _library_fields(file, PRELOAD, ":".join(one for one in preloaded if one != file))
+            yield _library_fields(file, PRELOAD, ":".join(other for other in preloaded if other != file))
     folders = [folder for folder in re.split("[:;]", env.get(PATH, "")) if folder]
     for folder in folders:
         if files := sorted(glob.glob(os.path.join(glob.escape(folder), LIBRARY)))[:1]:
-            yield _library_fields(files[0], PATH, ":".join(one for one in folders if one != folder))
-    packages = (one for entry in path for one in sorted(glob.glob(f"{glob.escape(entry)}/nvidia_nccl_*.dist-info")))
-    for one in [*dict.fromkeys(packages)][:MOST]:
-        name, _, version = os.path.basename(one).removesuffix(".dist-info").partition("-")
+            yield _library_fields(files[0], PATH, ":".join(other for other in folders if other != folder))
+    packages = (info for entry in path for info in sorted(glob.glob(f"{glob.escape(entry)}/nvidia_nccl_*.dist-info")))
+    for package in [*dict.fromkeys(packages)][:MOST]:
+        name, _, version = os.path.basename(package).removesuffix(".dist-info").partition("-")
         yield {"name": f"{name.replace('_', '-')} {version}"}
 
 

@@ -45,15 +45,15 @@ def main(control_fd: int, seconds: float, error: BaseException | None, path: lis
     name_process("distdoctor:zyg")
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
-    found: dict[str, Any] = {"ready": False}
+    answer: dict[str, Any] = {"ready": False}
     if error is None:
-        found, error = _torch()
+        answer, error = _torch()
     if error is not None:
-        found = {"ready": False, "error": _error_text(error), "failure": describe(error, path)}
+        answer = {"ready": False, "error": _error_text(error), "failure": describe(error, path)}
     gc.freeze()  # no child scans the shared objects, which would copy them (https://docs.python.org/3/library/gc.html)
     gc.enable()
     sys.path[:] = path  # torch's later imports are the job's
-    _Zygote(control).run({**found, "seconds": round(seconds, 3)})
+    _Zygote(control).run({**answer, "seconds": round(seconds, 3)})
     os._exit(0)  # to take a whole torch apart costs as much as a third of its import, and a run's end waits for it
 
 
@@ -74,9 +74,9 @@ class _Zygote:
         self.control = control
         self.children: dict[int, int] = {}  # pid -> id
 
-    def run(self, found: dict[str, Any]) -> None:
+    def run(self, answer: dict[str, Any]) -> None:
         """Send the result of the import, then serve requests. Ends when the control socket closes."""
-        self.send(found)
+        self.send(answer)
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         os.set_blocking(read_end, False)
@@ -197,7 +197,7 @@ def _torch() -> tuple[dict[str, Any], Exception | None]:
         backends += [name for name in ("mpi", "ucc", "xccl") if getattr(dist, f"is_{name}_available", bool)()]
         of_nccl = (loaded_version() or torch.cuda.nccl.version()) if nccl else ()  # type: ignore[no-untyped-call]
         cuda = torch.version.cuda
-        found = {
+        answer = {
             "ready": True,
             "torch": version[:100],
             "path": os.path.dirname(origin),
@@ -206,7 +206,7 @@ def _torch() -> tuple[dict[str, Any], Exception | None]:
             "nccl": ".".join(map(str, of_nccl)) or None,
             "cpus": len(os.sched_getaffinity(0)),
         }
-        return found, None
+        return answer, None
     except Exception as err:  # a module of that name that is none
         return {}, err
 

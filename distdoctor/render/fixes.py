@@ -68,18 +68,18 @@ class Remedy:
 
 def remedies(finding: Finding) -> list[Remedy]:
     """The fixes of ``finding``, the best first."""
-    found: list[Remedy] = []
+    listed: list[Remedy] = []
     for option in sorted({fix.option for fix in finding.fixes}):
-        word = "Or" if found else "Fix"  # the fixes of one option are one remedy
+        word = "Or" if listed else "Fix"  # the fixes of one option are one remedy
         for text, fixes in _by_text([fix for fix in finding.fixes if fix.option == option]).items():
             same: dict[tuple[tuple[str, ...], bool | None], list[str]] = {}
             for fix in fixes:
                 same.setdefault((tuple(lines(fix)), fix.verified), []).extend(fix.nodes)
             for (pasted, tried), nodes in same.items():
                 said = clean(with_names(text, list(dict.fromkeys(nodes))))
-                found.append(Remedy(word, fold(nodes), said[:1].upper() + said[1:], pasted, tried))
+                listed.append(Remedy(word, fold(nodes), said[:1].upper() + said[1:], pasted, tried))
                 word = "And"
-    return found
+    return listed
 
 
 def _by_text(fixes: Sequence[Fix]) -> dict[str, list[Fix]]:

@@ -202,56 +202,59 @@ class HeatMap:
 
 def heat_map(report: Report) -> HeatMap | None:
     """The map of the report's links; None where none was tried."""
-    found: dict[tuple[str, str], str] = {}
+    by_link: dict[tuple[str, str], str] = {}
     for finding in report.findings:
         for link in finding.links:
-            found.setdefault(link, finding.id)
+            by_link.setdefault(link, finding.id)
     links = report.details.get("links")
     if isinstance(links, dict) and len(links.get("names") or ()) > 1:
-        return _measured(links, found)
-    return _found_only(report, found) if found else None
+        return _measured(links, by_link)
+    return _found_only(report, by_link) if by_link else None
 
 
-def _measured(links: dict[str, Any], found: dict[tuple[str, str], str]) -> HeatMap:
+def _measured(links: dict[str, Any], by_link: dict[tuple[str, str], str]) -> HeatMap:
     names: list[list[str]] = links["names"]
     size = len(names)
     entry_of = {name: place for place, entry in enumerate(names) for name in entry}
     why: dict[tuple[int, int], set[str]] = {}
-    for (source, to), finding in found.items():
+    for (source, to), finding in by_link.items():
         if source in entry_of and to in entry_of:
             why.setdefault((entry_of[source], entry_of[to]), set()).add(finding)
     bad = links.get("bad") or []
     kinds = [(kind, kind.bounds(links[kind.key])) for kind in _KINDS if links.get(kind.key)]
     folded = any(len(entry) > 1 for entry in names)
 
-    def cell(one: int, other: int) -> tuple[str, str]:
-        values = [(kind, bounds, links[kind.key][one][other]) for kind, bounds in kinds]
+    def cell(row: int, other: int) -> tuple[str, str]:
+        values = [(kind, bounds, links[kind.key][row][other]) for kind, bounds in kinds]
         seen = [(kind, bounds, value) for kind, bounds, value in values if value is not None]
-        broken = bad[one][other] if bad else 0
-        told = [kind.told(value) for kind, _, value in seen]
-        told += [f"{broken} not working" if folded else "does not work"] if broken else []
-        told += sorted(why.get((one, other), ()))
+        broken = bad[row][other] if bad else 0
+        texts = [kind.told(value) for kind, _, value in seen]
+        texts += [f"{broken} not working" if folded else "does not work"] if broken else []
+        texts += sorted(why.get((row, other), ()))
         classes = [kind.shade(value, bounds) for kind, bounds, value in seen]
-        classes += ["b"] if broken or (one, other) in why else [] if told else ["s"]
-        return " ".join(classes), ", ".join(told)
+        classes += ["b"] if broken or (row, other) in why else [] if texts else ["s"]
+        return " ".join(classes), ", ".join(texts)
 
     return HeatMap(
         [fold(entry) or "?" for entry in names],
-        [[cell(one, other) for other in range(size)] for one in range(size)],
+        [[cell(row, other) for other in range(size)] for row in range(size)],
         [Figure(kind.title[0], TITLES[kind.key], kind.legend(bounds)) for kind, bounds in kinds],
-        sum(map(sum, bad)) if bad else len(found),
+        sum(map(sum, bad)) if bad else len(by_link),
         folded,
     )
 
 
-def _found_only(report: Report, found: dict[tuple[str, str], str]) -> HeatMap:
+def _found_only(report: Report, by_link: dict[tuple[str, str], str]) -> HeatMap:
     """Return the links with findings, of a report without measured figures."""
-    touched = {name for link in found for name in link}
+    touched = {name for link in by_link for name in link}
     names = [node.name for node in report.nodes if node.arrived]
     if len(names) > ROW_MOST:
         names = [name for name in names if name in touched][:ROW_MOST]
-    rows = [[("b" if (one, other) in found else "s", found.get((one, other), "")) for other in names] for one in names]
-    return HeatMap([fold([name]) for name in names], rows, [], len(found), False)
+    rows = [
+        [("b" if (name, other) in by_link else "s", by_link.get((name, other), "")) for other in names]
+        for name in names
+    ]
+    return HeatMap([fold([name]) for name in names], rows, [], len(by_link), False)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

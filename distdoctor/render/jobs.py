@@ -98,7 +98,7 @@ def write_job_table(page: Page, report: Report, verbose: int) -> None:
         return
     page.blank()
     shown = rows if verbose else rows[:ROWS]
-    who, where = (max(len(one[column]) for one in shown) for column in (0, 1))
+    who, where = (max(len(row[column]) for row in shown) for column in (0, 1))
     for ranks_of, nodes, place in shown:
         page.prose(f"  {ranks_of:<{who}}  {nodes:<{where}}  {place}".rstrip(), hang=who + where + 6)
     if len(shown) < len(rows):
@@ -116,13 +116,14 @@ def job_row(group: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _write_stacks(page: Page, job: dict[str, Any]) -> None:
-    for one in job.get("processes") or ():
-        rank = f"rank {one['rank']}" if one.get("rank") is not None else clean(one.get("role") or "")
+    for process in job.get("processes") or ():
+        rank = f"rank {process['rank']}" if process.get("rank") is not None else clean(process.get("role") or "")
         page.blank()
-        call = clean(one.get("call") or one.get("waits_in") or "no system call")
-        head = f"{clean(one.get('node') or '')}: {rank}, pid {one.get('pid')}, state {clean(one.get('state') or '')}"
-        page.line((f"{head}, in {call}; {one.get('cpu')} s of CPU time meanwhile", "dim"))
-        for frame in one.get("stack") or [one.get("no_stack") or "no stack"]:
+        call = clean(process.get("call") or process.get("waits_in") or "no system call")
+        node, state = clean(process.get("node") or ""), clean(process.get("state") or "")
+        head = f"{node}: {rank}, pid {process.get('pid')}, state {state}"
+        page.line((f"{head}, in {call}; {process.get('cpu')} s of CPU time meanwhile", "dim"))
+        for frame in process.get("stack") or [process.get("no_stack") or "no stack"]:
             page.line((f"    {clean(frame)}", "dim"))
 
 
@@ -179,7 +180,7 @@ def is_on_logs(report: Report) -> bool:
 
 def _hosts_out_of_reach(report: Report) -> bool:
     """Return whether all findings are about hosts whose logs were not fetched."""
-    return all(one.check.startswith(f"{LOG_STAGES[0]}/") for one in report.findings)
+    return all(finding.check.startswith(f"{LOG_STAGES[0]}/") for finding in report.findings)
 
 
 def log_verdict(report: Report) -> str:
@@ -215,19 +216,19 @@ def logs_line(report: Report) -> str:
 def write_candidates(page: Page, report: Report, program: str) -> None:
     """Write the possible causes, likeliest first, each line of a log once."""
     shown = set[str]()
-    for number, one in enumerate(report.candidates):
+    for number, candidate in enumerate(report.candidates):
         page.blank()
-        name = f"  [{clean(one.check)}]" if one.title else ""
+        name = f"  [{clean(candidate.check)}]" if candidate.title else ""
         head = ("likely  " if number == 0 else "or      ", "yellow")
-        page.prose(head, (clean(one.title or one.check), "bold"), name, hang=8)
-        page.prose(label("evidence"), "the same line" if one.why in shown else clean(one.why), hang=LABEL)
-        shown.add(one.why)
-        if one.against:
-            page.prose(label("unproven"), clean(one.against), hang=LABEL)
-        page.prose(label("get"), clean(one.next), hang=LABEL)
-        if one.command:
-            page.line((INDENT + clean(one.command), "bold"))
-        page.line(label("details"), f"{program} explain {clean(one.check)}")
+        page.prose(head, (clean(candidate.title or candidate.check), "bold"), name, hang=8)
+        page.prose(label("evidence"), "the same line" if candidate.why in shown else clean(candidate.why), hang=LABEL)
+        shown.add(candidate.why)
+        if candidate.against:
+            page.prose(label("unproven"), clean(candidate.against), hang=LABEL)
+        page.prose(label("get"), clean(candidate.next), hang=LABEL)
+        if candidate.command:
+            page.line((INDENT + clean(candidate.command), "bold"))
+        page.line(label("details"), f"{program} explain {clean(candidate.check)}")
 
 
 def write_lines(page: Page, report: Report) -> None:
@@ -243,10 +244,10 @@ def write_lines(page: Page, report: Report) -> None:
         page.line(("recognized lines", "dim"))
     for (file, number, shows), group in groupby(lines, key=lambda line: (line["file"], line["line"], line["shows"])):
         same = [*group]
-        one, checks = same[0], ", ".join(dict.fromkeys(line["check"] for line in same))
-        who = f"rank {one['rank']}: " if one["rank"] is not None else f"{one['host']}: " if one["host"] else ""
-        often = f" ({one['count']} times)" if one["count"] > 1 else ""
-        page.prose((f"  {file}:{number}: {shows}, {checks}: {who}{one['text']}{often}", "dim"), hang=4)
+        line, checks = same[0], ", ".join(dict.fromkeys(line["check"] for line in same))
+        who = f"rank {line['rank']}: " if line["rank"] is not None else f"{line['host']}: " if line["host"] else ""
+        often = f" ({line['count']} times)" if line["count"] > 1 else ""
+        page.prose((f"  {file}:{number}: {shows}, {checks}: {who}{line['text']}{often}", "dim"), hang=4)
         for why in dict.fromkeys(line["why"] for line in same if line["why"]):
             page.prose((f"    {'why' if shows == 'noise' else 'but'}: {why}", "dim"), hang=6)
 

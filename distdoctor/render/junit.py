@@ -25,9 +25,9 @@ _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(report: Report, style: Style = PLAIN) -> str:
     """The document. It is all there whatever the style."""
     suite = ET.Element("testsuite", name="distdoctor", timestamp=_text(report.started_at), hostname=_here(report))
-    found = {check: [f for f in report.findings if f.check == check] for check in _checks(report)}
+    by_check = {check: [f for f in report.findings if f.check == check] for check in _checks(report)}
     status = {check.id: check for check in report.checks}
-    for check, findings in found.items():
+    for check, findings in by_check.items():
         section, _, name = _text(check).partition("/")
         case = ET.SubElement(suite, "testcase", classname=f"distdoctor.{section}", name=name or section, time="0")
         failures = [f for f in findings if f.severity == "fail" and f.because_of is None]
@@ -60,12 +60,12 @@ def _checks(report: Report) -> list[str]:
 
 def _said(findings: Sequence[Finding]) -> str:
     parts = []
-    for one in findings:
-        follows = f" (caused by {one.because_of})" if one.because_of else ""
-        parts.append(f"{(one.severity or 'info').upper()} {one.id}{follows}: {one.summary}")
-        parts += [f"  evidence: {text}" for text in one.evidence]
-        parts += [f"  fix: {fix.text}" for fix in one.fixes]
-        parts += [f"    {line}" for fix in one.fixes for line in lines(fix)]
+    for finding in findings:
+        follows = f" (caused by {finding.because_of})" if finding.because_of else ""
+        parts.append(f"{(finding.severity or 'info').upper()} {finding.id}{follows}: {finding.summary}")
+        parts += [f"  evidence: {text}" for text in finding.evidence]
+        parts += [f"  fix: {fix.text}" for fix in finding.fixes]
+        parts += [f"    {line}" for fix in finding.fixes for line in lines(fix)]
     return _text("\n".join(parts))
 
 

@@ -26,10 +26,10 @@ def render(report: Report, style: Style = PLAIN) -> str:
     roots = [finding for finding in report.findings if finding.because_of is None]
     failures = sum(finding.severity == "fail" for finding in roots)
     warnings = sum(finding.severity == "warn" for finding in roots)
-    told = sorted(roots, key=lambda finding: -SEVERITIES.index(finding.severity or "info"))
-    if told:
-        first = told[0]
-        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    failing = sorted(roots, key=lambda finding: -SEVERITIES.index(finding.severity or "info"))
+    if failing:
+        first = failing[0]
+        more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
         where = f" on {fold(first.nodes)}" if first.nodes else ""
         words = f"{first.id}{where}: {first.summary}{more}"
     else:

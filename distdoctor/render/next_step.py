@@ -189,13 +189,13 @@ def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[
     """The master where no flag of this run names it: node 0 of a job without a known one printed an address, and
     torchrun does not read MASTER_ADDR and MASTER_PORT, whence the doctor also takes it."""
     named = {*_MASTER} & {flag for flag, _ in flags}
-    told = (report.plan.get("sources") or {}).get("master_addr", "")
+    source = (report.plan.get("sources") or {}).get("master_addr", "")
     address, port = report.plan.get("master_addr"), report.plan.get("master_port")
     if _from_one_place(flags) and not torchrun:
         return []
-    if named or not address or not _of_several(report) or told in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
+    if named or not address or not _of_several(report) or source in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
         return []
-    if told in MASTER_ADDR.variables:
+    if source in MASTER_ADDR.variables:
         return [(MASTER_ADDR.flag, str(address)), (MASTER_PORT.flag, str(port))] if torchrun else []
     if dict(flags).get(RDZV_BACKEND.flag) == "c10d":
         return [(RDZV_ENDPOINT.flag, endpoint(str(address), int(port or 0)))]

@@ -143,9 +143,9 @@ def _part(part: type, known: dict[str, Any]) -> dict[str, Any]:
 def _typed(value: dict[str, Any]) -> dict[str, Any]:
     """Return what msgspec says of a field, as this dialect puts it: a reader is owed no default, and pairs are of
     one type."""
-    told = {name: item for name, item in value.items() if name not in ("default", "description")}
-    if "prefixItems" in told:
-        told["items"] = told.pop("prefixItems")[0]
-    elif isinstance(told.get("items"), dict):
-        told["items"] = _typed(told["items"])
-    return told
+    content = {name: item for name, item in value.items() if name not in ("default", "description")}
+    if "prefixItems" in content:
+        content["items"] = content.pop("prefixItems")[0]
+    elif isinstance(content.get("items"), dict):
+        content["items"] = _typed(content["items"])
+    return content

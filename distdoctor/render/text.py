@@ -241,11 +241,11 @@ Line = tuple[str, str, float, str, str]
 
 def write_stages(page: Page, report: Report) -> None:
     """Write one line for each way in which stages ended: passed, this node only, warned, failed, skipped."""
-    told = headline(report).finding
+    named = headline(report).finding
     lines: dict[str, list[Line]] = {}
     for _, entries in groupby(_named(_stage_lines(report, False)), key=lambda line: line[0]):
         worst = min(entries, key=lambda line: _WORST.index(line[1]))
-        if told is not None and worst[4] == told.id:
+        if named is not None and worst[4] == named.id:
             worst = (*worst[:4], "")
         lines.setdefault(worst[4] if worst[1] == PARTIAL else _WORDS[worst[1]], []).append(worst)
     order = [_WORDS["pass"], *(word for word in lines if word not in _WORDS.values()), "warned", "failed", "error"]
@@ -271,7 +271,7 @@ def _in_short(lines: Sequence[Line]) -> str:
         _, status, _, where, why = line
         passed = status in ("pass", PARTIAL)
         why = "" if passed else clean(why).removeprefix("not run: ").replace("needs ", "need ", 1)
-        reason = ": ".join(one for one in ("" if passed else where, why) if one)
+        reason = ": ".join(part for part in ("" if passed else where, why) if part)
         groups.setdefault(reason, []).append(_with_seconds(line))
     parts = [", ".join(names) + (f" ({reason})" if reason else "") for reason, names in groups.items()]
     return "; ".join(parts)
@@ -329,7 +329,7 @@ def _torch_import_line(report: Report) -> Iterable[Line]:
         return
     without = [node.name for node in report.nodes if node.arrived and node.torch is None]
     # Where the check was ended meanwhile, the import is no failure.
-    blamed = {name for found in report.findings if found.check.startswith("environment/") for name in found.nodes}
+    blamed = {name for finding in report.findings if finding.check.startswith("environment/") for name in finding.nodes}
     ended = all(nodes.get(name, {}).get("torch_importing") and name not in blamed for name in without)
     where = fold(without) if len(nodes) > 1 else ""
     if without and ended:
@@ -369,9 +369,11 @@ CHECKS_SHOWN = 10
 def write_plan(page: Page, plan: Mapping[str, Any]) -> None:
     """Each value of the plan and where it came from, in brackets."""
     sources = plan.get("sources") or {}
-    told = [f"{clean(name).replace('_', ' ')} {_plain(plan.get(name))} ({clean(why)})" for name, why in sources.items()]
-    if told:
-        page.prose((f"  plan: {', '.join(told)}", "dim"), hang=8)
+    parts = [
+        f"{clean(name).replace('_', ' ')} {_plain(plan.get(name))} ({clean(why)})" for name, why in sources.items()
+    ]
+    if parts:
+        page.prose((f"  plan: {', '.join(parts)}", "dim"), hang=8)
 
 
 def write_details(page: Page, report: Report) -> None:
@@ -395,14 +397,14 @@ def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
     """Return how many of each stage found nothing, where all that they look at was seen; and the others, by why not."""
     stages = Counter(check.id.partition("/")[0] for check in checks)
     clear = Counter(check.id.partition("/")[0] for check in checks if check.status == "clear")
-    told = ", ".join(f"{clean(stage)} {clear[stage]} of {number}" for stage, number in stages.items())
-    yield f"looked and found nothing: {told}"
+    clear_text = ", ".join(f"{clean(stage)} {clear[stage]} of {number}" for stage, number in stages.items())
+    yield f"looked and found nothing: {clear_text}"
     reasons: dict[str, list[str]] = {}
     for check in checks:
         if check.status == "not-judged":
             reasons.setdefault(check.why, []).append(check.id)
     for why, ids in reasons.items():
-        shown = [clean(one) for one in ids[:CHECKS_SHOWN]]
+        shown = [clean(check) for check in ids[:CHECKS_SHOWN]]
         more = f" and {len(ids) - CHECKS_SHOWN} more" if len(ids) > CHECKS_SHOWN else ""
         yield f"not judged, {clean(why)}: {', '.join(shown)}{more}"
 
@@ -435,8 +437,8 @@ def _value_lines(values: dict[str, Any]) -> Iterable[str]:
         good = values["links_good"]
         works = f"{count(good, 'link')} to other nodes work{'s' if good == 1 else ''}{f', {bad} do not' if bad else ''}"
         yield works + (f"; round trip {', '.join(trips)}" if trips else "")
-    for rank, told in _ranked(values.get("collective")):
-        yield f"rank {clean(rank)}: {told}"
+    for rank, text in _ranked(values.get("collective")):
+        yield f"rank {clean(rank)}: {text}"
     for name, value in values.items():
         if name not in _TOLD:
             yield f"{clean(name).replace('_', ' ')}: {_plain(value)}"
@@ -467,9 +469,9 @@ def _ranked(collective: Any) -> Iterable[tuple[str, str]]:
     for rank, detail in collective.items() if isinstance(collective, Mapping) else ():
         detail = dict(detail) if isinstance(detail, Mapping) else {}
         times = detail.pop("times", None)
-        told = [f"{clean(k)} {_milliseconds(v)}" for k, v in times.items()] if isinstance(times, Mapping) else []
-        told += [f"{clean(name)} {_plain(value)}" for name, value in detail.items()]
-        yield str(rank), ", ".join(told)
+        parts = [f"{clean(k)} {_milliseconds(v)}" for k, v in times.items()] if isinstance(times, Mapping) else []
+        parts += [f"{clean(name)} {_plain(value)}" for name, value in detail.items()]
+        yield str(rank), ", ".join(parts)
 
 
 def _milliseconds(seconds: Any) -> str:

@@ -42,9 +42,9 @@ class Headline:
 def headline(report: Report) -> Headline:
     """Return the verdict of ``report`` and the cause with its values."""
     word = verdict_word(report)
-    if told := report.details.get(INTERRUPTED):
-        return Headline("", clean(told))
-    root = next((one for one in report.findings if one.because_of is None), None)
+    if interrupted := report.details.get(INTERRUPTED):
+        return Headline("", clean(interrupted))
+    root = next((finding for finding in report.findings if finding.because_of is None), None)
     if root is not None and _answers(report, root):
         return Headline(word, sentence(_joined(report, root) + root.summary), root)
     if jobs.is_on_logs(report):
@@ -136,14 +136,14 @@ def plan_line(report: Report) -> str:
 def _plan_parts(report: Report) -> Iterator[str]:
     plan, nodes = report.plan, _details(report)
     yield shape(report)
-    backends = [clean(one) for one in plan.get("backends") or ()]
+    backends = [clean(backend) for backend in plan.get("backends") or ()]
     yield (" + ".join(backends) if backends else "backend unknown") + _interfaces(backends, nodes)
     if plan.get("master_addr"):
         source = (plan.get("sources") or {}).get("master_addr", "default")
-        told = f" ({clean(source)})" if source != "default" else ""
+        origin = f" ({clean(source)})" if source != "default" else ""
         port = plan.get("master_port")
         place = endpoint(clean(plan["master_addr"]), port) if port else f"{clean(plan['master_addr'])}, any free port"
-        yield f"{place}{told}"
+        yield f"{place}{origin}"
     if report.torch or needs_torch(report.until):
         yield f"torch {clean(report.torch)}" if report.torch else _without_torch(nodes)
     yield from _devices(nodes)
@@ -177,17 +177,17 @@ def _devices(nodes: list[Mapping[str, Any]]) -> Iterator[str]:
     """Return GPUs, driver, CUDA, NCCL and the network it uses, as far as they are known."""
     gpus = [node["gpus"] for node in nodes if isinstance(node.get("gpus"), Mapping)]
     if gpus:
-        used = sum(len(set((one.get("devices_of_ranks") or {}).values())) for one in gpus)
-        models = " + ".join(dict.fromkeys(clean(model) for one in gpus for model in one.get("models") or ()))
+        used = sum(len(set((node.get("devices_of_ranks") or {}).values())) for node in gpus)
+        models = " + ".join(dict.fromkeys(clean(model) for node in gpus for model in node.get("models") or ()))
         yield f"{used} x {models or 'GPU'}"
         for name, key in (("driver", "driver"), ("CUDA", "cuda")):
-            values = list(dict.fromkeys(clean(one[key]) for one in gpus if one.get(key)))
+            values = list(dict.fromkeys(clean(node[key]) for node in gpus if node.get(key)))
             if values:
                 yield f"{name} {' and '.join(values)}"
     said = [node["nccl"] for node in nodes if isinstance(node.get("nccl"), Mapping)]
-    values = list(dict.fromkeys(clean(value) for one in said for value in one.get("version") or ()))
-    network = list(dict.fromkeys(clean(value) for one in said for value in one.get("network") or ()))
-    devices = list(dict.fromkeys(clean(value) for one in said for value in one.get("devices") or ()))
+    values = list(dict.fromkeys(clean(value) for log in said for value in log.get("version") or ()))
+    network = list(dict.fromkeys(clean(value) for log in said for value in log.get("network") or ()))
+    devices = list(dict.fromkeys(clean(value) for log in said for value in log.get("devices") or ()))
     if values or network:
         over = f" over {', '.join(network)}" if network else ""
         over += f" ({', '.join(devices)})" if network and 0 < len(devices) <= INTERFACES_SHOWN else ""
@@ -208,8 +208,8 @@ def _nodes_and_ranks(report: Report, launcher: str) -> str:
     nodes, ranks_each, world = plan.get("nnodes"), plan.get("nproc_per_node"), plan.get("world_size")
     each = plan.get("ranks_per_node") or [len(node.ranks) for node in report.nodes]
     if nodes and world and world != nodes * (ranks_each or 0) and sum(each) == world and len(each) == nodes:
-        told = f" ({' + '.join(map(str, each))})" if nodes <= NODES_COUNTED else ""
-        return f"{count(nodes, 'node')}, {count(world, 'rank')}{told}"
+        counts = f" ({' + '.join(map(str, each))})" if nodes <= NODES_COUNTED else ""
+        return f"{count(nodes, 'node')}, {count(world, 'rank')}{counts}"
     if nodes and ranks_each:
         return f"{count(nodes, 'node')} x {count(ranks_each, 'rank')}"
     if world and launcher != BY_HAND and sum(each) == world:

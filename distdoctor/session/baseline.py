@@ -74,15 +74,18 @@ def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, .
 
 def _by_host(cluster: Cluster) -> dict[str, tuple[Node, ...]]:
     """Return the nodes of each hostname. One host may have several nodes."""
-    found: dict[str, tuple[Node, ...]] = {}
+    by_host: dict[str, tuple[Node, ...]] = {}
     for node in cluster.nodes:
-        found[node.identity.hostname] = (*found.get(node.identity.hostname, ()), node)
-    return found
+        by_host[node.identity.hostname] = (*by_host.get(node.identity.hostname, ()), node)
+    return by_host
 
 
 def _same_of(node: Node, earlier: Sequence[Node]) -> Node | None:
     """Return the earlier node of the same host and, where the host had several, of the same node rank."""
-    return next((one for one in earlier if one.node_rank == node.node_rank), earlier[0] if earlier else None)
+    return next(
+        (node_before for node_before in earlier if node_before.node_rank == node.node_rank),
+        earlier[0] if earlier else None,
+    )
 
 
 def _with_renamed(nodes: Sequence[Node], known: dict[str, tuple[Node, ...]]) -> dict[str, tuple[Node, ...]]:
@@ -92,17 +95,21 @@ def _with_renamed(nodes: Sequence[Node], known: dict[str, tuple[Node, ...]]) -> 
     is known by name or the machine was rebooted since.
     """
     hosts = {node.identity.hostname for node in nodes}
-    unseen = [one for name, ones in known.items() if name not in hosts for one in ones]
+    unseen = [former for name, formers in known.items() if name not in hosts for former in formers]
     earlier = sum(map(len, known.values()))
     all_new = len(unseen) == earlier == len(nodes)
-    found = dict(known)
+    by_host = dict(known)
     for node in nodes:
-        for one in unseen:
-            same = all_new or one.identity.boot_id == node.identity.boot_id != ""
+        for former in unseen:
+            same = all_new or former.identity.boot_id == node.identity.boot_id != ""
             alone = len(nodes) == earlier == 1
-            if node.identity.hostname not in known and same and (alone or node.node_rank == one.node_rank is not None):
-                found[node.identity.hostname] = (*found.get(node.identity.hostname, ()), one)
-    return found
+            if (
+                node.identity.hostname not in known
+                and same
+                and (alone or node.node_rank == former.node_rank is not None)
+            ):
+                by_host[node.identity.hostname] = (*by_host.get(node.identity.hostname, ()), former)
+    return by_host
 
 
 def _changes(before: Node, now: Node) -> Iterator[str]:
@@ -140,7 +147,7 @@ def _driver(before: NodeFacts, now: NodeFacts) -> Iterator[str]:
         yield from changed("NCCL", logs[0].version, logs[1].version)
         yield from changed("network of NCCL", logs[0].network, logs[1].network)
     if before.rdma and now.rdma:
-        yield from changed_set("RDMA ports", *(map(_port, one.ports) for one in (before.rdma, now.rdma)))
+        yield from changed_set("RDMA ports", *(map(_port, facts.ports) for facts in (before.rdma, now.rdma)))
 
 
 def _gpus(before: Sequence[Device], now: Sequence[Device]) -> Iterator[str]:
@@ -148,7 +155,7 @@ def _gpus(before: Sequence[Device], now: Sequence[Device]) -> Iterator[str]:
         yield from changed("number of GPUs", str(len(before)), str(len(now)))
         return
     for name in ("name", "power_limit", "compute_mode", "mig", "ecc", "persistence", "pcie_width"):
-        pairs = [(getattr(one, name), getattr(other, name)) for one, other in zip(before, now, strict=True)]
+        pairs = [(getattr(gpu, name), getattr(other, name)) for gpu, other in zip(before, now, strict=True)]
         known_pairs = [pair for pair in pairs if None not in pair and "" not in pair]
         if known_pairs:
             yield from changed(
@@ -187,8 +194,8 @@ def changed(what: str, *values: object, unset: str = "") -> Iterator[str]:
 def changed_set(what: str, before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
     """Yield a line with the values that appeared and those that disappeared."""
     old, new = same_set(before), same_set(now)
-    gone, come = (tuple(one for one in ours if one not in theirs) for ours, theirs in ((old, new), (new, old)))
-    parts = [f"{_value_text(ones, '')} {verb}" for ones, verb in ((gone, "is gone"), (come, "is new")) if ones]
+    gone, come = (tuple(item for item in ours if item not in theirs) for ours, theirs in ((old, new), (new, old)))
+    parts = [f"{_value_text(items, '')} {verb}" for items, verb in ((gone, "is gone"), (come, "is new")) if items]
     if parts:
         yield f"{what}: {', '.join(parts)}"
 
@@ -199,11 +206,11 @@ def same_set(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _same(before: object, now: object) -> bool:
-    one, other = _numbers(before), _numbers(now)
-    if not one or len(one) != len(other):
+    numbers, other = _numbers(before), _numbers(now)
+    if not numbers or len(numbers) != len(other):
         return before == now
     return all(
-        a == b or (min(a, b) >= LARGE and abs(a - b) < NEAR * max(a, b)) for a, b in zip(one, other, strict=True)
+        a == b or (min(a, b) >= LARGE and abs(a - b) < NEAR * max(a, b)) for a, b in zip(numbers, other, strict=True)
     )
 
 
@@ -313,27 +320,29 @@ def _interfaces(before: Node, now: Node) -> Iterator[str]:
         if name not in old or name not in new:
             yield f"interface {name} is {'gone' if name in old else 'new'}"
             continue
-        one, other = old[name], new[name]
-        lost = {*one.addresses} - {*other.addresses}
-        if _networks(one) != _networks(other) or lost & {*now.master_addresses, now.plan.master_addr}:
-            yield from changed(f"addresses of {name}", *(same_set(i.addresses) for i in (one, other)), unset="none")
-        yield from changed(f"MTU of {name}", one.mtu, other.mtu)
-        yield from changed(f"{name} is up", one.up, other.up)
-        yield from changed(f"{name} has no ARP", one.no_arp, other.no_arp)
-        yield from changed(f"speed of {name} (Mbit/s)", one.speed, other.speed)
-        if one.speed and other.speed:
-            yield from changed(f"{name} is half duplex", one.half_duplex, other.half_duplex)
+        old_card, other = old[name], new[name]
+        lost = {*old_card.addresses} - {*other.addresses}
+        if _networks(old_card) != _networks(other) or lost & {*now.master_addresses, now.plan.master_addr}:
+            yield from changed(
+                f"addresses of {name}", *(same_set(i.addresses) for i in (old_card, other)), unset="none"
+            )
+        yield from changed(f"MTU of {name}", old_card.mtu, other.mtu)
+        yield from changed(f"{name} is up", old_card.up, other.up)
+        yield from changed(f"{name} has no ARP", old_card.no_arp, other.no_arp)
+        yield from changed(f"speed of {name} (Mbit/s)", old_card.speed, other.speed)
+        if old_card.speed and other.speed:
+            yield from changed(f"{name} is half duplex", old_card.half_duplex, other.half_duplex)
 
 
 def _networks(interface: Interface) -> set[str]:
     """Return the networks of an interface without the IPv6 link-local one."""
-    found = set()
+    networks = set()
     for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
         parsed = parse_address(address)
         if parsed is not None and not parsed.is_link_local:
             kept = max(0, parsed.max_prefixlen - length)  # a file may say anything
-            found.add(f"{parsed.version} {int(parsed) >> kept} {length}" if length else address)
-    return found
+            networks.add(f"{parsed.version} {int(parsed) >> kept} {length}" if length else address)
+    return networks
 
 
 def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
@@ -343,7 +352,7 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
     """
     old, new = before.network, now.network
     if not reached and old.master and new.master and old.master.name == new.master.name:
-        means = (same_set(one.addresses) for one in (old.master, new.master))
+        means = (same_set(facts.addresses) for facts in (old.master, new.master))
         yield from changed(f"addresses of {new.master.name}", *means)
     if old.route and new.route and old.route.target == new.route.target:
         yield from changed(f"way to {new.route.target}", old.route.interface, new.route.interface)
@@ -352,11 +361,11 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
             "routes", *(map(_route, filter(_lasting, routes)) for routes in (old.routes, new.routes))
         )
     if old.firewall is not None and new.firewall is not None:  # one probe fills all of these
-        yield from changed_set("rules of routing", *([rule.text for rule in one.policy] for one in (old, new)))
-        lasting = ([name for name in one.strict if not is_virtual(name)] for one in (old, new))
+        yield from changed_set("rules of routing", *([rule.text for rule in facts.policy] for facts in (old, new)))
+        lasting = ([name for name in facts.strict if not is_virtual(name)] for facts in (old, new))
         yield from changed_set("interfaces whose rp_filter is strict", *lasting)
     if old.firewall and new.firewall and old.firewall.readable and new.firewall.readable:
-        chains = (_blocking(one.chains) for one in (old.firewall, new.firewall))
+        chains = (_blocking(facts.chains) for facts in (old.firewall, new.firewall))
         yield from changed_set("what the packet filter blocks", *chains)
 
 

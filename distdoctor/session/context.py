@@ -214,11 +214,11 @@ class RunContext:
         """Put into the facts for how many seconds torch has been importing."""
         self.update(identity=replace(self.facts.identity, torch_seconds=seconds, torch_importing=True))
 
-    def note_forged(self, *found: str) -> None:
+    def note_forged(self, *hosts: str) -> None:
         """Put into the facts which values in the store nobody of this run wrote."""
         known = self.facts.meeting.forged if self.facts.meeting else ()
-        if not set(found) <= set(known):
-            self.update_meeting(forged=tuple(dict.fromkeys((*known, *found)))[:MAX_FORGED])
+        if not set(hosts) <= set(known):
+            self.update_meeting(forged=tuple(dict.fromkeys((*known, *hosts)))[:MAX_FORGED])
 
     def note_ranks(self, node_rank: int | None, ranks: tuple[int, ...]) -> None:
         """Put the ranks that node 0 assigned into the facts."""

@@ -281,7 +281,7 @@ def first_process_gone(facts: NodeFacts, first: Collection[str]) -> bool:
     if first and contact.address not in first and _on_another_host(facts, contact.address):
         return False
     # MASTER_ADDR is this node's own host, and the first process is on another node.
-    own = {address for one in (facts.host.interfaces if facts.host else ()) for address in one.addresses}
+    own = {address for card in (facts.host.interfaces if facts.host else ()) for address in card.addresses}
     here = contact.address in own or contact.address.startswith("127.")
     return not (here and facts.plan.local_rank == 0)
 

@@ -19,14 +19,18 @@ from distdoctor.session.options import Options
 def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judgement) -> tuple[Finding, ...]:
     """Return the further root causes that these facts would show if waiting ended now. None of them is certain yet."""
     ended = [
-        replace(one, meeting=replace(one.meeting or RendezvousFacts(), ended=True))
-        if one.meeting is None or one.meeting.hosted or not one.meeting.joined
-        else one
-        for one in facts
+        replace(entry, meeting=replace(entry.meeting or RendezvousFacts(), ended=True))
+        if entry.meeting is None or entry.meeting.hosted or not entry.meeting.joined
+        else entry
+        for entry in facts
     ]
     known = {(finding.check, finding.nodes) for finding in certain.findings}
-    found = judge(build(ended), options.checks, options.ignore).findings
-    return tuple(one for one in found if one.severity == "fail" and (one.check, one.nodes) not in known and _root(one))
+    findings = judge(build(ended), options.checks, options.ignore).findings
+    return tuple(
+        finding
+        for finding in findings
+        if finding.severity == "fail" and (finding.check, finding.nodes) not in known and _root(finding)
+    )
 
 
 def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
@@ -38,9 +42,11 @@ def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
     meeting = facts.meeting
     if meeting is None or meeting.joined or meeting.ended:
         return judgement
-    curable = {one.id for one in judgement.findings if one.severity == "fail" and _from_network_on(one)}
-    kept = tuple(one for one in judgement.findings if one.id not in curable and one.because_of not in curable)
-    failing = any(one.severity == "fail" and not one.incomplete for one in kept)
+    curable = {finding.id for finding in judgement.findings if finding.severity == "fail" and _from_network_on(finding)}
+    kept = tuple(
+        finding for finding in judgement.findings if finding.id not in curable and finding.because_of not in curable
+    )
+    failing = any(finding.severity == "fail" and not finding.incomplete for finding in kept)
     return replace(judgement, findings=kept, verdict="fail" if failing else "incomplete")
 
 
@@ -64,12 +70,12 @@ def not_joined(cluster: Cluster, pending: Sequence[Finding]) -> tuple[str, ...]:
 def pending_notes(pending: Sequence[Finding]) -> list[str]:
     """Return notes on the failures that might still have passed by themselves."""
     notes = []
-    for one in pending:
-        last = one.evidence[-1].partition("; ")[2] if one.evidence else ""
-        if not one.incomplete:
-            notes.append(f"so far: {one.check}: {one.summary}")
+    for finding in pending:
+        last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""
+        if not finding.incomplete:
+            notes.append(f"so far: {finding.check}: {finding.summary}")
         elif last:
-            notes.append(f"so far: {fold(one.nodes)}: {last}")
+            notes.append(f"so far: {fold(finding.nodes)}: {last}")
     return notes
 
 

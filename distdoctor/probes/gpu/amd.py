@@ -60,8 +60,8 @@ def _card(folder: Path, index: int) -> Device:
 
 
 def _amd_number(name: str, text: str) -> int | None:
-    found = re.search(rf"^{name}(\d{{1,18}})$", text, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(rf"^{name}(\d{{1,18}})$", text, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _closed(path: Path) -> str:
@@ -94,8 +94,8 @@ async def amd_smi_values(facts: AmdFacts) -> AmdFacts:
         return facts
     if shutil.which(STATIC[0]):
         static, metric = [_objects(values) for values, _ in await asyncio.gather(output([*STATIC]), output([*METRIC]))]
-        known = {_pci_address(one): _of_both(one, next(_same(one, metric), {})) for one in static}
-        versions = [_words(one, "driver", "version") or _words(one, "driver", "driver_version") for one in static]
+        known = {_pci_address(gpu): _of_both(gpu, next(_same(gpu, metric), {})) for gpu in static}
+        versions = [_words(gpu, "driver", "version") or _words(gpu, "driver", "driver_version") for gpu in static]
         return _with(facts, "amd-smi", known, versions)
     if shutil.which(OLDER[0]):
         values, _ = await output([*OLDER])
@@ -115,7 +115,7 @@ def _of_both(static: Any, metric: Any) -> dict[str, Any]:
     """Return the fields of Device that the two commands answer."""
     throttle = _below(metric, "throttle")
     hot = any(str(_below(throttle, f"{name}_violation_status")).upper() == "ACTIVE" for name in HOT)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": _words(static, "asic", "market_name"),
         "power_limit": _amd_smi_number(static, "limit", "socket_power")
         or _amd_smi_number(static, "limit", "ppt0", "socket_power_limit"),
@@ -126,14 +126,14 @@ def _of_both(static: Any, metric: Any) -> dict[str, Any]:
         "pcie_generation": GENERATIONS.get(_amd_smi_number(metric, "pcie", "speed") or 0),
         "pcie_generation_max": GENERATIONS.get(_amd_smi_number(static, "bus", "max_pcie_speed") or 0),
     }
-    return {name: value for name, value in found.items() if value not in (None, "", ())}
+    return {name: value for name, value in values.items() if value not in (None, "", ())}
 
 
 def _older(text: str) -> tuple[dict[str, dict[str, Any]], str]:
     """Return rocm-smi's fields of the cards by PCI address, and the driver's version."""
     cards: dict[str, dict[str, Any]] = {}
-    found = _loaded(text)
-    for name, card in found.items() if isinstance(found, dict) else ():
+    loaded = _loaded(text)
+    for name, card in loaded.items() if isinstance(loaded, dict) else ():
         if name.startswith("card") and isinstance(card, dict):
             values = {key.lower(): value for key, value in card.items()}  # "Card series" was "Card Series" at times
             fields = {
@@ -143,13 +143,13 @@ def _older(text: str) -> tuple[dict[str, dict[str, Any]], str]:
             fields["memory_used"] = _whole(values.get("vram total used memory (b)"))
             known = {key: value for key, value in fields.items() if value not in (None, "", "N/A")}
             cards[_fit(values.get("pci bus", "")).lower()] = known
-    return cards, _words(found, "system", "Driver version")
+    return cards, _words(loaded, "system", "Driver version")
 
 
 def _objects(text: str) -> list[Any]:
-    found = _loaded(text)
-    listed = found.get("gpu_data") if isinstance(found, dict) else found
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    loaded = _loaded(text)
+    listed = loaded.get("gpu_data") if isinstance(loaded, dict) else loaded
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
 def _loaded(text: str) -> Any:
@@ -162,26 +162,26 @@ def _loaded(text: str) -> Any:
 
 
 def _same(static: Any, metric: list[Any]) -> Iterator[Any]:
-    return (one for one in metric if one.get("gpu") == static.get("gpu"))
+    return (gpu for gpu in metric if gpu.get("gpu") == static.get("gpu"))
 
 
 def _pci_address(static: Any) -> str:
     return _words(static, "bus", "bdf").lower()
 
 
-def _below(found: Any, *path: str) -> Any:
+def _below(node: Any, *path: str) -> Any:
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
 
 
-def _words(found: Any, *path: str) -> str:
-    values = _below(found, *path)
+def _words(node: Any, *path: str) -> str:
+    values = _below(node, *path)
     return _fit(values) if isinstance(values, str) and values != "N/A" else ""
 
 
-def _amd_smi_number(found: Any, *path: str) -> int | None:
-    value = _below(found, *path)
+def _amd_smi_number(node: Any, *path: str) -> int | None:
+    value = _below(node, *path)
     return _whole(value.get("value") if isinstance(value, dict) else value)
 
 

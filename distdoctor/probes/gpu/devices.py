@@ -44,15 +44,15 @@ def chosen(mask: str | None, present: int) -> int:
     """
     if mask is None:
         return present
-    found: list[str] = []
+    entries: list[str] = []
     for entry in (part.strip() for part in mask.split(",")):
         if entry.startswith("MIG-"):
-            return max(len(found), 1)
+            return max(len(entries), 1)
         by_name = entry.startswith("GPU-")
         if not by_name and not (re.fullmatch(r"\d{1,6}", entry) and int(entry) < present):
             break
-        found.append(entry if by_name else str(int(entry)))
-    return len(found) if len(set(found)) == len(found) else 0
+        entries.append(entry if by_name else str(int(entry)))
+    return len(entries) if len(set(entries)) == len(entries) else 0
 
 
 def _of_amd(env: Mapping[str, str], root: Path) -> int:

@@ -80,8 +80,8 @@ def module_version(root: Path) -> str | None:
         text = (root / "proc/driver/nvidia/version").read_text(errors="replace")
     except OSError:
         return None
-    found = re.search(r"Kernel Module\b[^\n]*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
-    return found[1] if found else None
+    match = re.search(r"Kernel Module\b[^\n]*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    return match[1] if match else None
 
 
 def device_files(root: Path) -> tuple[str, ...]:
@@ -124,16 +124,16 @@ def _on_bus(root: Path) -> Iterator[Path]:
 def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
     """Return the driver's files that this user cannot use, without those that a cgroup keeps from the job (as SLURM's
     ConstrainDevices does with the devices of others)."""
-    found = []
+    unopened = []
     for path in files:
         if not os.access(root / path[1:], os.R_OK | os.W_OK):
-            found.append(DriverFile(path, "EACCES"))
+            unopened.append(DriverFile(path, "EACCES"))
     for name in CONTROL_FILES:
         try:
             os.close(os.open(root / "dev" / name, os.O_RDWR | os.O_CLOEXEC))
         except OSError as err:
-            found.append(DriverFile(f"/dev/{name}", errno.errorcode.get(err.errno or 0, "")))
-    return found
+            unopened.append(DriverFile(f"/dev/{name}", errno.errorcode.get(err.errno or 0, "")))
+    return unopened
 
 
 async def _ask_library(facts: DriverFacts) -> DriverFacts:
@@ -252,9 +252,9 @@ def _ask_gpud(port: int) -> bytes:
 
 
 def _unhealthy(components: Any) -> Iterator[GpudState]:
-    for one in components:
-        name = one["component"]
-        for state in one.get("states") or () if name.startswith(OF_GPUS) else ():
+    for component in components:
+        name = component["component"]
+        for state in component.get("states") or () if name.startswith(OF_GPUS) else ():
             if state.get("health") in ("Unhealthy", "Degraded"):
                 actions = (state.get("suggested_actions") or {}).get("repair_actions") or ()
                 yield GpudState(
@@ -284,17 +284,17 @@ MAX_BRIDGES = 48
 def redirecting_bridges(devices: Iterable[Path]) -> int | None:
     """Return the number of redirecting bridges above these devices (folders of /sys/bus/pci/devices); None if
     unreadable."""
-    found: dict[Path, bool] = {}
+    bridges: dict[Path, bool] = {}
     for device in devices:
         for bridge in device.resolve().parents:
             config = bridge / "config"
-            if bridge in found or not config.exists():
+            if bridge in bridges or not config.exists():
                 continue
             control = _control(config)
             if control is None:
                 return None
-            found[bridge] = bool(control & REDIRECTS)
-    return sum(found.values()) if found else None
+            bridges[bridge] = bool(control & REDIRECTS)
+    return sum(bridges.values()) if bridges else None
 
 
 def _control(path: Path) -> int | None:
@@ -372,8 +372,8 @@ def read_nvidia_smi(text: str) -> tuple[str | None, str | None, tuple[Device, ..
 
 def element_text(element: ElementTree.Element, path: str) -> str | None:
     """Return the text of the element; None if the command says that it is unavailable or unknown."""
-    found = (element.findtext(path) or "").strip()
-    return None if not found or found in ("N/A", "Unknown Error", *LOST) or found.startswith("[") else found
+    content = (element.findtext(path) or "").strip()
+    return None if not content or content in ("N/A", "Unknown Error", *LOST) or content.startswith("[") else content
 
 
 def _device(index: int, gpu: ElementTree.Element) -> Device:
@@ -448,8 +448,8 @@ def _yes(text: str | None) -> bool | None:
 
 
 def _to_int(text: str | None) -> int | None:
-    found = re.match(r"\d{1,15}", text or "")
-    return int(found[0]) if found else None
+    match = re.match(r"\d{1,15}", text or "")
+    return int(match[0]) if match else None
 
 
 def _bytes(text: str | None) -> int | None:

@@ -31,10 +31,10 @@ MAX_TOPOLOGY_BYTES = 1 << 22
 def probe_topology(variables: Mapping[str, str], usual: str = USUAL_TOPOLOGY) -> TopologyFile | None:
     """Return the topology file, with NCCL's reason to refuse it; None if there is none and none is named."""
     path = variables.get(TOPOLOGY_VARIABLE)
-    found = _read_topology(usual if path is None else path, "system")
+    topology = _read_topology(usual if path is None else path, "system")
     if path is None:
-        return None if found.missing else replace(found, variable=False)
-    return found
+        return None if topology.missing else replace(topology, variable=False)
+    return topology
 
 
 def probe_graph(variables: Mapping[str, str]) -> TopologyFile | None:
@@ -74,12 +74,12 @@ def settings_in_files(
 ) -> dict[str, tuple[str, str]]:
     """Return name -> (value, file) as an NCCL of this version takes them from files, without variables of the
     environment."""
-    found: dict[str, tuple[str, str]] = {}
+    settings: dict[str, tuple[str, str]] = {}
     for path in settings_files(env, system, nccl):
         for name, value in _lines(path, windows=nccl >= HOME_VARIABLE):
             if name not in env:
-                found.setdefault(name, (value, path))
-    return found
+                settings.setdefault(name, (value, path))
+    return settings
 
 
 def settings_files(env: Mapping[str, str], system: str = SYSTEM, nccl: Version = NEWEST) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
     """Return the entries that are set. The kernel shows an unset one as zeros; an entry of another network namespace is
     unreadable."""
     indices = {int(name) for name in proc.names(path / "gids") if name.isdigit()}
-    found = []
+    gids = []
     for index in sorted(i for i in indices if i < GIDS or i == wanted):
         try:
             address = ipaddress.IPv6Address(proc.text(path / "gids" / str(index)))
@@ -171,8 +171,8 @@ def _gids(path: Path, wanted: int | None) -> tuple[Gid, ...]:
             continue
         version = _version(proc.text(path / "gid_attrs/types" / str(index)))
         text = f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
-        found.append(Gid(index, text, version, fit(proc.text(path / "gid_attrs/ndevs" / str(index)))))
-    return tuple(found)
+        gids.append(Gid(index, text, version, fit(proc.text(path / "gid_attrs/ndevs" / str(index)))))
+    return tuple(gids)
 
 
 def _version(text: str) -> Literal["1", "2", ""]:
@@ -180,13 +180,13 @@ def _version(text: str) -> Literal["1", "2", ""]:
 
 
 def _unusable(root: Path, paths: tuple[str, ...]) -> list[tuple[str, str]]:
-    found = []
+    denied = []
     for path in paths:
         try:
             os.close(os.open(root / path[1:], os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
         except OSError as err:
-            found.append((path, errno.errorcode.get(err.errno or 0, "")))
-    return found
+            denied.append((path, errno.errorcode.get(err.errno or 0, "")))
+    return denied
 
 
 def _word(path: Path) -> str:

@@ -54,16 +54,16 @@ def device(nvml: Any, index: int) -> dict[str, Any]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
     except nvml.NVMLError as err:
         return {"index": index, "error": str(err)}
-    found: dict[str, Any] = {"index": index}
+    values: dict[str, Any] = {"index": index}
     for fields in FIELDS:
         try:
-            found.update(fields(nvml, handle))
+            values.update(fields(nvml, handle))
         except nvml.NVMLError as err:
             if err.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
-                return {**found, "error": str(err)}
+                return {**values, "error": str(err)}
         except Exception:
             continue  # nvidia-ml-py and the library do not fit here, in one of many ways
-    return found
+    return values
 
 
 def text(value: bytes | str) -> str:
@@ -84,16 +84,16 @@ def bus(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def memory(nvml: Any, handle: Any) -> dict[str, Any]:
-    found = nvml.nvmlDeviceGetMemoryInfo(handle)
-    return {"memory": found.total, "memory_used": found.used}
+    memory_info = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return {"memory": memory_info.total, "memory_used": memory_info.used}
 
 
 def processes(nvml: Any, handle: Any) -> dict[str, Any]:
-    return {"processes": [process(one) for one in running(nvml, "Compute", handle)]}
+    return {"processes": [process(entry) for entry in running(nvml, "Compute", handle)]}
 
 
 def drawn(nvml: Any, handle: Any) -> dict[str, Any]:
-    used = (one.usedGpuMemory for one in running(nvml, "Graphics", handle))
+    used = (entry.usedGpuMemory for entry in running(nvml, "Graphics", handle))
     return {"memory_drawn": sum(size for size in used if size is not None and size < MAX_MEMORY)}
 
 
@@ -108,22 +108,22 @@ def running(nvml: Any, kind: str, handle: Any) -> list[Any]:
     return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses")(handle))
 
 
-def process(one: Any) -> dict[str, Any]:
+def process(entry: Any) -> dict[str, Any]:
     """Return the process's fields; of an invisible one its number alone."""
-    found: dict[str, Any] = {"pid": one.pid}
-    if one.usedGpuMemory is not None and one.usedGpuMemory < MAX_MEMORY:
-        found["memory"] = one.usedGpuMemory
+    values: dict[str, Any] = {"pid": entry.pid}
+    if entry.usedGpuMemory is not None and entry.usedGpuMemory < MAX_MEMORY:
+        values["memory"] = entry.usedGpuMemory
     try:
-        with open(f"/proc/{one.pid}/comm", errors="replace") as comm:
-            found["name"] = comm.read().strip()
-        uid = os.stat(f"/proc/{one.pid}").st_uid
+        with open(f"/proc/{entry.pid}/comm", errors="replace") as comm:
+            values["name"] = comm.read().strip()
+        uid = os.stat(f"/proc/{entry.pid}").st_uid
     except OSError:
-        return found
+        return values
     try:
-        found["user"] = pwd.getpwuid(uid).pw_name
+        values["user"] = pwd.getpwuid(uid).pw_name
     except KeyError:
-        found["user"] = str(uid)
-    return found
+        values["user"] = str(uid)
+    return values
 
 
 def persistence(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def remapped(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def sram(nvml: Any, handle: Any) -> dict[str, Any]:
-    found = nvml.c_nvmlEccSramErrorStatus_v1_t()
-    nvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(found))
-    return {"sram_worn": bool(found.bThresholdExceeded)}
+    status = nvml.c_nvmlEccSramErrorStatus_v1_t()
+    nvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    return {"sram_worn": bool(status.bThresholdExceeded)}
 
 
 def slowed(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -192,13 +192,13 @@ def performance(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def links(nvml: Any, handle: Any) -> dict[str, Any]:
-    found = []
+    up = []
     for number in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
-            found.append(bool(nvml.nvmlDeviceGetNvLinkState(handle, number)))
+            up.append(bool(nvml.nvmlDeviceGetNvLinkState(handle, number)))
         except nvml.NVMLError:
             break  # it has no such link, nor any beyond
-    return {"links": found}
+    return {"links": up}
 
 
 def recoveries(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -214,13 +214,13 @@ def recoveries(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def fabric(nvml: Any, handle: Any) -> dict[str, Any]:
-    found = nvml.c_nvmlGpuFabricInfo_v2_t()
-    nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(found))
-    state = FABRIC_STATES[found.state] if 0 <= found.state < len(FABRIC_STATES) else ""
-    failed = state == "completed" and found.status != nvml.NVML_SUCCESS
-    health = [said for shift, bad, said in FABRIC_HEALTH if found.healthMask >> shift & 3 == bad]
-    error = str(nvml.NVMLError(found.status)) if failed else ""
-    cluster = bytes(found.clusterUuid).hex() if any(found.clusterUuid) else ""
+    info = nvml.c_nvmlGpuFabricInfo_v2_t()
+    nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    state = FABRIC_STATES[info.state] if 0 <= info.state < len(FABRIC_STATES) else ""
+    failed = state == "completed" and info.status != nvml.NVML_SUCCESS
+    health = [said for shift, bad, said in FABRIC_HEALTH if info.healthMask >> shift & 3 == bad]
+    error = str(nvml.NVMLError(info.status)) if failed else ""
+    cluster = bytes(info.clusterUuid).hex() if any(info.clusterUuid) else ""
     return {"fabric": state, "fabric_error": error, "fabric_health": health, "fabric_cluster": cluster}
 
 
@@ -280,9 +280,9 @@ def main(seconds: int) -> None:
         write_now(device(pynvml, index))
 
 
-def write_now(found: dict[str, Any]) -> None:
+def write_now(values: dict[str, Any]) -> None:
     """Write at once: the next call may never end."""
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
 
 

@@ -101,10 +101,10 @@ def _user(env: Mapping[str, str]) -> str:
     (torch/_inductor/runtime/cache_dir_utils.py, ``default_cache_dir``)."""
     named = next((env[name] for name in NAMES if env.get(name)), "")
     try:
-        found = named or pwd.getpwuid(os.getuid()).pw_name
+        user = named or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        found = f"uid_{os.getuid()}"
-    return re.sub(r'[\\/:*?"<>|]', "_", found)
+        user = f"uid_{os.getuid()}"
+    return re.sub(r'[\\/:*?"<>|]', "_", user)
 
 
 def _uses_locks(use: str, path: str, env: Mapping[str, str]) -> bool:
@@ -153,7 +153,7 @@ async def leave_marks(given: Iterable[str], init_method: str | None) -> tuple[Sh
 
 async def look_for_marks(folders: Iterable[SharedFolder], marks: Mapping[str, str]) -> tuple[SharedFolder, ...]:
     """Return the same folders with the result of looking for node 0's files. ``marks``: folder's path -> file name."""
-    return tuple(await asyncio.gather(*(_look_for_mark(one, marks.get(one.path)) for one in folders)))
+    return tuple(await asyncio.gather(*(_look_for_mark(folder, marks.get(folder.path)) for folder in folders)))
 
 
 async def _leave(path: str, by: str) -> SharedFolder:
@@ -295,17 +295,17 @@ async def probe_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[
 def find_build_locks(builders: Mapping[str, Mapping[str, str]]) -> tuple[BuildLock, ...]:
     """Return the locks in the build folders of these processes: their numbers in /proc (or ``self``), and the variables
     of each."""
-    found: dict[Identity, tuple[str, str]] = {}
+    held: dict[Identity, tuple[str, str]] = {}
     for process, env in builders.items():
         for path in _lock_paths(f"/proc/{process}", env):
             try:
                 stat = os.stat(path)
             except OSError:  # the build has ended
                 continue
-            found.setdefault((stat.st_dev, stat.st_ino), (process, path))
-    found = dict(list(found.items())[:MOST])
-    holders = _holders(found) if found else {}
-    locks = (_lock(path, process, holders.get(file)) for file, (process, path) in found.items())
+            held.setdefault((stat.st_dev, stat.st_ino), (process, path))
+    held = dict(list(held.items())[:MOST])
+    holders = _holders(held) if held else {}
+    locks = (_lock(path, process, holders.get(file)) for file, (process, path) in held.items())
     return tuple(lock for lock in locks if lock is not None)
 
 

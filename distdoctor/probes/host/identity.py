@@ -74,16 +74,16 @@ EFA = Path("/opt/amazon/efa_installed_packages")
 
 def packages(folders: Sequence[str], efa: Path = EFA) -> dict[str, str]:
     """Return the versions of ``PACKAGES`` in the folders of a ``sys.path``, by the names of their ``.dist-info``."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in folders:
         for entry in proc.names(Path(folder or ".")):
             name, _, version = entry.removesuffix(".dist-info").partition("-")
             name = re.sub(r"[-_.]+", "-", name).lower()
             if entry.endswith(".dist-info") and name in PACKAGES:
-                found.setdefault(name, fit(version))
+                versions.setdefault(name, fit(version))
     if installer := re.search(r"EFA installer version: (\S+)", proc.text(efa)):
-        found["efa-installer"] = fit(installer[1])
-    return dict(sorted(found.items()))
+        versions["efa-installer"] = fit(installer[1])
+    return dict(sorted(versions.items()))
 
 
 def identity() -> Identity:

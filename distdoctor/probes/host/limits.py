@@ -139,18 +139,18 @@ def _soft(kind: int) -> int | None:
 
 def memory_limit() -> int | None:
     """Return the bytes that this process's cgroup, or one above it, may use; None without a visible limit."""
-    found = []
+    limits = []
     for folder in cgroups():
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = proc.text(f"{folder}/{name}")
             if text.isdecimal() and int(text) < UNLIMITED:
-                found.append(int(text))
-    return min(found, default=None)
+                limits.append(int(text))
+    return min(limits, default=None)
 
 
 def memory_used() -> int | None:
     """Return the bytes in use, and not reclaimable, of the cgroup of :func:`memory_limit`; None if unreadable."""
-    found: list[tuple[int, int]] = []
+    usages: list[tuple[int, int]] = []
     for folder in cgroups():
         for limit_name, used_name in (
             ("memory.max", "memory.current"),
@@ -158,8 +158,8 @@ def memory_used() -> int | None:
         ):
             most, now = proc.text(f"{folder}/{limit_name}"), proc.text(f"{folder}/{used_name}")
             if most.isdecimal() and int(most) < UNLIMITED and now.isdecimal():
-                found.append((int(most), max(0, int(now) - _files(f"{folder}/memory.stat"))))
-    return min(found)[1] if found else None
+                usages.append((int(most), max(0, int(now) - _files(f"{folder}/memory.stat"))))
+    return min(usages)[1] if usages else None
 
 
 def _files(path: str) -> int:
@@ -194,7 +194,7 @@ def oom_kills() -> int | None:
 
 def cgroups(controller: str = "memory") -> list[str]:
     """Return the visible folders of this process's cgroup and those above it (cgroups(7))."""
-    found: list[str] = []
+    folders: list[str] = []
     for line in proc.text("/proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -202,10 +202,10 @@ def cgroups(controller: str = "memory") -> list[str]:
             continue
         root = f"{CGROUP}/{controller}" if controllers else CGROUP
         while path not in ("", "/"):
-            found.append(f"{root}{path}")
+            folders.append(f"{root}{path}")
             path = os.path.dirname(path)
-        found.append(root)
-    return found
+        folders.append(root)
+    return folders
 
 
 # Processor time of this process's cgroup, and its own limit.
@@ -218,14 +218,14 @@ THROTTLED = {"throttled_usec": 1e6, "throttled_time": 1e9}
 def processor_quota() -> float | None:
     """Return the CPUs' worth of time that the cgroup, or one above it, may use (cpu.max; v1: cpu.cfs_quota_us); None
     without a visible limit."""
-    found = []
+    quotas = []
     for folder in cgroups("cpu"):
         words = proc.text(f"{folder}/cpu.max").split() or [
             proc.text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
         ]
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
-            found.append(int(words[0]) / int(words[1]))
-    return min(found, default=None)
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
 
 
 def throttled_seconds() -> float:
@@ -266,11 +266,11 @@ NAMES = tuple(_NAMES.split())
 
 def probe_sysctls(root: str = "/proc/sys") -> dict[str, str]:
     """Return their values by name, without those that this kernel or container lacks or hides."""
-    found = {}
+    sysctls = {}
     for name in NAMES:
         try:
             with open(f"{root}/{name.replace('.', '/')}") as file:
-                found[name] = " ".join(file.read(200).split())
+                sysctls[name] = " ".join(file.read(200).split())
         except OSError:
             continue
-    return found
+    return sysctls

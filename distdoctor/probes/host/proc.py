@@ -42,8 +42,8 @@ def names(folder: str | Path) -> list[str]:
 
 def capabilities() -> int:
     """Return the effective capabilities of this process, a bit each (capabilities(7))."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", text("/proc/self/status"), re.MULTILINE)
-    return int(found[1], 16) if found else 0
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", text("/proc/self/status"), re.MULTILINE)
+    return int(match[1], 16) if match else 0
 
 
 def process_state(pid: int) -> str | None:
@@ -100,15 +100,15 @@ def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 
 def inodes(pid: int | str) -> set[str]:
     """Return the inodes of the sockets that process ``pid`` has open; none if unreadable."""
-    found: set[str] = set()
+    numbers: set[str] = set()
     for name in names(f"/proc/{pid}/fd"):
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
         if target.startswith("socket:["):
-            found.add(target[8:-1])
-    return found
+            numbers.add(target[8:-1])
+    return numbers
 
 
 def endpoint(text: str) -> tuple[str, int]:

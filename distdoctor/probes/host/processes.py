@@ -38,7 +38,7 @@ def probe_leftovers(port: int) -> tuple[Leftover, ...]:
 
 
 def _left_over(port: int) -> tuple[Leftover, ...]:
-    found = []
+    leftovers = []
     above = psutil.Process().parents()
     ours = {os.getpid(), *(p.pid for p in above)}
     own = psutil.Process()
@@ -59,9 +59,9 @@ def _left_over(port: int) -> tuple[Leftover, ...]:
         ports = tuple(sorted({number for _, number in listening(process.pid)}))
         age = round(max(0.0, time.time() - (info["create_time"] or 0.0)), 1)
         user = info["username"] or ""
-        found.append(Leftover(process.pid, info["name"] or "", user, age, ports, environ.get("RANK")))
-    found.sort(key=lambda one: (port not in one.ports, one.pid))
-    return tuple(found[:MAX_FOUND])
+        leftovers.append(Leftover(process.pid, info["name"] or "", user, age, ports, environ.get("RANK")))
+    leftovers.sort(key=lambda process: (port not in process.ports, process.pid))
+    return tuple(leftovers[:MAX_FOUND])
 
 
 def _launched_by_init(chain: list[psutil.Process]) -> bool:

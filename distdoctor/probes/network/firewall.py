@@ -104,10 +104,10 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         return Firewall(False, "neither nft nor iptables can be run here")
 
     def shutting(number: int) -> tuple[ShutPort, ...]:
-        return tuple(one for ruleset in read for one in ruleset.shutting(number))
+        return tuple(rule for ruleset in read for rule in ruleset.shutting(number))
 
     def shuts(number: int) -> bool:
-        return any(one.version == 4 for one in shutting(number))
+        return any(rule.version == 4 for rule in shutting(number))
 
     try:
         open_ports: tuple[tuple[int, int], ...] = ()
@@ -128,7 +128,7 @@ def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, inter
     text = " ".join(ruleset.text for ruleset in read)
     if len(text) > LONGEST or untracks(text, port, picked):
         return
-    named = {number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)}
+    named = {number for digits in _PORT.findall(text) for number in (int(digits), int(digits) + 1)}
     inside = [number for number in named if picked is not None and picked[0] <= number <= picked[1]]
     wanted: list[tuple[int | None, set[int]]] = [(port, {port})]
     if picked is not None and len(inside) <= MOST_PORTS:
@@ -174,7 +174,10 @@ def _with_targets(chains: Iterable[FirewallChain]) -> Iterator[FirewallChain]:
             if tool not in saved:
                 with suppress(ValueError, PermissionError):  # nft has listed the chains all the same
                     saved[tool] = parse_iptables(_output_of(f"{tool}-nft-save", "-t", "nat") or "", tool)
-            rules = next((one.blocking_rules for one in saved.get(tool, ()) if one.name == chain.name), ())
+            rules = next(
+                (saved_chain.blocking_rules for saved_chain in saved.get(tool, ()) if saved_chain.name == chain.name),
+                (),
+            )
             yield replace(chain, blocking_rules=rules or chain.blocking_rules)
         else:
             yield chain
@@ -201,11 +204,11 @@ def _marks(of: Marking, port: int, picked: tuple[int, int] | None, text: str) ->
         return of(port)
     first, middle, last = map(of, (picked[0], sum(picked) // 2, picked[1]))
     alike = {*map(_kind, first)} & {*map(_kind, middle)} & {*map(_kind, last)}
-    return (*of(port), *(one for one in (*first, *last) if _kind(one) in alike))
+    return (*of(port), *(mark for mark in (*first, *last) if _kind(mark) in alike))
 
 
-def _kind(one: PacketMark) -> tuple[str, int, int]:
-    return one.side, one.version, one.mark
+def _kind(mark: PacketMark) -> tuple[str, int, int]:
+    return mark.side, mark.version, mark.mark
 
 
 def _nft_marks(ruleset: str, interface: str | None) -> Marking:
@@ -213,7 +216,7 @@ def _nft_marks(ruleset: str, interface: str | None) -> Marking:
         return partial(nft_marks, ruleset, interface=interface)
     tables = [(tool, _output_of(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
     saved = [(tool, text) for tool, text in tables if text is not None]
-    return lambda port: tuple(one for tool, text in saved for one in iptables_marks(text, tool, port, interface))
+    return lambda port: tuple(mark for tool, text in saved for mark in iptables_marks(text, tool, port, interface))
 
 
 def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:

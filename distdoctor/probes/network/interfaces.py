@@ -56,13 +56,13 @@ def interfaces() -> tuple[Interface, ...]:
 
 def _listed() -> tuple[Interface, ...]:
     stats, refused, bridges = psutil.net_if_stats(), _refused(), _bridges()
-    found = []
+    cards = []
     listed = psutil.net_if_addrs()
     for name, entries in listed.items():
         card = Interface(name).device
         addresses, lengths, mac = [], [], ""
         if card != name:  # a label of an address
-            entries = [*entries, *(one for one in listed.get(card, ()) if one.family == psutil.AF_LINK)]
+            entries = [*entries, *(entry for entry in listed.get(card, ()) if entry.family == psutil.AF_LINK)]
         for entry in entries:
             if entry.family == psutil.AF_LINK and entry.address.strip("0:-"):
                 mac = entry.address.lower()
@@ -76,7 +76,7 @@ def _listed() -> tuple[Interface, ...]:
         )
         up, mtu, speed = (stat.isup, stat.mtu, stat.speed) if stat else (False, 0, 0)
         half = stat is not None and stat.duplex == psutil.NIC_DUPLEX_HALF
-        found.append(
+        cards.append(
             Interface(
                 name,
                 tuple(addresses),
@@ -93,7 +93,7 @@ def _listed() -> tuple[Interface, ...]:
                 bridges.get(card, ""),
             )
         )
-    return tuple(found)
+    return tuple(cards)
 
 
 def _one_by_one() -> tuple[Interface, ...]:
@@ -101,7 +101,7 @@ def _one_by_one() -> tuple[Interface, ...]:
     ipv6: dict[str, list[tuple[str, int]]] = {}
     for name, address, length, _ in _of_ipv6():
         ipv6.setdefault(name, []).append((address, length))
-    found = []
+    cards = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for name in proc.names(_NAMES):
             flags = _flags(asked, name)
@@ -110,8 +110,8 @@ def _one_by_one() -> tuple[Interface, ...]:
                 mask = _ifreq(asked, _GET_NETMASK, name)[20:24]
                 pairs.insert(0, (socket.inet_ntoa(own), int.from_bytes(mask, "big").bit_count()))
             addresses, lengths = tuple(a for a, _ in pairs), tuple(n for _, n in pairs)
-            found.append(Interface(name, addresses, lengths, bool(flags & _UP), bool(flags & _LOOPBACK)))
-    return tuple(found)
+            cards.append(Interface(name, addresses, lengths, bool(flags & _UP), bool(flags & _LOOPBACK)))
+    return tuple(cards)
 
 
 def _of_ipv6() -> list[tuple[str, str, int, int]]:
@@ -125,11 +125,11 @@ def _of_ipv6() -> list[tuple[str, str, int, int]]:
 
 def _refused() -> dict[str, tuple[str, ...]]:
     """Return the addresses of each interface that another host's answer forbids to use."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_card: dict[str, tuple[str, ...]] = {}
     for name, address, _, flags in _of_ipv6():
         if flags & _DAD_FAILED:
-            found[name] = (*found.get(name, ()), address)
-    return found
+            by_card[name] = (*by_card.get(name, ()), address)
+    return by_card
 
 
 def _bridges() -> dict[str, str]:
@@ -169,7 +169,7 @@ def _ifreq(asked: socket.socket, request: int, name: str) -> bytes:
 
 def _arp_ignore(name: str, root: str = "/proc/sys/net/ipv4/conf") -> int | None:
     try:
-        return max(int(Path(root, one, "arp_ignore").read_text()) for one in ("all", name))
+        return max(int(Path(root, card, "arp_ignore").read_text()) for card in ("all", name))
     except (OSError, ValueError):
         return None
 

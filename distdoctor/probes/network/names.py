@@ -38,12 +38,12 @@ async def reverse(address: str, seconds: float | None = None) -> Resolution:
 
 async def announced(hostname: str, seconds: float | None = None) -> Resolution:
     """Return torchrun's name of this host (getfqdn()), with its addresses here; an error for none."""
-    found = await _look_up("announced", hostname, seconds)
-    if not found.addresses:
-        return found
-    called, *addresses = found.addresses
+    lookup = await _look_up("announced", hostname, seconds)
+    if not lookup.addresses:
+        return lookup
+    called, *addresses = lookup.addresses
     error = None if addresses else "no address"
-    return Resolution(called, tuple(addresses), error, found.seconds, found.timed_out)
+    return Resolution(called, tuple(addresses), error, lookup.seconds, lookup.timed_out)
 
 
 async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution:
@@ -65,8 +65,8 @@ async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution
     spent = time.monotonic() - started
     if not reply.timed_out:
         return Resolution(of, reply.found, reply.error, spent if reply.seconds is None else reply.seconds)
-    found = again.result().found if again is not None and again.done() else ()
-    return Resolution(of, found, None if found else f"no answer within {seconds:g} s", spent, timed_out=True)
+    addresses = again.result().found if again is not None and again.done() else ()
+    return Resolution(of, addresses, None if addresses else f"no answer within {seconds:g} s", spent, timed_out=True)
 
 
 def patience(path: str = "/etc/resolv.conf") -> float:
@@ -82,13 +82,13 @@ def patience(path: str = "/etc/resolv.conf") -> float:
 
 def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -> tuple[HostsLine, ...]:
     """Return the lines of /etc/hosts whose fields (address, names...) are ``wanted``; at most 20."""
-    found = []
+    lines = []
     for number, text in _lines(path):
         entry = text.partition("#")[0].strip()
         fields = entry.split()
         if len(fields) > 1 and wanted(fields):
-            found.append(HostsLine(number, entry[:200]))
-    return tuple(found[:20])
+            lines.append(HostsLine(number, entry[:200]))
+    return tuple(lines[:20])
 
 
 def closed(path: str = "/etc/hosts") -> bool:

@@ -36,16 +36,14 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
         return None
     hop, entries = entry.gateway or address, list(_entries())
     its = [
-        one
-        for one in entries
-        if parse_address(one.address) == parse_address(hop) and entry.interface in (None, one.interface)
+        e for e in entries if parse_address(e.address) == parse_address(hop) and entry.interface in (None, e.interface)
     ]
     if not its:
         return None
     address_of, interface, state, hardware, _ = its[0]
     # A device that answers for several addresses, as a router or a cloud's switch does, says nothing of the host
     # itself.
-    alike = (one.address for one in entries if one.hardware == hardware and hardware)
+    alike = (e.address for e in entries if e.hardware == hardware and hardware)
     others = {other for other in alike if not other.startswith("fe80:")}
     shared = any(other != address_of and (":" in other) == (":" in hop) for other in others)
     return Neighbour(hop, interface, "" if state == "answers" and shared else state, hop != address)
@@ -54,16 +52,16 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
 def answered() -> tuple[HardwareAddress, ...]:
     """Return the hardware addresses that answered for an address, or were written there by hand; none of a longer table
     than a node's."""
-    entries = (one for one in _entries() if any(one.hardware))
-    found = [HardwareAddress(one.address, one.hardware.hex(":"), one.interface, one.permanent) for one in entries]
-    return tuple(found) if len(found) <= MOST_ANSWERED else ()
+    entries = (e for e in _entries() if any(e.hardware))
+    neighbours = [HardwareAddress(e.address, e.hardware.hex(":"), e.interface, e.permanent) for e in entries]
+    return tuple(neighbours) if len(neighbours) <= MOST_ANSWERED else ()
 
 
 def unanswered() -> tuple[HardwareAddress, ...]:
     """Return the addresses for which nobody answered, with the interface; none of a longer table than a node's."""
-    silent = (one for one in _entries() if one.state == "silent" and not any(one.hardware))
-    found = [HardwareAddress(one.address, "", one.interface) for one in silent]
-    return tuple(found) if len(found) <= MOST_ANSWERED else ()
+    silent = (e for e in _entries() if e.state == "silent" and not any(e.hardware))
+    neighbours = [HardwareAddress(e.address, "", e.interface) for e in silent]
+    return tuple(neighbours) if len(neighbours) <= MOST_ANSWERED else ()
 
 
 def _best(address: str, routes: Sequence[TableRoute] | None) -> TableRoute | None:
@@ -90,13 +88,13 @@ def _entries() -> Iterator[_Entry]:
 
 def _entry(body: bytes) -> _Entry | None:
     family, index, state = struct.unpack_from("=BxxxiH", body)
-    found = attributes(body[12:])
-    if family not in (socket.AF_INET, socket.AF_INET6) or _DST not in found:
+    values = attributes(body[12:])
+    if family not in (socket.AF_INET, socket.AF_INET6) or _DST not in values:
         return None
     observed: NeighbourState = "answers" if state & _REACHABLE else "silent" if state & (_INCOMPLETE | _FAILED) else ""
-    address = socket.inet_ntop(family, found[_DST])
+    address = socket.inet_ntop(family, values[_DST])
     # Without ARP, and of a multicast group, nobody was asked: the kernel puts an address of its own there.
-    hardware = b"" if state & _NOARP else found.get(_LLADDR, b"")
+    hardware = b"" if state & _NOARP else values.get(_LLADDR, b"")
     return _Entry(address, socket.if_indextoname(index), observed, hardware, bool(state & _PERMANENT))
 
 
@@ -112,22 +110,22 @@ def refused(proc: str = "/proc") -> dict[int, int]:
 
     Nothing in a container with a network of its own: the table is the host's, and only visible there.
     """
-    found = {}
+    counts = {}
     for version, name in _TABLES.items():
         try:
             heading, *rows = (line.split() for line in Path(proc, "net/stat", name).read_text().splitlines())
             place = heading.index("table_fulls")
-            found[version] = sum(int(row[place], 16) for row in rows)
+            counts[version] = sum(int(row[place], 16) for row in rows)
         except (OSError, ValueError, IndexError):
             continue
-    return found
+    return counts
 
 
 def filled_since(before: dict[int, int], proc: str = "/proc") -> NeighbourTable | None:
     """Return the table that was full since then; None: none, or unknown."""
     now = refused(proc)
     grown = {version: now[version] - count for version, count in before.items() if version in now}
-    version = max(grown, key=lambda one: grown[one], default=None)
+    version = max(grown, key=lambda ip: grown[ip], default=None)
     if version is None or grown[version] <= 0:
         return None
     try:

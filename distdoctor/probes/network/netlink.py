@@ -40,14 +40,14 @@ def dump(request: int, answer: int, family: int = ROUTE, body: bytes | None = No
 
 def attributes(rest: bytes) -> dict[int, bytes]:
     """Return the attributes behind a message's fixed part, by their numbers."""
-    found: dict[int, bytes] = {}
+    values: dict[int, bytes] = {}
     while len(rest) >= 4:
         length, kind = struct.unpack_from("=HH", rest)
         if length < 4:
             break
-        found[kind] = rest[4:length]
+        values[kind] = rest[4:length]
         rest = rest[(length + 3) & ~3 :]
-    return found
+    return values
 
 
 def messages(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -35,14 +35,16 @@ def holders(port: int) -> tuple[PortHolder, ...]:
         seen = psutil.net_connections(kind="tcp")
     except OSError:
         return ()
-    for one in seen:
-        if not one.laddr or one.laddr.port != port:
+    for connection in seen:
+        if not connection.laddr or connection.laddr.port != port:
             continue
-        if one.status == psutil.CONN_LISTEN:
-            listeners.append(replace(_holder(one.laddr.ip, one.pid), hosts_store=_hosts_store(one.pid)))
-        elif one.raddr and one.status in _OF_A_PROCESS:
-            peer = endpoint(one.raddr.ip, one.raddr.port)
-            connections.append(replace(_holder(one.laddr.ip, one.pid), peer=peer))
+        if connection.status == psutil.CONN_LISTEN:
+            listeners.append(
+                replace(_holder(connection.laddr.ip, connection.pid), hosts_store=_hosts_store(connection.pid))
+            )
+        elif connection.raddr and connection.status in _OF_A_PROCESS:
+            peer = endpoint(connection.raddr.ip, connection.raddr.port)
+            connections.append(replace(_holder(connection.laddr.ip, connection.pid), peer=peer))
     return tuple(dict.fromkeys(listeners or connections))[:HOLDERS]
 
 
@@ -91,7 +93,7 @@ def _hosts_store(pid: int | None) -> bool:
     """Return whether a thread of the process serves a TCPStore: since 2.6 torch names it (TCPStoreBackend.cpp)."""
     names = [] if pid is None else Path(f"/proc/{pid}/task").glob("*/comm")
     with contextlib.suppress(OSError):
-        return any(one.read_bytes().startswith(b"pt_tcpstore") for one in names)
+        return any(name.read_bytes().startswith(b"pt_tcpstore") for name in names)
     return False
 
 
@@ -145,15 +147,15 @@ async def intercepted(address: str, proc: str = "/proc/net") -> tuple[tuple[int,
     address and port as its peer. A redirect at the other host, or between, is invisible here.
     """
     tried = await asyncio.gather(*(open_socket(address, port, SECONDS) for port in UNSERVED))
-    opened = [one for _, one in tried if one is not None]
+    opened = [listener for _, listener in tried if listener is not None]
     try:
         if len(opened) < len(UNSERVED):
             return (), False
         peers = _peers(proc)
-        return UNSERVED, all(_end(one) in peers for one in opened)
+        return UNSERVED, all(_end(listener) in peers for listener in opened)
     finally:
-        for one in opened:
-            one.close()
+        for listener in opened:
+            listener.close()
 
 
 def _end(opened: socket.socket) -> tuple[str, int]:
@@ -166,7 +168,7 @@ def _end(opened: socket.socket) -> tuple[str, int]:
 
 def _peers(proc: str) -> set[tuple[str, int]]:
     """Return the other ends of all TCP connections of this host."""
-    found = set()
+    peers = set()
     for table in ("tcp", "tcp6"):
         try:
             rows = Path(proc, table).read_text().splitlines()[1:]
@@ -174,8 +176,8 @@ def _peers(proc: str) -> set[tuple[str, int]]:
             continue
         for row in rows:
             address, _, port = row.split()[2].partition(":")
-            found.add((_text(address), int(port, 16)))
-    return found
+            peers.add((_text(address), int(port, 16)))
+    return peers
 
 
 def _text(number: str) -> str:

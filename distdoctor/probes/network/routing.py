@@ -36,14 +36,14 @@ def routing_table(proc: str = "/proc/net") -> tuple[TableRoute, ...] | None:
     except OSError:
         rows6 = []
     try:
-        found = [*map(_four, rows), *filter(None, map(_six, rows6))]
+        routes = [*map(_four, rows), *filter(None, map(_six, rows6))]
     except (ValueError, IndexError, struct.error):
         return None
-    if len(found) > MAX_ROUTES:
+    if len(routes) > MAX_ROUTES:
         return None
-    found.sort(key=lambda pair: pair[0])
+    routes.sort(key=lambda pair: pair[0])
     several = multipath()
-    return tuple(replace(route, next_hops=several.get((route.network, metric), ())) for metric, route in found)
+    return tuple(replace(route, next_hops=several.get((route.network, metric), ())) for metric, route in routes)
 
 
 def _four(row: list[str]) -> tuple[int, TableRoute]:
@@ -118,7 +118,7 @@ _FAMILIES = {socket.AF_INET: 4, socket.AF_INET6: 6}
 def routing_rules() -> tuple[PolicyRule, ...]:
     """Return the rules before that of the main table, IPv4's and IPv6's; none if the kernel does not say, or has more
     of them, or of routes, than any node."""
-    found, past = list[tuple[int, PolicyRule, int, int]](), set[int]()
+    rules_found, past = list[tuple[int, PolicyRule, int, int]](), set[int]()
     for body in dump(_GETRULE, _NEWRULE):
         family, dst_length, src_length, service, table, action, flags = struct.unpack_from("=BBBBBxxBI", body)
         fields = attributes(body[12:])
@@ -137,19 +137,21 @@ def routing_rules() -> tuple[PolicyRule, ...]:
             continue
         rule = _rule(version, fields, (src_length, dst_length), (table, action), bool(flags & _INVERT))
         if rule is not None:
-            found.append((number(fields.get(_PRIORITY), 0), rule, table if action == _LOOKUP else 0, passed_over))
-    if not found or len(found) > MAX_RULES:
+            rules_found.append((number(fields.get(_PRIORITY), 0), rule, table if action == _LOOKUP else 0, passed_over))
+    if not rules_found or len(rules_found) > MAX_RULES:
         return ()
     tables = _tables()
-    if any(len(tables[rule.version, table]) > MAX_ROUTES for _, rule, table, _ in found):
+    if any(len(tables[rule.version, table]) > MAX_ROUTES for _, rule, table, _ in rules_found):
         return ()
     return tuple(
         replace(
             rule,
             main=table == _MAIN,
-            routes=tuple(one for one in tables[rule.version, table] if _length(one) > passed_over) if table else (),
+            routes=tuple(entry for entry in tables[rule.version, table] if _length(entry) > passed_over)
+            if table
+            else (),
         )
-        for _, rule, table, passed_over in sorted(found, key=lambda one: one[0])
+        for _, rule, table, passed_over in sorted(rules_found, key=lambda row: row[0])
     )
 
 
@@ -198,7 +200,7 @@ def _rule(
 
 def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
     """Return the routes of each table, by IP version and number."""
-    found: dict[tuple[int, int], list[tuple[int, TableRoute]]] = defaultdict(list)
+    by_table: dict[tuple[int, int], list[tuple[int, TableRoute]]] = defaultdict(list)
     for body in dump(_GETROUTE, _NEWROUTE):
         family, length, table, kind = struct.unpack_from("=BBxxBxxB", body)
         fields = attributes(body[12:])
@@ -216,8 +218,8 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
             gateway, interface = hops[0].gateway, hops[0].interface
         network = network if "/" in network else f"{network}/{length}"
         entry = TableRoute(network, gateway, interface, kind in _REJECTS, next_hops=hops, throws=kind == _THROW)
-        found[version, table].append((number(fields.get(_METRIC), 0), entry))
-    tables = {place: tuple(one for _, one in sorted(its, key=lambda p: p[0])) for place, its in found.items()}
+        by_table[version, table].append((number(fields.get(_METRIC), 0), entry))
+    tables = {place: tuple(entry for _, entry in sorted(its, key=lambda p: p[0])) for place, its in by_table.items()}
     return defaultdict(tuple, tables)
 
 
@@ -241,7 +243,7 @@ _DEAD = 0x1 | 0x10
 
 def multipath() -> dict[tuple[str, int], tuple[NextHop, ...]]:
     """Return the next hops by (network, metric) of routes that have several; nothing if the kernel does not say."""
-    found = {}
+    by_route = {}
     for body in dump(_RTM_GETROUTE, _RTM_NEWROUTE):
         family, length, table = struct.unpack_from("=BBxxB", body)
         if family not in (socket.AF_INET, socket.AF_INET6):
@@ -250,13 +252,13 @@ def multipath() -> dict[tuple[str, int], tuple[NextHop, ...]]:
         if number(fields.get(_RTA_TABLE), table) != _MAIN_TABLE or not (hops := next_hops(family, fields)):
             continue
         target = socket.inet_ntop(family, fields.get(_RTA_DST, bytes(4 if family == socket.AF_INET else 16)))
-        found[f"{target}/{length}", number(fields.get(_RTA_METRIC), 0)] = hops
-    return found
+        by_route[f"{target}/{length}", number(fields.get(_RTA_METRIC), 0)] = hops
+    return by_route
 
 
 def next_hops(family: int, fields: Mapping[int, bytes]) -> tuple[NextHop, ...]:
     """Return the next hops of one route, if it has several that are in use."""
-    rest, found = fields.get(_MULTIPATH, b""), []
+    rest, hops = fields.get(_MULTIPATH, b""), []
     while len(rest) >= 8:
         length, flags, index = struct.unpack_from("=HBxi", rest)  # struct rtnexthop
         if length < 8:
@@ -267,9 +269,9 @@ def next_hops(family: int, fields: Mapping[int, bytes]) -> tuple[NextHop, ...]:
         except OSError:
             interface = None
         if not flags & _DEAD:
-            found.append(NextHop(_gateway(family, its), interface))
+            hops.append(NextHop(_gateway(family, its), interface))
         rest = rest[(length + 3) & ~3 :]
-    return tuple(found) if len(found) > 1 else ()
+    return tuple(hops) if len(hops) > 1 else ()
 
 
 def _gateway(family: int, fields: Mapping[int, bytes]) -> str | None:
@@ -307,14 +309,14 @@ def ipsec_policies() -> tuple[IpsecPolicy, ...]:
 
     Of equal priorities the oldest comes first, which the kernel sends last.
     """
-    keyed, found = set(_associations()), list[tuple[int, IpsecPolicy]]()
+    keyed, policies = set(_associations()), list[tuple[int, IpsecPolicy]]()
     for body in dump(_GETPOLICY, _NEWPOLICY, XFRM):
         entry = _policy(body, keyed)
         if entry is not None:
-            found.insert(0, entry)
-        if len(found) > MAX_POLICIES:
+            policies.insert(0, entry)
+        if len(policies) > MAX_POLICIES:
             return ()
-    return tuple(one for _, one in sorted(found, key=itemgetter(0)))
+    return tuple(policy for _, policy in sorted(policies, key=itemgetter(0)))
 
 
 def _policy(body: bytes, keyed: Keyed) -> tuple[int, IpsecPolicy] | None:

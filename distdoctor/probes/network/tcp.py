@@ -83,7 +83,7 @@ async def open_either(
             left = max(0.0, seconds - BESIDE_SECONDS)
             attempts.append(asyncio.ensure_future(_attempt(address, port, left, max_segment, interface)))
             await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
-        chosen = next((one for one in attempts if one.done() and one.result()[0].answered), attempts[0])
+        chosen = next((task for task in attempts if task.done() and task.result()[0].answered), attempts[0])
         contact, opened = await chosen
     except BaseException:
         for attempt in attempts:
@@ -369,17 +369,17 @@ def late_connections(pids: Iterable[int]) -> tuple[LateConnections, ...]:
     """Return the connections of these processes to other addresses, by address, if a SYN was retransmitted; empty if
     the kernel does not say."""
     mine = {inode for pid in pids for inode in inodes(pid)}
-    sockets = [one for family in (socket.AF_INET, socket.AF_INET6) for one in _sockets(family) if one.inode in mine]
-    accepting = {one.port for one in sockets if one.state == _LISTEN}
+    sockets = [s for family in (socket.AF_INET, socket.AF_INET6) for s in _sockets(family) if s.inode in mine]
+    accepting = {s.port for s in sockets if s.state == _LISTEN}
     opened: dict[str, list[_Socket]] = {}
-    for one in sockets:
-        if one.state != _LISTEN and one.port not in accepting:
-            opened.setdefault(one.remote, []).append(one)
-    found = (
-        LateConnections(address, len(ones), sum(one.repeated > 0 for one in ones), sum(one.repeated for one in ones))
-        for address, ones in opened.items()
+    for s in sockets:
+        if s.state != _LISTEN and s.port not in accepting:
+            opened.setdefault(s.remote, []).append(s)
+    late = (
+        LateConnections(address, len(group), sum(s.repeated > 0 for s in group), sum(s.repeated for s in group))
+        for address, group in opened.items()
     )
-    return tuple(one for one in found if one.late)[:MAX_LATE]
+    return tuple(peer for peer in late if peer.late)[:MAX_LATE]
 
 
 def _sockets(family: int) -> Iterator[_Socket]:

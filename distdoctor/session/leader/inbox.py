@@ -208,10 +208,10 @@ class Inbox:
     async def number(self, key: str) -> int:
         """Return the counter under ``key``."""
         value = await self._value(key)
-        found = count(value) if value is not None else 0
-        if found is None:
+        number = count(value) if value is not None else 0
+        if number is None:
             self._distrust(key, "is no number that was counted")
-        return found or 0
+        return number or 0
 
     async def _event(self, number: int, sequence: int) -> Event | None:
         key = self.keys.message(number, sequence)

@@ -200,11 +200,11 @@ def _node_ranks(present: Sequence[Participant], own: Participant | None) -> dict
     """Return the node ranks: declared ones stay; node 0 takes 0, the others the free ones in the order of joining."""
     taken = {m.facts.plan.node_rank for m in present}
     free = iter([rank for rank in range(2 * len(present) + 1) if rank not in taken])
-    found = {}
+    ranks = {}
     for m in sorted(present, key=lambda m: (m is not own, m.number)):
         declared = m.facts.plan.node_rank
-        found[str(m.number)] = declared if declared is not None else next(free)
-    return found
+        ranks[str(m.number)] = declared if declared is not None else next(free)
+    return ranks
 
 
 def _per_node(present: Sequence[Participant], node_ranks: Mapping[str, int], usual: int) -> dict[int, tuple[int, ...]]:
@@ -321,7 +321,9 @@ async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering:
         if failed:  # a failure within one node shows in its pairs, too
             await trials.within(failed)
             return trials.found
-        apart += [group for group, error in ended.items() if error and not any(set(group) & set(one) for one in apart)]
+        apart += [
+            group for group, error in ended.items() if error and not any(set(group) & set(other) for other in apart)
+        ]
     await trials.across([tuple(node for node in nodes if set(node) <= set(pair)) for pair in apart])
     return trials.found
 
@@ -331,7 +333,7 @@ class _Trials:
 
     def __init__(self, inbox: Inbox, opener: StageOpener, numbering: Numbering) -> None:
         self._inbox, self._opener, self._numbering = inbox, opener, numbering
-        self._keys = {str(one.number): one.facts.key for one in inbox.present}
+        self._keys = {str(member.number): member.facts.key for member in inbox.present}
         self._attempt = 0
         self.found: list[SmallerGroup] = []
 
@@ -341,19 +343,19 @@ class _Trials:
             return {}
         ended = await _try_round(groups, self._attempt, self._inbox, self._opener, self._numbering)
         for group, error in ended.items():
-            ranks = tuple(rank for one in group for rank in self._numbering.ranks[one]) if apart else ()
-            self.found.append(SmallerGroup(tuple(self._keys[one] for one in group), error == "", error, ranks))
+            ranks = tuple(rank for node in group for rank in self._numbering.ranks[node]) if apart else ()
+            self.found.append(SmallerGroup(tuple(self._keys[node] for node in group), error == "", error, ranks))
         return ended
 
     async def within(self, nodes: Sequence[Group]) -> None:
         """Try the ranks of each of these nodes apart: by the process that has them all; else, one each, as groups."""
         whole = {node[0]: place for place, node in enumerate(nodes) if len(node) == 1}
-        if any(len(self._numbering.ranks[one]) > 1 for one in whole) and self._next():
+        if any(len(self._numbering.ranks[node]) > 1 for node in whole) and self._next():
             await self._opener.open(
                 SEARCH, self._numbering, APART_SECONDS, attempt=self._attempt, groups=whole, apart=True
             )
         several = [node for node in nodes if len(node) > 1]
-        ended = await self.of([(one,) for node in several for one in node], apart=True) if several else {}
+        ended = await self.of([(place,) for node in several for place in node], apart=True) if several else {}
         if any(ended.values()):
             return
         by_node = [list(round_robin(node)) for node in several]
@@ -374,7 +376,7 @@ class _Trials:
                 )
             if several:
                 ended = await self.of(
-                    [(one, b[(i + shift) % len(b)]) for a, b in several for i, one in enumerate(a[: len(b)])],
+                    [(place, b[(i + shift) % len(b)]) for a, b in several for i, place in enumerate(a[: len(b)])],
                     apart=True,
                 )
                 passed = passed and not any(ended.values())
@@ -390,7 +392,7 @@ class _Trials:
 def rounds(nodes: Sequence[Group], numbering: Numbering) -> Iterator[list[Group]]:
     """Yield each node alone, if it has several ranks; then, of three nodes or more, pairs, as in a round-robin
     tournament."""
-    alone = [node for node in nodes if sum(len(numbering.ranks[one]) for one in node) > 1]
+    alone = [node for node in nodes if sum(len(numbering.ranks[place]) for place in node) > 1]
     if alone:
         yield alone
     if len(nodes) < 3:
@@ -412,7 +414,7 @@ def round_robin(items: Iterable[T]) -> Iterator[list[tuple[T, T]]]:
 
 def _by_node(cluster: Cluster, inbox: Inbox, numbering: Numbering) -> list[Group]:
     """Return the participants of each node: one if the check was started once per node."""
-    number = {one.facts.key: str(one.number) for one in inbox.present if str(one.number) in numbering.ranks}
+    number = {member.facts.key: str(member.number) for member in inbox.present if str(member.number) in numbering.ranks}
     groups = (tuple(number[key] for key in node.keys if key in number) for node in cluster.nodes)
     return [group for group in groups if group]
 
@@ -428,7 +430,9 @@ async def _try_round(
     ended = {}
     for group in groups:
         results = [inbox.participants[int(number)].results.get((SEARCH.name, attempt)) for number in group]
-        errors = ["it did not say how it ended" if one is None else "" if one.ok else one.error for one in results]
+        errors = [
+            "it did not say how it ended" if result is None else "" if result.ok else result.error for result in results
+        ]
         ended[group] = first_error(errors)
     return ended
 

@@ -71,8 +71,8 @@ def _merged(own: Report, unconfirmed: Report, checks: Sequence[Check], verdict: 
     known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
     named = [_named(f, known[f.check]) for f in unconfirmed.findings if f.check in known and f.check not in mine]
     # A finding of this process may be a consequence of one that node 0 knows: both stay.
-    causes = {one.id: one.because_of for one in linked([*own.findings, *named], known)}
-    seen = (replace(one, because_of=one.because_of or causes[one.id]) for one in own.findings)
+    causes = {finding.id: finding.because_of for finding in linked([*own.findings, *named], known)}
+    seen = (replace(finding, because_of=finding.because_of or causes[finding.id]) for finding in own.findings)
     return replace(
         own,
         verdict=verdict,  # type: ignore[arg-type]

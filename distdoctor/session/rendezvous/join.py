@@ -256,10 +256,10 @@ class MarkerFinder:
 
     async def client(self, contact: Contact) -> StoreClient:
         """Return a connection to the store whose mark was found. Raises StoreError."""
-        found, self._client = self._client or self._hosting.take_client(contact), None
-        if found is None and (opened := self._contact.take()) is not None:
-            found = StoreClient(opened, contact.address, contact.port)
-        return found or await StoreClient.connect(contact.address, contact.port)
+        client, self._client = self._client or self._hosting.take_client(contact), None
+        if client is None and (opened := self._contact.take()) is not None:
+            client = StoreClient(opened, contact.address, contact.port)
+        return client or await StoreClient.connect(contact.address, contact.port)
 
     async def find(self, contact: Contact) -> Marker | None:
         """Return the mark of the store at ``contact``: this process's own if it is its own store."""

@@ -57,8 +57,8 @@ class MasterLookup:
         master = asyncio.ensure_future(names.resolve_store(name))
 
         async def backwards() -> Resolution:
-            found = await asyncio.shield(master)
-            return await names.reverse(found.addresses[0]) if found.addresses else found
+            lookup = await asyncio.shield(master)
+            return await names.reverse(lookup.addresses[0]) if lookup.addresses else lookup
 
         self._early = {"master": master, "reverse": asyncio.ensure_future(backwards())}
 
@@ -95,10 +95,10 @@ class MasterLookup:
         master = network.master if network else None
         if master is not None and master.addresses:
             early = self._early.pop("reverse", None)
-            found = await early if early is not None else None
+            backwards = await early if early is not None else None
             address = master.addresses[0]
             self._context.update_network(
-                reverse=found if found and found.name == address else await names.reverse(address)
+                reverse=backwards if backwards and backwards.name == address else await names.reverse(address)
             )
 
 
@@ -265,11 +265,11 @@ class MasterContact:
             self._context.update_network(neighbour=None)
             return
         before = network.neighbour if network else None
-        found = neighbour(contact.address, network.routes if network else None)
-        if found is not None and before is not None and not found.state and before.address == found.address:
-            found = before  # it is being asked again: its last answer counts until it has answered
-        self._context.update_network(neighbour=found)
-        if found is not None and found.state == "silent" and not (network and network.master_lines):
+        seen = neighbour(contact.address, network.routes if network else None)
+        if seen is not None and before is not None and not seen.state and before.address == seen.address:
+            seen = before  # it is being asked again: its last answer counts until it has answered
+        self._context.update_network(neighbour=seen)
+        if seen is not None and seen.state == "silent" and not (network and network.master_lines):
             self._context.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
     async def _by_other_interfaces(self, address: str) -> tuple[InterfaceContact, ...]:
@@ -278,12 +278,12 @@ class MasterContact:
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
         route = network.route.interface if network is not None and network.route is not None else None
         others = [
-            one.name
-            for one in interfaces
-            if one.up
-            and not one.loopback
-            and one.name != route
-            and any(map(in_network, one.addresses, one.prefix_lengths, (address,) * len(one.addresses)))
+            card.name
+            for card in interfaces
+            if card.up
+            and not card.loopback
+            and card.name != route
+            and any(map(in_network, card.addresses, card.prefix_lengths, (address,) * len(card.addresses)))
         ]
         if route is None or not others:
             return ()
@@ -320,10 +320,10 @@ MOST = 10
 
 def port_candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
     """Return the ports to ask, without ``port`` itself."""
-    found = [environ.get(name, "") for name in MASTER_PORT.all_variables]
+    candidates = [environ.get(name, "") for name in MASTER_PORT.all_variables]
     endpoint = environ.get(RDZV_ENDPOINT.pet or "", "")
-    found.append(endpoint.rpartition(":")[2])
-    numbers = [int(text) for text in found if text.isdigit() and len(text) < 6]
+    candidates.append(endpoint.rpartition(":")[2])
+    numbers = [int(text) for text in candidates if text.isdigit() and len(text) < 6]
     job = re.match(r"\d+", environ.get(SLURM_JOB, "") or environ.get(PBS_JOB, ""))
     if job is not None:
         # 10000 or 15000 (Lightning) and the last four digits of the job's number.
@@ -384,8 +384,8 @@ class PortScanner:
             marker = read_marker(self._seal.open(key, value)) if value is not None else None
             if marker is None or marker.plan is None or not await self._lacks_one(client, marker):
                 return False
-            found = StoreOnOtherPort(contact.address, contact.port, marker.host, marker.plan)
-            self._context.update_network(elsewhere=found)
+            store = StoreOnOtherPort(contact.address, contact.port, marker.host, marker.plan)
+            self._context.update_network(elsewhere=store)
             self._informed = contact, await self._write_facts(client, marker)
             return True
         except (StoreError, Oversize, BadFacts, NotSealed, NotAuthentic):

@@ -56,8 +56,8 @@ UNANSWERED_SECONDS = 2.0
 
 def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, ...]:
     """Return the root causes of severity fail in these facts."""
-    found = judge(build(facts), options.checks, options.ignore).roots
-    return tuple(finding for finding in found if finding.severity == "fail")
+    roots = judge(build(facts), options.checks, options.ignore).roots
+    return tuple(finding for finding in roots if finding.severity == "fail")
 
 
 def news_at(waiting: float, ready: float) -> float:
@@ -180,7 +180,9 @@ def _insist_on_rank0(plan: Plan) -> None:
         return
     host = socket.gethostname()
     literal = parse_address(address) is not None
-    here = {held for one in interfaces.interfaces() for held in one.addresses} if literal else {host.partition(".")[0]}
+    here = (
+        {held for card in interfaces.interfaces() for held in card.addresses} if literal else {host.partition(".")[0]}
+    )
     if (address if literal else address.partition(".")[0]) not in here:
         line = launchers[plan.launcher].with_host(host)
         raise PlanError(

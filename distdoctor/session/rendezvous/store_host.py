@@ -236,8 +236,8 @@ class StoreHost:
 
     def _reaches_itself(self) -> bool:
         host = self.context.facts.host
-        found = [one.up for one in (host.interfaces if host else ()) if one.loopback]
-        return not found or any(found)
+        up = [card.up for card in (host.interfaces if host else ()) if card.loopback]
+        return not up or any(up)
 
     async def mark(self) -> None:
         """Write the mark into the store that this process hosts; it is tried again if that is slow.
@@ -290,8 +290,8 @@ class StoreHost:
         """Return the connection to the own store, once, if it is the one of ``contact``."""
         if self._client is None or not self._client.is_open or self._client.address != contact.address:
             return None
-        found, self._client = self._client, None
-        return found
+        client, self._client = self._client, None
+        return client
 
     async def _cannot_host(self, number: int, error: str) -> bool:
         """Note the reason. Return True if another process of this same check holds the port, so that joining it is

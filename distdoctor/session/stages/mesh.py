@@ -83,12 +83,14 @@ class MeshStage:
         """Connect to the host of the ranks' store as they will: by its name, and to any port of it."""
         if not command.announced:
             return
-        found = await names.resolve(command.announced)
-        self._context.update_network(rendezvous_name=found)
+        lookup = await names.resolve(command.announced)
+        self._context.update_network(rendezvous_name=lookup)
         port = next((target.port for target in command.targets if target.member == command.announcer), None)
         if port is None or command.announcer == self._number:
             return
-        for address in [one for one in found.addresses if parse_address(one) and not reaches_no_other(one)][:CALLED]:
+        for address in [text for text in lookup.addresses if parse_address(text) and not reaches_no_other(text)][
+            :CALLED
+        ]:
             contact = await connect(address, port)
             self._context.update_network(rendezvous_contact=contact)
             if contact.outcome == "open":
@@ -107,29 +109,29 @@ def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
     """
     everyone = list(participants)
     repeated = Counter[str]()
-    for late in (late for one in everyone if one.facts.network for late in one.facts.network.late_connections):
+    for late in (late for member in everyone if member.facts.network for late in member.facts.network.late_connections):
         repeated[late.address] += late.repeated
-    found: dict[str, None] = {}
-    for one in everyone:
-        addresses = {address for _, address in addresses_of(one.facts, nccl=True)}
-        firewall = one.facts.network.firewall if one.facts.network is not None else None
+    limited: dict[str, None] = {}
+    for member in everyone:
+        addresses = {address for _, address in addresses_of(member.facts, nccl=True)}
+        firewall = member.facts.network.firewall if member.facts.network is not None else None
         chains = firewall.chains if firewall is not None else ()
         slow = any(repeated[address] >= REPEATED for address in addresses)
         if slow or any(chain.hook == "input" and chain.by_rate for chain in chains):
-            found |= dict.fromkeys(sorted(addresses))
-    return tuple(found)
+            limited |= dict.fromkeys(sorted(addresses))
+    return tuple(limited)
 
 
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[LinkTarget]:
     """Yield every node's addresses that its peers would use, each once; with ``nccl`` also those that NCCL would."""
     everyone = list(participants)
-    one_host = len({one.facts.identity.host for one in everyone}) == 1
-    for one in everyone:
-        if one.mesh_port is None:
+    one_host = len({member.facts.identity.host for member in everyone}) == 1
+    for member in everyone:
+        if member.mesh_port is None:
             continue
         uses: dict[str, list[str]] = {}
-        for use, address in addresses_of(one.facts, nccl=nccl):
+        for use, address in addresses_of(member.facts, nccl=nccl):
             if not reaches_no_other(address) or (one_host and is_loopback(address)):
                 uses.setdefault(address, []).append(use)
         for address, use_of in uses.items():
-            yield LinkTarget(one.number, one.facts.key, address, one.mesh_port, tuple(use_of))
+            yield LinkTarget(member.number, member.facts.key, address, member.mesh_port, tuple(use_of))

@@ -95,12 +95,14 @@ class NetworkStage:
         port = context.plan.master_port
         host = context.facts.host
         picked = host.limits.port_range if host is not None and host.limits is not None else None
-        cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
+        cards = (
+            [card.name for card in host.interfaces if card.up and not card.loopback and card.addresses] if host else []
+        )
         only = cards[0] if len(cards) == 1 else None
         rules, left, taken = await asyncio.gather(
             in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
             in_time(lambda: processes.probe_leftovers(port), LOOK_SECONDS),
-            in_time(lambda: ports.taken([one.port for one in context.plan.ports]), LOOK_SECONDS),
+            in_time(lambda: ports.taken([entry.port for entry in context.plan.ports]), LOOK_SECONDS),
         )
         context.update_network(
             engine_binds=taken or (),

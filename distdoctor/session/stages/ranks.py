@@ -201,15 +201,15 @@ class RankStages:
                     failed[members[i][0]].append((entry.error or "no text")[:SEARCH_ERROR])
             return {group: first_error(errors) for group, errors in failed.items()}
 
-        found = await search_devices(len(ranks), command.seconds, attempt)
+        errors = await search_devices(len(ranks), command.seconds, attempt)
         key = self._context.facts.key
         self._context.update(
             groups=tuple(
                 SmallerGroup((key,), not error, error, tuple(ranks[place] for place in group))
-                for group, error in found.items()
+                for group, error in errors.items()
             )
         )
-        return not any(found.values()), ""
+        return not any(errors.values()), ""
 
     async def _search_across(self, command: Command, shift: int) -> tuple[bool, str]:
         """Try NCCL groups of two ranks, one of this process and one of another's; the result is in the facts."""
@@ -319,13 +319,13 @@ Try = Callable[[Sequence[Places], int, float], Awaitable[dict[Places, str]]]
 async def search_devices(ranks: int, seconds: float, attempt: Try) -> dict[Places, str]:
     """Return the groups that were tried within ``seconds``, and each one's error."""
     end = time.monotonic() + seconds
-    found: dict[Places, str] = {}
+    by_places: dict[Places, str] = {}
     for number, groups in enumerate(search_rounds(ranks)):
         left = end - time.monotonic()
-        if left < LEAST_SECONDS or settled(found):
+        if left < LEAST_SECONDS or settled(by_places):
             break
-        found.update(await attempt(groups, number, min(ROUND_SECONDS, left)))
-    return found
+        by_places.update(await attempt(groups, number, min(ROUND_SECONDS, left)))
+    return by_places
 
 
 def search_rounds(ranks: int) -> Iterator[list[Places]]:
@@ -336,14 +336,14 @@ def search_rounds(ranks: int) -> Iterator[list[Places]]:
         yield from (list[Places](pairs) for pairs in round_robin(range(ranks)))
 
 
-def settled(found: dict[Places, str]) -> bool:
+def settled(by_places: dict[Places, str]) -> bool:
     """Return whether a further round would add nothing: a rank fails alone, or one fails in two pairs, is in all that
     fail, and passes in none."""
-    failed = [group for group, error in found.items() if error]
+    failed = [group for group, error in by_places.items() if error]
     if any(len(group) == 1 for group in failed):
         return True
     common = set.intersection(*map(set, failed)) if len(failed) > 1 else set()
-    passed = {place for group, error in found.items() if not error and len(group) == 2 for place in group}
+    passed = {place for group, error in by_places.items() if not error and len(group) == 2 for place in group}
     return len(common - passed) == 1
 
 
