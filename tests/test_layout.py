@@ -19,7 +19,7 @@ FLOORS = (
 """From the ground up. A module may import from its own package and from the floors below; packages of one floor know
 nothing of each other. What lies flat in distdoctor/ (streams, signals, sys.path) may be imported by all."""
 PUBLIC = {"job.api"}
-"""What the package itself hands to scripts."""
+"""Modules that the package itself re-exports."""
 FLAT = {"__init__", "__main__", "interrupts", "own_path", "streams"}
 
 

@@ -32,7 +32,7 @@ def reset(at: str) -> str:
 
 
 def said(stage: str, *texts: str | None, of: int = 3) -> Facts:
-    """What the ranks of each node said; None: they were ended because of the others, or the text is ``KILLED``."""
+    """Nodes whose ranks failed with these texts; None: ``KILLED``, because they were ended because of the others."""
     facts: list[NodeFacts] = []
     for one, text in zip(healthy(of), texts, strict=True):
         facts.append(failing(one, stage, text or KILLED, **({} if text else {"killed": True})))

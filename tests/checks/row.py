@@ -36,7 +36,7 @@ class Row:
     together: bool = False
     """The nodes met, so that each live report is the whole one: none of them judges alone."""
     alone: tuple[str, ...] = ()
-    """What else a node says that knows nothing of the others."""
+    """Further evidence of a node that knows nothing of the others."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LookAlike:
 
 @dataclass(frozen=True)
 class Cure:
-    """What the first option of the root's fixes changes."""
+    """Changes of the first option of the root cause's fixes."""
 
     name: str
     facts: Callable[[], Facts]
@@ -60,7 +60,7 @@ class Cure:
     only: bool = False
     """There is no other option."""
     unsaid: tuple[str, ...] = ()
-    """What no word of the finding may name, in any case of letters."""
+    """Names that the finding may not contain, in upper or lower case."""
 
 
 def on_each(nodes: tuple[str, ...], change: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from tests.clusters.gpu_nodes import several, visible, with_node
 from tests.facts_builder import judged, met, node, with_plan
 
 NOT_SAID = {"ecc": None, "ecc_uncorrected": None, "links": (), "fabric": "", "persistence": None, "power_limit": None}
-"""What virtual GPUs, and those of consumers, do not know."""
+"""Values that the driver does not report for virtual and consumer GPUs."""
 DISPLAY = {**NOT_SAID, "name": "NVIDIA GeForce GT 1030", "memory": 2 << 30, "memory_used": 600 << 20, "pcie_width": 4}
 NO_CODE = {"capability": "6.1", "computed": "", "error": "CUDA error: no kernel image is available for execution"}
 NO_NVML = {"source": "", "error": "libnvidia-ml.so.1: cannot open", "devices": (), "library": None, "cuda": None}

@@ -87,7 +87,7 @@ def test_what_it_follows_from_exists_and_is_not_itself(check: Check) -> None:
 
 @each
 def test_few_exceptions_are_named(check: Check) -> None:
-    """What follows from what comes of the milestones; a check that names dozens of others has missed one."""
+    """Causes come from the milestones; a check that names dozens of others has missed one."""
     assert len(check.follows) + len(check.follows_anywhere) <= 8
 
 
@@ -101,7 +101,7 @@ def test_every_milestone_is_prevented_by_some_check() -> None:
 
 
 def test_no_module_names_a_check() -> None:
-    """What is known of a failure is in its file: a site's own check is as good as ours."""
+    """All knowledge of a failure is in its file: a site's own check can do as much as ours."""
     any_id = re.compile(rf"(?<![\w/])({'|'.join(map(re.escape, IDS))})(?![\w/-])")
     named = {
         path.relative_to(PACKAGE).as_posix(): {*any_id.findall(path.read_text())} for path in PACKAGE.rglob("*.py")

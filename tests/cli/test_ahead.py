@@ -34,7 +34,7 @@ while time.monotonic() < end and not os.path.exists({begun!r}):
     time.sleep(0.01)
 {then}
 """
-"""What a site's check does while it is loaded."""
+"""Code that a site's check runs while it is loaded."""
 
 
 def loading(folder: Path, then: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
@@ -134,7 +134,7 @@ def test_what_was_begun_for_the_same_job_is_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_it_is_that_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was begun is taken where the job is still the one that it was begun for; the token is nothing of it."""
+    """A probe begun early is used if the job is still the same; the token is no part of the job."""
     (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv(VARIABLE, "x" * LEAST_LENGTH)

@@ -42,7 +42,7 @@ def of(found: list[dict[str, Any]], *does: str) -> list[str]:
 
 
 def covers(place: str, path: str) -> bool:
-    """Whether the file is the place, in it, or one that it stands for; or a folder that was looked through for one."""
+    """Return whether the file is the place, in it, or one that it stands for; or a folder searched for one."""
     within = path == place or path.startswith(f"{place.rstrip('/')}/")
     return within or fnmatch(path, place) or fnmatch(f"{path}/.conf", place)
 

@@ -191,7 +191,7 @@ class TestLimits:
             assert f"ulimit -n is {files}" in document["notes"][0] and done.stderr.count("\n") == 1
 
     def test_no_memory_for_a_thread(self) -> None:
-        """What was begun and is waited for by nobody any more says nothing on stderr."""
+        """A probe that nobody waits for any more prints nothing on stderr."""
         done = shell("ulimit -v 60000; $D check --until network --json --wait 5 --timeout 10")
         assert "Traceback" not in done.stderr, done.stderr
         document = one_document(done.stdout)

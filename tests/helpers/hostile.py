@@ -38,7 +38,7 @@ class Intruder:
         await self.client.set(self.key(rest), value if isinstance(value, bytes) else encode(value))
 
     async def hello(self, number: int) -> Event | None:
-        """What a member said when it came, as far as anybody can read it."""
+        """Return a member's first message, as far as anybody can read it."""
         value = await self.client.get(self.key(f"m/{number}/0"))
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""What a ruleset does to a new connection of another host: what is said of it, and what a real one meets there."""
+"""Effect of a ruleset on a new connection from another host: the forecast, and a real connection."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MAYBE_OPEN = {
     "but for a hardware address": ("ether saddr 02:00:00:00:00:01 accept\ntcp dport 29500 drop", "accept"),
     "everything but TCP": ("meta l4proto != tcp drop", "accept"),
 }
-"""What a connection may get through, or does."""
+"""Rules, and the outcome of a connection under them."""
 TRY = """
 import ctypes, json, os, socket, subprocess
 def shell(text): subprocess.run(text, shell=True, check=True)

@@ -1,5 +1,4 @@
-"""What nobody reads is not looked for, sent or saved: a fact costs its probe's time, and room in the store for each
-node."""
+"""Every fact has a reader: it costs its probe's time, and room in the store for each node."""
 
 from __future__ import annotations
 

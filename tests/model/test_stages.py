@@ -65,7 +65,7 @@ def test_names_in_a_sentence() -> None:
 
 @pytest.mark.parametrize("package", ["session", "judge", "render", "cli", "mesh"])
 def test_no_other_module_asks_for_a_stage_by_name(package: str) -> None:
-    """What a stage is like is said in its row; a module that asks for a name would have to know the next stage, too."""
+    """A stage's properties stand in its row; a module that asks for a name would have to know the next stage, too."""
     for path in sorted((PACKAGE / package).glob("*.py")):
         for item in ast.walk(ast.parse(path.read_text())):
             if isinstance(item, ast.Compare) and all(isinstance(op, ast.Eq | ast.NotEq) for op in item.ops):

@@ -205,7 +205,7 @@ def test_what_torchrun_is_told_of_its_rendezvous(
 
 
 def test_a_meeting_that_only_torchrun_can_hold_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What answers at the endpoint is etcd itself, and no store that anybody could host there."""
+    """etcd itself answers at the endpoint; no node can host a store there."""
     monkeypatch.setitem(sys.modules, "etcd", ModuleType("etcd"))
     sys.modules["etcd"].__spec__ = ModuleSpec("etcd", None)
     for kind in ("etcd", "etcd-v2"):

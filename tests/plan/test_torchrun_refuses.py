@@ -1,4 +1,4 @@
-"""What torchrun refuses is a problem of the plan, and what it takes is none: its own parser says which is which."""
+"""A value is a problem of the plan exactly if torchrun's own parser refuses it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ LATER: list[tuple[Line, Line]] = [
     (STATIC, {"PYTHON_EXEC": "no-such-python"}),
     (STATIC, {"TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": "/no/such/pipe"}),
 ]
-"""What its parser takes: the agent ends, or waits for ever, as it starts (seen with two agents of torch 2.13)."""
+"""Values that its parser takes although the agent then ends or waits for ever (seen with two agents of torch 2.13)."""
 TORCHRUN = """
 import json, logging, os, sys, tempfile
 import torch.distributed.elastic.rendezvous.c10d_rendezvous_backend as c10d

@@ -1,4 +1,4 @@
-"""Whether a process may take a descriptor of another: asked where torch's allocator would, and what is answered."""
+"""Permission to take another process's descriptor: asked as torch's allocator would, and each answer."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ NAMES = (
     "iptables{0} -t raw -A PREROUTING -d 169.254.20.10 -p udp --dport 53 -j CT --notrack; "
     "iptables{0} -t raw -A OUTPUT -s 169.254.20.10 -p tcp --sport 8080 -j CT --notrack"
 )
-"""What Kubernetes' cache of names has on each node (its NodeLocal DNSCache)."""
+"""Rules of Kubernetes' NodeLocal DNSCache on each node."""
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ for one in routing.ipsec_policies(): print(encode(one).decode())
 
 
 def test_policies_for_tcp_of_this_host_are_told_in_the_order_of_the_kernel() -> None:
-    """What is forwarded, and what is for UDP, is not; what may be encrypted need not be."""
+    """Policies for forwarded packets and for UDP are left out; one that only may encrypt (level use) lacks nothing."""
     out, six, block = (json.loads(line) for line in lines_of(PROGRAM, "--net", tools=("ip",)))
     assert (out["way"], out["source"], out["target"]) == ("out", "10.77.0.11/32", "10.77.0.10/32")
     assert out["lacks"] and not out["block"] and out["source_port"] is None and not out["tcp"]

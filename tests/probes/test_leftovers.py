@@ -74,8 +74,8 @@ def test_a_rank_whose_launcher_lives_is_none() -> None:
 
 
 def seen_under_init(env: dict[str, str], shell: bool = False) -> Any:
-    """What is found beside a rank by a process with ``env``, both started by process 1 of a namespace, the latter by
-    a ``shell`` of its own."""
+    """Leftovers that a process with ``env`` finds beside a rank; both are children of process 1 of a namespace, the
+    latter by a ``shell`` of its own."""
     code = f"""
 import os, subprocess, sys
 rank = {{"RANK": "1", "WORLD_SIZE": "2"}}

@@ -52,7 +52,7 @@ def test_lowered_limits_are_seen() -> None:
 
 
 def test_files_that_were_left_open_for_this_process_are_counted() -> None:
-    """What it opens itself is not: a program that it starts has none of that."""
+    """Its own open files do not count: a program that it starts has none of them."""
     code = f"import os; one = open({str(ROOT / 'README.md')!r}); {_SHOW}"
     for count in (0, 7):
         files = [os.dup(0) for _ in range(count)]

@@ -96,7 +96,7 @@ def test_without_a_process_for_it_names_are_looked_up_all_the_same(monkeypatch: 
 
 
 def test_a_question_that_waits_for_a_processor_is_answered_when_it_has_one() -> None:
-    """What would ask is stopped for longer than an answer may take."""
+    """The process that would ask is stopped for longer than an answer may take."""
 
     async def ask() -> Reply:
         asker = Asker()

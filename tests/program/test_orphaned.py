@@ -39,7 +39,7 @@ def test_a_reader_of_one_of_the_two_is_enough() -> None:
 
 
 def test_a_signal_while_others_are_waited_for_is_an_interruption_and_no_failure() -> None:
-    """Who had not joined is named; what waiting may still cure is a note, and no finding."""
+    """The missing node is named; a problem that waiting may still cure is a note, and no finding."""
     for number, began in ((signal.SIGINT, "Interrupted after"), (signal.SIGTERM, "Ended by SIGTERM after")):
         for rank, other, notes in ((0, "node1", 0), (1, "node0", 1)):
             port = unused_port()

@@ -25,7 +25,7 @@ BACKENDS = pytest.mark.parametrize("libuv", ["1", "0"], ids=["libuv", "legacy"])
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[Jobs]:
-    """What starts real jobs."""
+    """Fixture that starts real jobs."""
     started = Jobs()
     yield started
     started.close()

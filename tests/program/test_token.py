@@ -64,7 +64,7 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
 
 
 def shows_token(pid: int) -> bool:
-    """Whether it stays in what anybody may read of the process: of one that is not yet itself, its parent's is read."""
+    """Return whether the token stays in what anybody may read of the process; before its exec, that is its parent's."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
         try:

@@ -172,7 +172,7 @@ def test_a_torch_that_talks_and_starts_threads(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_name_is_no_utf_8(tmp_path: Path) -> None:
-    """What the process that imports torch says of it can be read all the same; it once was waited for in vain."""
+    """The answer of the process that imports torch can be read all the same; once, the wait for it never ended."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/job\xff"))
     folder.mkdir()
     write(folder, "random.py")

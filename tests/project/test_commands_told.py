@@ -32,7 +32,7 @@ TEXTS = {
 }
 LINE = re.compile(rf'(?:`|^\s+|[\s/]|"\$)distdoctor"? ((?:{"|".join(COMMANDS)}|--version)\b[^`]*)')
 END = re.compile(r"\s{2,}|\s*(?:&&|\|\||\d?>|[|;)#])|(?<=\w)[.,:](?:\s|$)|$")
-"""What a command line ends with: a comment in the next column, another command, the rest of a sentence."""
+"""End of a command line: a comment in the next column, another command, the rest of a sentence."""
 
 
 def command_lines(text: str) -> Iterator[str]:

@@ -125,7 +125,7 @@ def test_installed_into_an_environment_of_its_own(wheel_of_sdist: Path, tmp_path
 
 
 def test_installing_it_brings_no_torch(tmp_path: Path) -> None:
-    """What ``pip install .`` would ask for is all that it needs, and no torch."""
+    """``pip install .`` installs all that it needs, and no torch."""
     report = tmp_path / "report.json"
     run(
         "-m", "pip", "install", "-q", "--dry-run", "--no-index", "--no-build-isolation", "--force-reinstall",

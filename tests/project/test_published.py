@@ -1,4 +1,4 @@
-"""What is published beside the code: manifests, workflows, templates and files for others' tools pass their schemas."""
+"""Files published beside the code: manifests, workflows, templates and files for others' tools pass their schemas."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def set_up(folder: Path, **env: str) -> str:
 
 
 def half_made(folder: Path) -> None:
-    """What `python -m venv` leaves where Debian's package for it is missing: a Python without pip."""
+    """Make the venv that `python -m venv` leaves if Debian's package for it is missing: a Python without pip."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
 
 

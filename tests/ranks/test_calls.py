@@ -87,8 +87,8 @@ def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypat
 def connecting(
     monkeypatch: pytest.MonkeyPatch, op: str, again: int, deaf: str | None = None, limited: tuple[str, ...] = ()
 ) -> tuple[RankStage, float]:
-    """How a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long, on a
-    host of which ports at ``deaf`` get no answer, and where ``limited`` lets in only so many connections in a time."""
+    """Return how a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long,
+    on a host whose ports at ``deaf`` get no answer and where ``limited`` lets in only so many connections in a time."""
     monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "LOOK_SECONDS", 0.05)

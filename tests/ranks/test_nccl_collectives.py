@@ -62,7 +62,7 @@ def test_one_that_nccl_is_at_although_torch_refused_it_is_no_failure(monkeypatch
 
 
 def test_nobody_ends_while_nccl_is_at_one_that_torch_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who ended there left the others waiting: seen on an H100 with the setting on one of two ranks."""
+    """A rank that ended there left the others waiting: seen on an H100 with the setting on one of two ranks."""
     called = list[str]()
 
     def reduces(rank: int, world: int) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""How the process that holds torch imports it: a torch that is broken, meddles or ends; what is not collected."""
+"""Import of torch in the process that holds it: a torch that is broken, meddles or ends; objects not collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs read: each format is read back by what is made to read it, also where a report holds hostile text."""
+"""Formats for programs: the reader made for each reads it back, also from a report with hostile text."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.helpers.report_schema import report_in, strict, validator
 from tests.render import reports
 
 OURS_ALONE = {Finding: {"incomplete", "of_its_own"}, Fix: {"unknown"}}
-"""What the engine and the renderers need and a reader of the document does not."""
+"""Fields that the engine and the renderers need and a reader of the document does not."""
 
 
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What changed since an earlier run: told where it did, silent where nothing did; never a reason for a verdict."""
+"""Changes since an earlier run: reported if there are any, never a reason for a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known to fail between the stages: asked of no more checks than are needed, and never of ignored ones."""
+"""Failures that are certain between the stages: judged by no more checks than needed, and never by ignored ones."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def no_report(*_: object) -> Report:
 
 
 def held(nnodes: int, order: Command | None, counted: bool = True) -> RendezvousFacts:
-    """What a node knows of a meeting whose store went away: before it had said hello, else after it had read node 0's
-    first ``order``, where there is one."""
+    """Facts of a node about a meeting whose store went away: before it had said hello, else after it had read node 0's
+    first ``order``, if any."""
     store = RealStore("libuv")
     plan = Plan(nnodes=nnodes, node_rank=1, world_size=2, master_addr="127.0.0.1", master_port=store.port)
     context = RunContext(Options(plan, CHECKS), Told())

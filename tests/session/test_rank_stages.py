@@ -34,7 +34,7 @@ LONG = 40.0
 
 @dataclass
 class Ended:
-    """How a stage ended."""
+    """End of a stage."""
 
     status: StageStatus
     seconds: float

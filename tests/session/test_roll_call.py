@@ -27,7 +27,7 @@ class Inbox:
         self.callers: list[Any] = []
 
     async def unheard(self) -> bool:
-        """Whether more have enrolled than have come."""
+        """Return whether more nodes have enrolled than have joined."""
         return self.enrolled > len(self.participants)
 
     async def poll(self) -> bool:

@@ -82,7 +82,7 @@ READABLE = [
     *(("TORCH_FR_BUFFER_SIZE", value) for value in ("0", "-1", "1.5", " 2000", "2000x", "+7", "2147483647")),
     *((name, value) for name in ("TORCH_FR_CPP_STACK", "TORCH_GLOO_LAZY_INIT") for value in ("Yes", "f", "TRUE", "0")),
 ]
-"""What each is was tried with torch 2.13 and gloo, one rank."""
+"""Outcome of each value, as tried with torch 2.13 and gloo on one rank."""
 
 
 def local_rank(value: str = "", gpus: int = 0, backend: str = "auto") -> Facts:

@@ -39,7 +39,7 @@ def without_addresses(limit: int | None, reason: str = "Error 2: out of memory")
 
 
 NO_STACK = "RuntimeError: Resource temporarily unavailable"
-"""What std::thread says where there is no memory for a thread's stack (pthread_create(3): EAGAIN)."""
+"""Error of std::thread without memory for a thread's stack (pthread_create(3): EAGAIN)."""
 ROWS = [
     Row(
         "no memory for a thread's stack", lambda: of_each_process(NO_STACK, data_segment=195), ("host1",), together=True

@@ -23,7 +23,7 @@ SAID = [
     (("ssh: connect to host host1 port 22: Connection refused",), "nothing listens on the ssh port", "its sshd"),
     (("ssh: connect to host host1 port 22: Connection timed out",), "it does not answer", "BatchMode=yes host1 true"),
 ]
-"""What ssh says, why that is, and what is to be done."""
+"""Message of ssh, its reason and the fix."""
 
 
 @pytest.mark.parametrize(("said", "why", "fix"), SAID, ids=[why for _, why, _ in SAID])
