@@ -151,7 +151,7 @@ def try_command(program: Sequence[str | Path], folder: Path, *words: str) -> str
         printed = run(*program, *arguments, cwd=folder, status=status, env={"HOME": str(folder)})
         if needed not in printed:
             raise Failure(f"{' '.join(arguments)} does not name {needed}:\n{printed}")
-        times.append(f"{' '.join(arguments[: 1 + len(words)])} {time.monotonic() - began:.1f} s")
+        times.append(f"{' '.join(arguments).removesuffix(f' {log}')} {time.monotonic() - began:.1f} s")
     return ", ".join(times)
 
 

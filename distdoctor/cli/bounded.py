@@ -35,7 +35,9 @@ def document(*words: str, seconds: float, given: str = "") -> Any:
         out, stderr = process.communicate(given.encode(errors="replace"), seconds)
     except subprocess.TimeoutExpired:
         end(process)
-        raise NoAnswer(f"distdoctor {words[0]} did not end within {seconds:g} s") from None
+        raise NoAnswer(
+            f"distdoctor {words[0]} did not end within {seconds:g} s, the limit of this call; run it in a shell"
+        ) from None
     except BaseException:
         end(process)
         raise

@@ -27,11 +27,12 @@ from distdoctor.render.exit_status import OK
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 
-SHORT_SECONDS, HANG_SECONDS, LOG_SECONDS = 20.0, 60.0, 120.0
-CHECK_SECONDS = 60
-"""Limit of a check after all its ranks started; its process may take MARGIN_SECONDS longer."""
+SHORT_SECONDS, HANG_SECONDS, LOG_SECONDS = 20.0, 50.0, 50.0
+"""Limits of a call. Clients give up after 60 s (DEFAULT_REQUEST_TIMEOUT_MSEC of the TypeScript SDK)."""
+CHECK_SECONDS = 40
+"""Default limit of a check after all its ranks started; its process may take MARGIN_SECONDS longer."""
 MOST_CHECK_SECONDS = 600
-MARGIN_SECONDS = 30
+MARGIN_SECONDS = 15
 MOST_TEXT = 16 << 20
 MOST_MESSAGE = 1 << 16
 MOST_PATHS = 1000
@@ -72,7 +73,8 @@ def check(
     """Check whether this node can run a distributed job: its own ranks, on a free port. Other nodes are not contacted.
 
     until: last stage (network needs no torch and takes a second). nproc_per_node: ranks. backend: auto, gloo or nccl.
-    try_fixes: also start ranks with the variables that a fix would set. timeout: seconds, at most 600.
+    try_fixes: also start ranks with the variables that a fix would set. timeout: seconds, at most 600; with more than
+    40, the client must wait for more than a minute.
     """
     if not 1 <= timeout <= MOST_CHECK_SECONDS:
         raise ToolError(f"timeout must be from 1 to {MOST_CHECK_SECONDS} seconds")
