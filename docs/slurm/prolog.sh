@@ -22,5 +22,5 @@ cause=$(printf '%s\n' "$said" | grep -m 1 -E '^(FAIL|WARN|INCOMPLETE|PASS)|: [a-
 echo "$(date '+%Y-%m-%dT%H:%M:%S%z') $SLURMD_NODENAME job $SLURM_JOB_ID $verdict: ${cause:-no finding here}" >>"$log"
 [ "$verdict" = FAIL ] || exit 0
 # SLURM drains the node because of status 1, and keeps a reason that is there already.
-timeout 5 scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="distdoctor: $cause"
+timeout 15 scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="distdoctor: $cause"
 exit 1

@@ -103,11 +103,11 @@ class Slurm:
         if self._limits_memory:
             (folder / "cgroup.conf").write_text(CGROUP_CONF)
         self._munge(self.controller)
-        within(10, "munge's socket", (folder / "munge/socket").exists)
+        within(60, "munge's socket", (folder / "munge/socket").exists)
         self._start(self.controller, ["slurmctld", "-D", "-i"])
         for node in self.nodes:
             self.boot(node)
-        within(20, f"{len(self.nodes)} idle nodes", lambda: len(self._idle()) == len(self.nodes))
+        within(60, f"{len(self.nodes)} idle nodes", lambda: len(self._idle()) == len(self.nodes))
         return self
 
     def __exit__(
@@ -140,7 +140,7 @@ class Slurm:
         self.crash(node)
         node.inside("mkdir -p /run/munge")
         self._munge(node, "/run/munge")
-        within(5, "munge's socket", node.anchor.path("/run/munge/socket").exists)
+        within(60, "munge's socket", node.anchor.path("/run/munge/socket").exists)
         node.inside(f"mount --bind /run/munge {FOLDER}/munge")
         self.boot(node)
 
@@ -153,7 +153,7 @@ class Slurm:
             munged.wait()
             node.inside(f"umount {FOLDER}/munge")
         self.boot(node)
-        within(40, f"idle {node.name}", lambda: node.name in self._idle())
+        within(90, f"idle {node.name}", lambda: node.name in self._idle())
 
     def run(
         self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None, timeout: float = 60
