@@ -1,9 +1,9 @@
 """Message lines of public reports: what is said of each, and that nothing is claimed that its lines cannot show.
 
-``reports/index.json`` has for each log its source, the check that its lines show (or ``cannot-tell``, or ``none`` for
-one that shows no failure), and what else would be as fair an answer. ``reports/not_yet.json`` names those that are
-judged otherwise today, and how: the list may only get shorter. ``cold``, where it is there, is what was said when the
-log was first read, before any wording was changed for it.
+``reports/index.json`` has for each log, in a line of its own, its source, the check that its lines show (or
+``cannot-tell``, or ``none`` for one that shows no failure), and what else would be as fair an answer.
+``reports/not_yet.json`` names those that are judged otherwise today, and how: the list may only get shorter. ``cold``,
+where it is there, is what was said when the log was first read, before any wording was changed for it.
 """
 
 from __future__ import annotations
@@ -53,3 +53,10 @@ def test_every_log_has_its_source_and_every_source_its_log() -> None:
     files = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.log")}
     assert files == {case["file"] for case in INDEX} >= NOT_YET.keys()
     assert all(case["source"] for case in INDEX)
+
+
+@pytest.mark.parametrize("folder", ["reports", "held_out"])
+def test_an_index_has_a_line_for_each_log(folder: str) -> None:
+    text = (FOLDER.parent / folder / "index.json").read_text()
+    records: list[dict[str, Any]] = json.loads(text)
+    assert [json.loads(line.rstrip(",")) for line in text.splitlines()[1:-1]] == records

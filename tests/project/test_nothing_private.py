@@ -28,7 +28,7 @@ IPV4 = re.compile(r"(?<![\d.])(?<!\d-)(\d{1,3}(?:[.-]\d{1,3}){3})(?![\d]|[.-]\d)
 IPV6 = re.compile(r"(?<![\w:.])((?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4})(?![\w:.])")
 IN_USE = re.compile(r"2(?:00[123]|[468a][0-3][0-9a-f]|c0[0-9a-f]):[0-9a-f]", re.IGNORECASE)
 """Start of the IPv6 addresses that IANA has given out; NCCL prints memory as an address, which starts with anything."""
-SOURCE = re.compile(r'^ *"source": .*$', re.MULTILINE)
+SOURCE = re.compile(r'"source": "(?:[^"\\]|\\.)*"')
 """Field of the index with the public page that a report was taken from."""
 TOKEN = re.compile(
     r"hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
