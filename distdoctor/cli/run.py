@@ -27,7 +27,7 @@ from distdoctor.cli.program import require_one_of
 from distdoctor.job.preflight import Movement, report_of
 from distdoctor.job.subprocess import PREFLIGHTS, command
 from distdoctor.job.supervise import MESSAGE, Frames, Job, Tap, end_by, forget, handed_on
-from distdoctor.judge.logs.clocks import pids_in_tables
+from distdoctor.judge.logs.lifelines import pids_in_tables
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.reading import reader
 from distdoctor.model.errors import UsageError

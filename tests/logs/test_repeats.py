@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import random
 import time
 from collections import Counter
@@ -115,12 +117,22 @@ def test_repetitions_use_up_no_literal(tmp_path: Path, monkeypatch: pytest.Monke
     ("kind", "count"), [("half", 50_000), ("info", 50_000), ("tracebacks", 10_000), ("alike", 50_000)]
 )
 def test_the_time_grows_no_faster_than_the_log(tmp_path: Path, kind: str, count: int) -> None:
+    """The least of up to three times counts for each: other processes of the machine only ever add to one."""
     assert kind in KINDS
-    took = []
-    for number in (1, 2):
-        path = tmp_path / f"{number}.log"
+    paths = [tmp_path / f"{number}.log" for number in (1, 2)]
+    for number, path in enumerate(paths, 1):
         write(path, kind, number * count)
-        started = time.process_time()
-        judge_logs(Collector(LOGS).collect([path]).logs, CHECKS)
-        took.append(time.process_time() - started)
-    assert took[1] < 2.2 * took[0]
+    least = [math.inf, math.inf]
+    for _ in range(3):
+        least = [min(time, seconds_for(path)) for time, path in zip(least, paths, strict=True)]
+        if least[1] < 2.2 * least[0]:
+            return
+    raise AssertionError(f"twice the log takes {least[1] / least[0]:.2f} times the time")
+
+
+def seconds_for(path: Path) -> float:
+    """Return the seconds of a processor that a log takes, without those of a collection of older objects."""
+    gc.collect()
+    started = time.process_time()
+    judge_logs(Collector(LOGS).collect([path]).logs, CHECKS)
+    return time.process_time() - started

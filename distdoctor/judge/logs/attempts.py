@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from distdoctor.judge.logs.clocks import is_of_other_zone
-from distdoctor.judge.logs.survived import last_line
+from distdoctor.judge.logs.lifelines import last_line
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.text import in_a_year
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import strptime
 
+from distdoctor.judge.logs.lifelines import Timeline
 from distdoctor.model.facts.logs import LogSource, Match
 from distdoctor.model.text import in_a_year
 
@@ -20,19 +21,28 @@ _REAL = calendar.timegm((1973, 1, 1, 0, 0, 0))
 """Times before it have no year in the log."""
 
 
-def long_before_the_job(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
+def long_before_the_job(timeline: Timeline) -> list[Match]:
     """Return the kernel's lines that are older by more than LONG than anything in the job's logs.
 
     If the job's logs have no known line, their start counts. Nothing is returned if either has no date.
     """
-    kernel = {source.name for source in sources if source.kind == "kernel"}
-    job_times = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
-    began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
-    first = min((time for time in job_times or began if time is not None), default=None)
-    if first is None:
-        return []
-    times = [(match, written_at(match)) for match in matches if match.source in kernel]
-    return [match for match, time in times if time is not None and time < first - LONG]
+    times = [
+        one.who.time for one in timeline.logs.matches if one.source not in timeline.kernels and _is_real(one.who.time)
+    ]
+    first = min((time for time in times if time is not None), default=_began(timeline))
+    return [] if first is None else _by_kernel_before(timeline, first - LONG)
+
+
+def _by_kernel_before(timeline: Timeline, until: float) -> list[Match]:
+    """Return the kernel's lines from before that time."""
+    times = [(match, written_at(match)) for match in timeline.matches if match.source in timeline.kernels]
+    return [match for match, time in times if time is not None and time < until]
+
+
+def _began(timeline: Timeline) -> float | None:
+    """Return the first time in a log of the job that has a date."""
+    began = [one.began for one in timeline.logs.sources if one.kind == "log" and _is_real(one.began)]
+    return min((time for time in began if time is not None), default=None)
 
 
 MARGIN = 3600
@@ -42,21 +52,18 @@ CLOCKS = 120
 BEFORE = "it was before the job's logs begin, if they and the kernel's log are of one time zone"
 
 
-def before_the_job(matches: Collection[Match], sources: Collection[LogSource], margin: float = MARGIN) -> list[Match]:
+def before_the_job(timeline: Timeline, margin: float = MARGIN) -> list[Match]:
     """Return the kernel's lines about an ended process from before any log of the job began, by more than ``margin``.
 
     Nothing is returned if they have no date, or if the job names the pid of such a process.
     """
-    began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
-    kernel = {source.name for source in sources if source.kind == "kernel"}
-    own = pids_in_tables(match for match in matches if match.source not in kernel)
-    first = min((time for time in began if time is not None), default=None)
-    if first is None:
+    first, own = _began(timeline), timeline.pids
+    ended = [
+        one for one in timeline.logs.matches if one.source in timeline.kernels and one.check.startswith("process/")
+    ]
+    if first is None or any(one.values.get("pid") in own for one in ended):
         return []
-    ended = [one for one in matches if one.source in kernel and one.check.startswith("process/")]
-    named = any(one.values.get("pid") in own for one in ended)
-    times = [(match, written_at(match)) for match in ended if not named]
-    return [match for match, time in times if time is not None and time < first - margin]
+    return [one for one in _by_kernel_before(timeline, first - margin) if one.check.startswith("process/")]
 
 
 def written_at(match: Match) -> float | None:
@@ -145,24 +152,22 @@ FIX = (
 )
 
 
-def boot_messages(matches: Iterable[Match]) -> list[Match]:
-    """Return the kernel's lines about a boot."""
-    return [match for match in matches if "booted" in match.values]
-
-
-def fatal_boots(boots: Collection[Match], sources: Sequence[LogSource], matches: Iterable[Match]) -> list[Match]:
+def fatal_boots(boots: Iterable[Match], timeline: Timeline) -> list[Match]:
     """Return the boots that ended the job, as its cause.
 
-    A log of the job on that host stops in mid-work shortly before, without a failure of its own among ``matches``.
+    A log of the job on that host stops in mid-work shortly before, without a failure of its own in ``timeline``.
     """
-    failed = {match.source for match in matches if match.shows in ("cause", "end") or match.exception}
-    kernels = {source.name for source in sources if source.kind == "kernel"}
-    logs = [source for source in sources if source.kind == "log" and source.lines]
+    failed = {match.source for match in timeline.matches if match.shows in ("cause", "end") or match.exception}
+    logs = [source for source in timeline.logs.sources if source.kind == "log" and source.lines]
     found = []
     for match in boots:
         own = [source for source in logs if _is_host(source.who.host, match.who.host)]
         own = own or [source for source in logs if source.who.host is None]
-        if match.source in kernels and own and all(_stops(one, match) and one.name not in failed for one in own):
+        if (
+            match.source in timeline.kernels
+            and own
+            and all(_stops(one, match) and one.name not in failed for one in own)
+        ):
             values = {**match.values, "told": TOLD, "fix": FIX}
             found.append(replace(match, shows="cause", why="", values=values))
     return found
@@ -192,38 +197,28 @@ def _is_host(name: str | None, other: str | None) -> bool:
 # Owner of a process in the kernel's log: this job, or somebody else on that machine.
 
 
-_NUMBER = re.compile(r"\b(?:pid|PID)(?:: ?|=| )(\d{1,9})\b")
-"""Process number in torchrun's tables and messages about an ended process."""
 _JOB = re.compile(
     r"(?i)(?<!ju)py|pt_|torch|train|ray|vllm|sglang|nccl|deepspeed|accelerate|megatron|nemo|slurm|worker|rank|gpu"
 )
 """Process name that may belong to a job: Python, or a title set by the program (the kernel keeps 15 characters)."""
 
 
-def pids_in_tables(matches: Iterable[Match]) -> set[str]:
-    """Return the process numbers in these lines, such as torchrun's tables of ended processes."""
-    return {number for match in matches for number in _NUMBER.findall(match.text)}
-
-
-def lines_about_other_processes(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
+def lines_about_other_processes(timeline: Timeline) -> list[Match]:
     """Return the kernel's lines about processes of other jobs.
 
     Neither their number is one that the job's logs name, nor their name one that a job's process has. If the job names
     no numbers, nothing is returned: the log was given for a reason. A number alone proves nothing, since a container
     has its own numbers.
     """
-    kernels = {source.name for source in sources if source.kind == "kernel"}
-    own = pids_in_tables(match for match in matches if match.source not in kernels)
-    if not own:
+    by_kernel = [match for match in timeline.matches if match.source in timeline.kernels]
+    processes = [match for match in by_kernel if {"pid", "program"} <= match.values.keys()]
+    others = [one for one in processes if one.values["pid"] not in timeline.pids and is_of_unknown_process(one)]
+    if not timeline.pids:
         return []
-    processes = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]
-    others = [
-        match for match in processes if match.values["pid"] not in own and not _JOB.search(match.values["program"])
-    ]
     about = {(match.source, match.check) for match in processes if match not in others}
     only = {(match.source, match.check) for match in others} - about
-    rest = [match for match in matches if (match.source, match.check) in only and match not in others]
-    return [*others, *rest]  # the rest of the report goes with them: "java invoked oom-killer"
+    # The rest of the report goes with them: "java invoked oom-killer".
+    return [match for match in by_kernel if match in others or (match.source, match.check) in only]
 
 
 def is_of_unknown_process(match: Match) -> bool:

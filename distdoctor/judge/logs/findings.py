@@ -13,7 +13,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.logs.attempts import by_job, last_try, stale_restart_note
 from distdoctor.judge.logs.clocks import written_at
 from distdoctor.judge.logs.first_failure import SortedMatches, read
-from distdoctor.judge.logs.survived import by_scheduler, is_of_part, is_ranks, only_second_stream, process
+from distdoctor.judge.logs.lifelines import by_scheduler, is_of_part, is_ranks, only_second_stream, process
 from distdoctor.model.facts.logs import LineOrigin, LogFacts, LogSource, Match
 from distdoctor.model.findings import Finding, Fix, PossibleCause
 from distdoctor.model.report import Verdict
@@ -99,7 +99,7 @@ def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
 
 def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
     """Return a finding for each of these lines by itself."""
-    reading = read(logs, known)
+    reading = read(logs, known) if logs.matches else SortedMatches()
     first: dict[str, Match] = {}
     for match in (*([reading.root] if reading.root is not None else []), *reading.others):
         first.setdefault(match.check, match)
@@ -132,7 +132,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
     """Return a note on the end of the previous attempt, if there was one."""
-    reading = read(replace(logs, sources=()), known)
+    reading = read(replace(logs, sources=()), known) if logs.matches else SortedMatches()
     one = reading.root or next(iter(reading.symptoms), None)
     how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
     return [] if one is None else [f"an earlier try is not judged; it {how}: {_reason(one)[:300]}"]

@@ -1,13 +1,10 @@
-"""First failure in the logs: cause before consequence, the first failing rank first, and ranks that launchers killed.
-Pure."""
+"""First failure in the logs: the earliest fatal event that no earlier one explains, and what follows from it. Pure."""
 
 from __future__ import annotations
 
-import calendar
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import strptime
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
@@ -16,30 +13,18 @@ from distdoctor.judge.logs.clocks import (
     CLOCKS,
     about_time,
     before_the_job,
-    boot_messages,
     earliest,
     fatal_boots,
     first_by_clock,
     is_of_unknown_process,
-    lines_about_other_processes,
     long_before_the_job,
 )
-from distdoctor.judge.logs.survived import (
-    RAISED,
-    caught,
-    errors_at_exit,
-    last_line,
-    logged,
-    raised_by_symptoms,
-    reports_after_recovery,
-    revoked_causes,
-    survived,
-)
-from distdoctor.model.facts.logs import LineOrigin, LogFacts, Match
+from distdoctor.judge.logs.harmless import explained, reports_after_recovery, set_aside
+from distdoctor.judge.logs.lifelines import RAISED, Timeline, last_line
+from distdoctor.model.facts.logs import LogFacts, Match
 
 BECAUSE = "it was raised because of what stands above it"
 SIGABRT = 6
-"""Signal that ends a rank after it waited in vain for another, with NCCL."""
 NEAR = 600
 """Lines within which exceptions belong to one death."""
 TIDIES = re.compile(
@@ -68,35 +53,18 @@ class SortedMatches:
         return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
 
 
-def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMatches:
-    """Find the root among the lines of ``logs``, if one of them proves it.
-
-    ``checks`` define what follows from what; without them only the order counts.
-    """
-    matches = sorted(logs.matches, key=lambda match: match.order)
-    by_source: dict[str, list[Match]] = {}
-    for match in matches:
-        by_source.setdefault(match.source, []).append(match)
-    old = long_before_the_job(matches, logs.sources)
-    ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
-    went_on = survived(logs.sources, by_source)
-    over = (*ended, *went_on, *revoked_causes(matches), *logged(logs.sources, by_source, went_on))
-    over = (
-        *over,
-        *lines_about_other_processes(logs.sources, matches),
-        *ended_by_launcher(matches),
-        *ended_by_monitor(matches),
-    )
-    early = [match for match in before_the_job(matches, logs.sources) if match not in over]
-    by_itself = caught(logs.sources, matches, (*over, *early))
-    past = {match.order for match in (*over, *early, *by_itself)}
-    begun = boot_messages(match for match in matches if match.order not in past)
+def read(logs: LogFacts, checks: Mapping[str, Check]) -> SortedMatches:
+    """Find the root among the lines of ``logs``, if one of them proves it; ``checks`` say what follows from what."""
+    whole = Timeline.of(logs)
+    aside = set_aside(whole)
+    early, by_itself = aside["before_the_job"], aside["caught"]
+    past = {match.order for found in aside.values() for match in found}
+    begun = [match for match in whole.matches if "booted" in match.values and match.order not in past]
     past |= {match.order for match in begun}
-    noise = [match for match in matches if match.shows == "noise" or match.order in past]
-    left = [match for match in matches if match.order not in past]
-    left += fatal_boots(begun, logs.sources, left)
-    left = _without_rests(sorted(left, key=lambda match: match.order))
-    because = [*raised_by_symptoms(left), *errors_at_exit(left)]
+    noise = [match for match in whole.matches if match.shows == "noise" or match.order in past]
+    timeline = whole.without(past)
+    left = _without_rests([*timeline.matches, *fatal_boots(begun, timeline)])
+    because = explained(left)
     causes = [match for match in left if match.shows == "cause" and not match.exception and match not in because]
     raised = [match for match in left if match.exception and match not in because]
     ends = [match for match in left if match.shows == "end"]
@@ -105,29 +73,29 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> SortedMat
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
+    rows = _first_rows((*ends, *symptoms))
+    apart = {match.order for match in (*long_before_the_job(whole), *before_the_job(whole, CLOCKS))}
     single = [match for match in blamed if not match.compared]
-    rows, known = _first_rows((*ends, *symptoms)), checks or {}
-    began = {source.name: source.began for source in logs.sources}
-    ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
-    strange = [match for match in single if match in old or match in ahead or is_of_unknown_process(match)]
-    root = _first([match for match in single if match not in strange], rows, known, began)
-    left = _uncaught(_without_survived(raised, rows), symptoms)
-    exception, end = _exception(left, rows, began), _end(ends, symptoms)
+    own = [match for match in single if match.order not in apart and not is_of_unknown_process(match)]
     # Any account of a cause beats an end that shows none.
-    root = first_by_time(root, exception, end) if root or exception else _first(strange, rows, known, began) or end
+    root = first_by_time(
+        _first(own, rows, checks, whole.began),
+        _exception(_fatal(raised, rows, symptoms), rows, whole.began),
+        end := _end(ends, symptoms),
+    )
+    if root is end:
+        root = _first(single, rows, checks, whole.began) or end
     if root is None or "outside" in root.values:  # a rank that waits for another is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
-    others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
-    others = (*others, *because)
+    others = (*(match for match in (*causes, *raised, *ends) if match is not root), *because)
     if root is None:
         symptoms += [*ends, *(replace(match, shows="symptom", why=BECAUSE) for match in because)]
         symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early if symptoms]
-    if root is not None:
+    else:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    return SortedMatches(
-        root, others, tuple(symptoms), tuple(noise), (*by_itself, *reports_after_recovery(logs.sources, went_on))
-    )
+    doubtful = reports_after_recovery(logs.sources, aside["survived"])
+    return SortedMatches(root, others, tuple(symptoms), tuple(noise), (*by_itself, *doubtful))
 
 
 LATER = 5.0
@@ -212,9 +180,32 @@ def _first(
 
 def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
     """Return whether ``match`` is a consequence of ``other`` in another log."""
-    if match.source == other.source or not {match.check, other.check} <= checks.keys():
-        return False
-    return is_symptom(checks[match.check], checks[other.check])
+    return match.source != other.source and is_symptom(checks[match.check], checks[other.check])
+
+
+def _fatal(raised: Sequence[Match], rows: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]:
+    """Return the exceptions that may have ended a process: not those after which it raised another, and not those that
+    it caught before a signal ended it; all if none is left.
+
+    SIGABRT counts as no such signal: it ends a rank that waited in vain for another, with NCCL.
+    """
+    ended: dict[tuple[object, ...], int] = {}
+    for one in symptoms:
+        if not one.chained and "head" not in one.values and RAISED.match(one.text):
+            ended.update({name: max(ended.get(name, 0), one.line) for name in _names(one)})
+    left = [match for match in raised if all(last_line(match) >= ended.get(name, 0) for name in _names(match))]
+    left = left or [*raised]
+    signals = [row.ended.signal if row.ended is not None else None for row in rows]
+    if not signals or not {None, SIGABRT}.isdisjoint(signals):
+        return left
+    return [match for match in left if "caught" not in match.values]
+
+
+def _names(match: Match) -> list[tuple[object, ...]]:
+    """Return the names of the process in its log, if it has any."""
+    who = match.who
+    numbers = (("rank", who.rank), ("local rank", who.local_rank))
+    return [(match.source, who.host, *one) for one in numbers if one[1] is not None]
 
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
@@ -237,48 +228,6 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
             break
         root = match
     return root
-
-
-def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]:
-    """Return ``raised`` without exceptions that their process caught before it ended another way; all if none is
-    left."""
-    ended: dict[tuple[object, ...], int] = {}
-    for one in symptoms:
-        if not one.chained and "head" not in one.values and RAISED.match(one.text):
-            ended.update({process: max(ended.get(process, 0), one.line) for process in _processes(one)})
-    left = [match for match in raised if all(last_line(match) >= ended.get(one, 0) for one in _processes(match))]
-    return left or [*raised]
-
-
-def _without_survived(raised: Sequence[Match], rows: Iterable[Match]) -> list[Match]:
-    """Return ``raised`` without exceptions that the first failed rank caught before a signal ended it, as did the
-    others."""
-    ended = [row.who for row in rows]
-    if any(row.shows != "end" or (row.ended and row.ended.signal == SIGABRT) for row in rows):
-        return [*raised]
-    own = {
-        (match.exception, match.values.get("message"))
-        for match in raised
-        if any(who.local_rank is not None and _is_of(match.who, who) for who in ended)
-    }
-    return [
-        match
-        for match in raised
-        if "caught" not in match.values or (match.exception, match.values.get("message")) not in own
-    ]
-
-
-def _is_of(who: LineOrigin, row: LineOrigin) -> bool:
-    """Return whether ``who`` is the process of a row of torchrun's table."""
-    same = who.rank == row.rank if who.rank is not None else who.local_rank == row.local_rank
-    return same and (who.host is None or who.host == row.host)
-
-
-def _processes(match: Match) -> list[tuple[object, ...]]:
-    """Return the names of the process in its log, if it has any."""
-    who = match.who
-    numbers = (("rank", who.rank), ("local rank", who.local_rank))
-    return [(match.source, who.host, *one) for one in numbers if one[1] is not None]
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
@@ -327,64 +276,3 @@ def _after(end: Match, symptoms: Sequence[Match]) -> bool:
         if end.who.time is None or not times or min(times) < end.who.time:
             return True
     return False
-
-
-# Ranks that a launcher killed: torchrun after 30 s without reaction to SIGTERM, the monitor of ft_launcher after a
-# missing heartbeat.
-
-
-PATIENCE = 29
-"""Seconds, less one as the times of the rows are truncated, after which torchrun sends SIGKILL to the rest of a node's
-ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
-SIGKILL = 9
-KILLS_ITS_TREE = ("sglang",)
-OF_JOB = ("shell", "systemd")
-"""Sources that report the end of the launcher; a monitor ends ranks."""
-
-
-def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
-    """Return the rows of torchrun's tables for ranks that torchrun killed, by the time after the table's first
-    failure."""
-    rows = [(match, time) for match in matches if (time := _time(match)) is not None]
-    first: dict[tuple[str, str | None], float] = {}
-    for match, time in rows:
-        table = match.source, match.who.host
-        first[table] = min(time, first.get(table, time))
-    return [
-        match for match, time in rows if _is_killed(match) and time - first[match.source, match.who.host] >= PATIENCE
-    ]
-
-
-def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
-    """Return the SIGKILL reports below a monitor's complaint about a rank, if there was none above it.
-
-    An engine that kills its whole process tree ends its launcher, too, as the shell then reports.
-    """
-    matches = [*matches]
-    trees = {match.source for match in matches if match.ended is not None and match.ended.launcher in KILLS_ITS_TREE}
-    killed: dict[str, list[Match]] = {}
-    monitors: dict[str, int] = {}
-    for match in matches:
-        if "monitor" in match.values or (match.ended is not None and match.ended.launcher in KILLS_ITS_TREE):
-            monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
-        elif match.shows == "end" and _is_killed(match, besides=() if match.source in trees else OF_JOB):
-            killed.setdefault(match.source, []).append(match)
-    return [
-        match
-        for source, own in killed.items()
-        if source in monitors and monitors[source] < min(one.line for one in own)
-        for match in own
-    ]
-
-
-def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
-    end = match.ended
-    return end is not None and end.signal == SIGKILL and end.launcher not in besides
-
-
-def _time(match: Match) -> float | None:
-    """Return the time at which torchrun saw the process of a row end."""
-    try:
-        return float(calendar.timegm(strptime(match.values.get("row_time", ""), "%Y-%m-%d_%H:%M:%S")))
-    except ValueError:
-        return None

@@ -1,0 +1,385 @@
+"""Principles by which a line about a failure is set aside: it ended no process of this job. Pure.
+
+Each principle takes the timeline that the ones before it left, and returns the lines that it sets aside.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from time import strptime
+
+from distdoctor.judge.logs.clocks import before_the_job, lines_about_other_processes, long_before_the_job
+from distdoctor.judge.logs.lifelines import (
+    ACCOUNT,
+    TOLD_TO_END,
+    Lifeline,
+    Timeline,
+    is_of_part,
+    is_raised,
+    is_ranks,
+    last_line,
+    process,
+)
+from distdoctor.model.facts.logs import LogSource, Match
+
+_RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\b")
+"""Beginning of a logger's line: the program goes on, at least for now."""
+_WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
+"""Beginning of a logger's line below the level of an error."""
+LAST_WORDS = 30
+"""Most lines of a log behind its program's own report of its end."""
+_FATAL = re.compile(
+    r"(?:[\w./-]{0,200}/)?(?:slurm\w{0,20}|srun|sbatch|mpirun|mpiexec|python[\d.]{0,5}|(?:ba|da|z)?sh|[\w.-]{1,80}\.sh)"
+    r"(?:\[\d+\])?: |[\w.-]{1,80}\.py: error: |terminate called "
+    r"|.{0,80}(?:Watchdog caught|terminated with exception|entire process down)"
+)
+"""Beginning of a line by a launcher that sees programs end, or by a process that ends itself."""
+
+
+# After the job's success is teardown.
+
+
+def after_success(timeline: Timeline) -> list[Match]:
+    """Return what the job's success makes harmless: all before it, and all after it if no process crashed.
+
+    What libraries and ranks report while the job is torn down is at most a warning. A process that a launcher or the
+    interpreter reports as ended badly is a failure of the teardown.
+    """
+    found = list[Match]()
+    for life in timeline.lifelines.values():
+        if life.source.success:
+            later = [match for match in life.events if match.line > life.source.success]
+            crashed = any(map(_crashed, later))
+            found += [match for match in life.events if not (crashed and match.line > life.source.success)]
+    return found
+
+
+def _crashed(match: Match) -> bool:
+    """Return whether a process ended badly, by itself, by the report of its launcher or of Python."""
+    end = match.ended
+    if end is None or end.reason == "sent by launcher":
+        return match.shows == "end" or bool(match.values.keys() & {"uncaught", "whole"})
+    return bool(end.reason) or (end.code or 0) not in (0, *TOLD_TO_END) or end.signal not in (None, 2, 15)
+
+
+# Only steps of the same speaker, or the end of its work, show that it survived an error.
+
+
+def survived(timeline: Timeline) -> list[Match]:
+    """Return the failures below which their speaker, or its log, goes on with its work or ends it.
+
+    A container that ended well after a restart survived its first end, too.
+    """
+    found, lives = list[Match](), [*timeline.lifelines.values()]
+    for place, life in enumerate(lives):
+        if life.source.kind == "kernel":
+            continue
+        found += [match for match in life.events if "restarted" in match.values]
+        overcome = [*_executed(life), *_overcome(life)]
+        rest = Lifeline(life.source, tuple(match for match in life.events if match not in overcome))
+        found += overcome
+        if rest.events and (_goes_on(rest) or _goes_on_in_next(rest, lives[place + 1 :])):
+            found += rest.events
+    return found
+
+
+def _overcome(life: Lifeline) -> list[Match]:
+    """Return the exceptions after which their process, or others, made steps before another failure.
+
+    Steps of others count only for another exception or a cause: output that a process buffers until it ends may come
+    behind another's death, and then behind its consequences. torch writes the rank before an uncaught exception: steps
+    without a rank do not show that it was survived.
+    """
+    raised = [
+        match
+        for match in life.events
+        if is_raised(match) or "head" in match.values or (match.shows == "cause" and _RECORD.match(match.text))
+    ]
+    last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
+    alive, found = life.source.alive, list[Match]()
+    for match in raised:
+        ranked = (match.who.rank, match.who.local_rank) != (None, None)
+        after = [line for who, line in alive if line <= last and (not ranked or who[:2] != (None, None))]
+        after += [life.stepped(match)] if ranked and "thread" not in match.values else []
+        if life.launcher_ended and not ranked:  # launchers start Python unbuffered: so many steps are a job's
+            after += [line for _, line in life.source.worked]
+        if _WARNED.match(match.text):
+            after += [line for _, line in alive]
+        if last_line(match) < max(after, default=0) and "uncaught" not in match.values:
+            found.append(match)
+    return found
+
+
+def _executed(life: Lifeline) -> list[Match]:
+    """Return the exceptions, with their heads, in code that a program executes (such as a model's output), if the log
+    goes on below them."""
+    raised = [match for match in life.events if "executed" in match.values]
+    if not raised or max(map(last_line, raised)) >= life.source.lines:
+        return []
+    return [*raised, *(match for match in life.events if "head" in match.values and match.check == raised[0].check)]
+
+
+def _goes_on(life: Lifeline) -> bool:
+    """Return whether the log shows steps, or the end of the job, below all its failures.
+
+    A launcher that reports a failure has ended the job; the script around it may print "finished" all the same. Errors
+    while all ranks leave are no failure of their work.
+    """
+    source, over = life.source, life.source.finished > life.last
+    if not over and (source.died or any(match.values.get("final") for match in life.events)):
+        return False  # the steps below were written before
+    if source.progress > life.last:
+        return True
+    left = source.done and all(match.shows == "symptom" for match in life.events)
+    return (over or left) and not life.launcher_ended and not any(_is_death(match, source) for match in life.events)
+
+
+def _goes_on_in_next(life: Lifeline, later: Iterable[Lifeline]) -> bool:
+    """Return whether a newer part of the same log shows steps of a working job, and no failure."""
+    name = life.source.part_of
+    if not name or life.launcher_ended:
+        return False
+    return any(
+        (one.source.progress or one.source.finished or one.source.alive)
+        and name in (one.source.name, one.source.part_of)
+        and (bool(one.source.alive) or not one.events)
+        for one in later
+    )
+
+
+def _is_death(match: Match, source: LogSource) -> bool:
+    """Return whether ``match`` shows the end of a process that had not reported the end of the job.
+
+    A dead process does not report it: the script around it does.
+    """
+    if not _is_last(match, source) or is_of_part(match) or source.known >= last_line(match):
+        return False
+    end = match.ended
+    parent = end is not None and (
+        end.reason in ("gave up", "failed") or (not (end.reason or end.launcher) and end.signal in (6, 15))
+    )
+    own = match.shows == "end" or match.values.keys() & {"whole", "final"} or _FATAL.match(match.text)
+    return bool(own) or parent
+
+
+def _is_last(match: Match, source: LogSource) -> bool:
+    """Return whether no steps are below ``match``, and no end of the job above it, which another process than the
+    failed rank may have reported."""
+    others = "whole" in match.values and match.who.rank is not None and match.shows == "cause"
+    return source.progress <= last_line(match) and (others or not 0 < source.over < match.line)
+
+
+def reports_after_recovery(sources: Iterable[LogSource], matches: Iterable[Match]) -> list[Match]:
+    """Return the causes among the survived ``matches`` below whose last steps only a report claims the end of the
+    job."""
+    of = {source.name: source for source in sources}
+    return [
+        match
+        for match in matches
+        if (match.shows == "cause" or match.exception) and not _WARNED.match(match.text)
+        if (source := of.get(match.source)) is not None and (_is_last(match, source) or "whole" in match.values)
+        if max(source.progress, source.known) <= last_line(match) < source.finished
+    ]
+
+
+# What a line revokes, what a program only logged or caught, and what others ended.
+
+
+def revoked(timeline: Timeline) -> list[Match]:
+    """Return the lines that a later line of the same check in the same log revokes."""
+    over = {
+        (match.check, match.source): last_line(match)
+        for match in timeline.matches
+        if match.shows == "noise" and "well" not in match.values
+    }
+    return [
+        match
+        for match in timeline.matches
+        if match.shows in ("symptom", "hint", "end") and last_line(match) < over.get((match.check, match.source), 0)
+    ]
+
+
+def logged(timeline: Timeline) -> list[Match]:
+    """Return the exceptions that a program logged before it went on, if nothing reports its end."""
+    found, every = list[Match](), timeline.events
+    raising = {match.check for match in every if match.exception}
+    # Somebody reports a failure that is no traceback of the program's own.
+    lost = any(one.shows == "symptom" and one.check not in raising for one in every)
+    for life in timeline.lifelines.values():
+        if life.launcher_ended or any(match.shows == "end" for match in life.events):
+            continue
+        raised = [match for match in life.events if match.exception]
+        own = [
+            match
+            for match in raised
+            if match.values.get("logged") and life.source.record > last_line(match)
+            if not (_is_end(life.source, match) and (_is_listed_as_dead(match, every) or (lost and life.worked(match))))
+        ]
+        found += own
+        if own and len(own) == len(raised):  # their heads, too
+            found += [match for match in life.events if match.shows == "symptom" and match.check == own[0].check]
+    return found
+
+
+def _is_end(source: LogSource, match: Match) -> bool:
+    """Return whether only text of an ending program is below ``match``."""
+    return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
+
+
+def _is_listed_as_dead(match: Match, every: Iterable[Match]) -> bool:
+    """Return whether torchrun's table in another log lists the rank of ``match`` as ended by itself."""
+    rows = [
+        one.who
+        for one in every
+        if one.values.get("row") and one.source != match.source and one.ended and (one.ended.code or 0) > 0
+    ]
+    if match.who.rank is not None:
+        return match.who.rank in {row.rank for row in rows}
+    hosts = {row.host for row in rows}
+    own = {row.host for row in rows if row.local_rank is not None and row.local_rank == match.who.local_rank}
+    return bool(own) and (match.who.host in own or (match.who.host is None and len(hosts) == 1))
+
+
+def caught(timeline: Timeline) -> list[Match]:
+    """Return errors that programs caught and reported in one stream, while the other stream shows steps or the end of
+    the job.
+
+    Nobody else reports a failure: other ranks would miss one that ended.
+    """
+    lives = [life for life in timeline.lifelines.values() if life.source.lines]
+    ended = {process(life.source.name) for life in lives if life.source.done}
+    alive = {process(life.source.name) for life in lives if life.source.progress} | ended
+    for life in (life for life in lives if life.events):
+        name, raised = process(life.source.name), [match for match in life.events if "head" not in match.values]
+        if life.source.progress or life.source.done or name not in alive or not raised:
+            return []
+        if name in ended and is_ranks(life.source) and all(map(is_of_part, raised)):
+            continue
+        if "caught" not in max(raised, key=last_line).values or not all(map(is_raised, raised)):
+            return []
+        if name not in ended and any(match.shows == "symptom" for match in raised):
+            return []  # it missed another rank, and may have reported that itself
+    return [*timeline.events] if {match.source for match in timeline.events} <= timeline.lifelines.keys() else []
+
+
+PATIENCE = 29
+"""Seconds, less one as the times of the rows are truncated, after which torchrun sends SIGKILL to the rest of a node's
+ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
+SIGKILL = 9
+KILLS_ITS_TREE = ("sglang",)
+OF_JOB = ("shell", "systemd")
+"""Sources that report the end of the launcher; a monitor ends ranks."""
+
+
+def ended_by_launcher(timeline: Timeline) -> list[Match]:
+    """Return the rows of torchrun's tables for ranks that torchrun killed, by the time after the table's first
+    failure."""
+    rows = [(match, time) for match in timeline.matches if (time := _time(match)) is not None]
+    first: dict[tuple[str, str | None], float] = {}
+    for match, time in rows:
+        table = match.source, match.who.host
+        first[table] = min(time, first.get(table, time))
+    return [
+        match for match, time in rows if _is_killed(match) and time - first[match.source, match.who.host] >= PATIENCE
+    ]
+
+
+def ended_by_monitor(timeline: Timeline) -> list[Match]:
+    """Return the SIGKILL reports below a monitor's complaint about a rank, if there was none above it.
+
+    An engine that kills its whole process tree ends its launcher, too, as the shell then reports.
+    """
+    found = list[Match]()
+    for life in timeline.lifelines.values():
+        tree = [one for one in life.events if one.ended is not None and one.ended.launcher in KILLS_ITS_TREE]
+        begun = min((one.line for one in life.events if "monitor" in one.values or one in tree), default=0)
+        killed = [one for one in life.events if one.shows == "end" and _is_killed(one, () if tree else OF_JOB)]
+        if begun and killed and begun < min(one.line for one in killed):
+            found += killed
+    return found
+
+
+def _is_killed(match: Match, besides: Collection[str] = ()) -> bool:
+    end = match.ended
+    return end is not None and end.signal == SIGKILL and end.launcher not in besides
+
+
+def _time(match: Match) -> float | None:
+    """Return the time at which torchrun saw the process of a row end."""
+    try:
+        return float(calendar.timegm(strptime(match.values.get("row_time", ""), "%Y-%m-%d_%H:%M:%S")))
+    except ValueError:
+        return None
+
+
+def of_another_day(timeline: Timeline) -> list[Match]:
+    """Return the kernel's old lines about an ended process, and its old symptoms; see :func:`long_before_the_job`."""
+    old = long_before_the_job(timeline)
+    return [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
+
+
+PRINCIPLES: tuple[Callable[[Timeline], list[Match]], ...] = (
+    of_another_day,
+    after_success,
+    survived,
+    revoked,
+    logged,
+    lines_about_other_processes,
+    ended_by_launcher,
+    ended_by_monitor,
+    before_the_job,
+    caught,
+)
+
+
+def set_aside(timeline: Timeline) -> dict[str, list[Match]]:
+    """Return what each principle sets aside, by its name."""
+    found: dict[str, list[Match]] = {}
+    for principle in PRINCIPLES:
+        found[principle.__name__] = gone = principle(timeline)
+        timeline = timeline.without({match.order for match in gone}) if gone else timeline
+    return found
+
+
+# An exception that an earlier line of the same process explains.
+
+
+def explained(matches: Sequence[Match]) -> list[Match]:
+    """Return exceptions that their own process raised because of a line above them, by Python's traceback.
+
+    That line is a symptom, or the cause of an end in whose clean-up (such as ``finally``) the groups were gone.
+    ``matches`` in the order of their lines.
+    """
+    found: list[Match] = []
+    for match, of in _raised_in_turn(matches):
+        if not match.chained or of is None or not _is_above(of, match):
+            continue
+        symptom = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
+        over = of.shows == "cause" and of.check != match.check and "without_group" in match.values
+        if over or (match.exception and (symptom or of in found)):
+            found.append(match)
+    # An error that others raise, too, after a peer ended belongs to the program's end, whatever caused that.
+    alike = {(match.exception, match.values.get("message")) for match in found if match.exception}
+    return [
+        match
+        for match in matches
+        if match in found or (match.chained and (match.exception, match.values.get("message")) in alike)
+    ]
+
+
+def _raised_in_turn(matches: Iterable[Match]) -> Iterator[tuple[Match, Match | None]]:
+    """Yield each exception with the one that the same process raised before it, None for its first."""
+    before: dict[tuple[object, ...], Match] = {}
+    for match in matches:
+        if "head" in match.values or not is_raised(match):
+            continue
+        own = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        yield match, before.get(own)
+        before[own] = match
+
+
+def _is_above(of: Match, match: Match) -> bool:
+    """Return whether only a traceback is between them."""
+    return 0 < match.line - (last_line(of) if last_line(of) < match.line else of.line) <= ACCOUNT
