@@ -92,6 +92,9 @@ LOG = (
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)
+COPIED = ("MASTER_", "VLLM_")
+"""Beginnings of the variables that Ray Train sets itself, and that vLLM's executor copies to its workers
+(vllm/ray/ray_env.py, vLLM 0.11)."""
 NETWORKS = {"NCCL_IB_DISABLE", "NCCL_NET"}
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 OF_NCCL = re.compile(r"(TORCH_)?NCCL_")
@@ -105,6 +108,7 @@ OF_MISMATCH = ("truncated",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from of_shell(cluster)
     by_name = {name: difference for name in names(cluster) if (difference := differing(cluster, name)) is not None}
     if not by_name:
         return
@@ -124,6 +128,37 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             if node.name in difference.values
         ),
         fixes=(fix for name, difference in by_name.items() for fix in fixes(cluster, name, difference)),
+    )
+
+
+def of_shell(cluster: Cluster) -> Iterator[Finding]:
+    """The settings of the shell that do not reach Ray's workers, which have the raylet's variables."""
+    nodes = [node for node in cluster.nodes if node.plan.shell]
+    if not nodes:
+        return
+    missing = sorted({name for node in nodes for name in node.plan.shell})
+    matters = any(not name.startswith(COPIED) for name in missing)
+    values = {name: next(node.plan.shell[name] for node in nodes if name in node.plan.shell) for name in missing}
+    env_vars = ", ".join(f"{name!r}: {value!r}" for name, value in values.items() if value)
+    yield Finding.about(
+        nodes,
+        f"{together(missing)} {'is' if len(missing) == 1 else 'are'} set in this shell, and not so in the Ray workers "
+        f"on {names_of(nodes)}: Ray's workers have the variables of `ray start` on their node.",
+        title="A setting of the shell does not reach Ray's workers",
+        severity="warn" if matters else "info",
+        evidence=(
+            f"{node.name}: {name} is {node.variables.get(name) or 'not set'} in the worker"
+            + (f", {value} in this shell" if value else "")
+            for node in nodes
+            for name, value in node.plan.shell.items()
+        ),
+        fixes=[
+            Fix(
+                f'Give it to the job: `ray.init(runtime_env={{"env_vars": {{{env_vars or "..."}}}}})`, or '
+                "`ray job submit --runtime-env-json`."
+            ),
+            Fix("Or unset it in this shell, if the job is not to have it.", option=2),
+        ],
     )
 
 

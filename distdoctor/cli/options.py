@@ -47,12 +47,13 @@ class RunFlags:
 
 @dataclass(frozen=True)
 class HostFlags:
-    """Hosts of a remote run; one of the first four at most."""
+    """Hosts of a remote run; one of the first five at most."""
 
     hosts: str | None = None
     hostfile: Path | None = None
     slurm_job: str | None = None
     pods: str | None = None
+    ray: str | None = None
     namespace: str | None = None
     container: str | None = None
     setup: str | None = None
@@ -169,6 +170,9 @@ OPTIONS: dict[str, Any] = {
     "hostfile": _hosts(metavar="FILE", help="Hosts from a hostfile (Open MPI or DeepSpeed format: HOST slots=N)."),
     "slurm_job": _hosts(metavar="ID", help="Nodes of this running SLURM job (srun --overlap)."),
     "pods": _hosts(metavar="SELECTOR", help="Pods with these labels (kubectl exec)."),
+    "ray": _hosts(
+        metavar="[ADDRESS]", help="Nodes of this Ray cluster, in an actor on each; --nnodes takes fewer. [auto]"
+    ),
     "namespace": _hosts("--namespace", "-n", metavar="NS", help="Kubernetes namespace of --pods."),
     "container": _hosts(metavar="NAME", help="Container in each pod of --pods."),
     "setup": _hosts(metavar="COMMAND", help="Shell command to run first on each host, such as 'module load train'."),

@@ -37,7 +37,8 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         words.append(_dashed(word))
     words = _with_seconds(words)
     if words[:1] == ["hang"]:
-        words = _with_interval(words)
+        words = _with_default(words, "--watch", r"\d+(\.\d*)?", str(WATCH))
+    words = _with_default(words, "--ray", r"auto|ray://\S+|[\w.:\[\]-]+:\d+", "auto")
     moved = _take_local_rank(words)
     if words[:1] == ["check"]:  # torchrun's line may be taken as it is
         words = torchrun.without_rank_options(words)
@@ -73,14 +74,15 @@ def _seconds(text: str) -> str:
     return f"{float(match[1]) * _UNITS[match[2]]:.12g}" if match else text
 
 
-def _with_interval(words: Sequence[str]) -> list[str]:
-    """Add the default number to a ``--watch`` without one: the parser has no options with an optional value."""
+def _with_default(words: Sequence[str], flag: str, value: str, default: str) -> list[str]:
+    """Add the default to a flag without a value like this pattern: the parser has no options with an optional value."""
     complete: list[str] = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    own = words[: words.index("--")] if "--" in words else words
+    for word, following in itertools.pairwise([*own, ""]):
         complete.append(word)
-        if word == "--watch" and not re.fullmatch(r"\d+(\.\d*)?", following):
-            complete.append(str(WATCH))
-    return complete
+        if word == flag and not re.fullmatch(value, following):
+            complete.append(default)
+    return [*complete, *words[len(own) :]]
 
 
 def without_secrets(words: Sequence[str]) -> list[str]:

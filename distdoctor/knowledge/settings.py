@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from distdoctor.model.launch_settings import RDZV_CONF, SETTINGS
 from distdoctor.model.launch_variables import AGENT_STORE, MAX_RESTARTS, RESTART_COUNT, RUN_ID, SLURM_LISTS, SLURM_NODE
@@ -262,6 +262,16 @@ _SECRET = re.compile(
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OF_BACKENDS = KNOWN - {*_LAUNCH}
 """Variables that configure a backend, rather than identify a process."""
+_OF_SHELL = re.compile(r"NCCL_|GLOO_|TORCH_|MASTER_(ADDR|PORT)$|PYTORCH_\w*ALLOC_CONF$|VLLM_|SGLANG_|UCX_|FI_")
+
+
+def of_shell(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that a person expects to be the job's: the backends' and the engines'. Values only of
+    ALLOWED."""
+    names = (name for name, value in env.items() if value and _OF_SHELL.match(name) and not looks_secret(name))
+    return {name: env[name] if name in ALLOWED else "" for name in names}
+
+
 SIMILAR = 0.86
 """Ratio of difflib from which a name counts as a misspelling of another."""
 _OF_OTHERS = {"NCCL_IBEXT_DISABLE", "NCCL_SHARP_DISABLE"}

@@ -28,6 +28,7 @@ MAX_WORLD = 10_000_000
 MOST_ABSENT = 16_384
 """Limit of the missing nodes or ranks that are named; more are a mistyped number."""
 MAX_RANKS_PER_NODE = 4096
+MOST_SHELL = 1000
 MAX_RANKS = 131_072
 """Limits of the ranks that take part in one run."""
 MAX_SECONDS = 86_400.0
@@ -141,6 +142,7 @@ def check_plan(plan: Plan) -> None:
     within("restart", plan.restart, 0, 1 << 32)
     check_mesh(plan.mesh, plan.groups)
     within("number of nodes named", max(len(plan.roster), len(plan.tasks)), 0, 2 * MAX_RANKS)
+    within("settings of the shell", len(plan.shell), 0, MOST_SHELL)
 
 
 def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int) -> None:

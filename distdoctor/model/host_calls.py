@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-HostTransport = Literal["ssh", "srun", "kubectl", "here"]
+HostTransport = Literal["ssh", "srun", "kubectl", "ray", "here"]
 """Connection by which a command reaches a host."""
 CallOutcome = Literal["told", "unreached", "absent", "silent", "lost", "failed", "stopped"]
 """``told``: its facts arrived. ``unreached``: no command could be started there. ``absent``: there is no distdoctor.

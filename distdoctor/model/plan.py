@@ -107,6 +107,8 @@ class Plan:
     """Inference engine or framework whose start line made this plan; empty for all other jobs."""
     ports: tuple[EnginePort, ...] = ()
     """Ports that it binds on this node."""
+    shell: dict[str, str] = field(default_factory=dict)
+    """Settings of the shell that started the run, which Ray's worker on this node does not have, or has otherwise."""
 
     def backends(self, gpus: bool) -> tuple[str, ...]:
         """Return the process groups that init_process_group() would make. ``gpus``: this node has visible devices.

@@ -1,4 +1,5 @@
-"""Transports to a host: ssh, srun into a running job, kubectl exec into a pod. Each is a local command line.
+"""Transports to a host: ssh, srun into a running job, kubectl exec into a pod, an actor of Ray (``ray_cluster``). Each
+is a local command line.
 
 The remote command is one line of shell, the same for all: it finds distdoctor and starts ``distdoctor remote``, which
 reads its order on stdin and writes its facts to stdout.
@@ -54,39 +55,45 @@ class HostTarget:
     """Address, if its name means nothing to the other hosts, as that of a pod."""
     until: str = ""
     """Last stage of a check there: its imports begin before the order has arrived."""
+    gpus: int = 0
+    """GPUs of the node that Ray gives to its actors; 0 with any other transport."""
 
     def command(self, setup: str | None) -> list[str]:
         """Return the whole command line. ``setup``: a line of shell that runs there first."""
         line = remote_line(setup, self.until)
+        if self.way == "ray":  # a worker has a folder of its own, and its Python is $0
+            line = remote_line(setup, self.until, cwd="", python='"$0"')
         if self.way == "ssh":  # its words are joined, and the user's own shell reads them
             return [*self.before, f"sh -c {shlex.quote(line)}"]
         return [*self.before, "sh", "-c", line]
 
 
-def remote_line(setup: str | None, until: str = "") -> str:
+def remote_line(setup: str | None, until: str = "", cwd: str | None = None, python: str = "python3") -> str:
     """Return the remote line of shell: it starts the distdoctor of this machine if the host sees the same files, as on
-    most clusters, else the one on its PATH, else that of its python3.
+    most clusters, else the one on its PATH, else that of its ``python``.
 
-    ``until``: for a check up to that stage, which then starts in the folder of this machine, if it exists there.
+    ``until``: for a check up to that stage, which then starts in ``cwd`` (the folder of this machine), if it exists
+    there.
     """
-    python, package = sys.executable, Path(__file__).resolve().parents[1]
+    own, package = sys.executable, Path(__file__).resolve().parents[1]
     # Only if it is what makes this one found: it precedes installed packages.
     needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = f"PYTHONPATH={shlex.quote(str(package.parent))}${{PYTHONPATH:+:$PYTHONPATH}} " if needed else ""
     one_file, start = own_path.archive, "-m distdoctor"
     words = f"remote --until {until}" if until else "remote"
-    there = (f"cd {shlex.quote(os.getcwd())} 2>/dev/null",) if until else ()
+    cwd = os.getcwd() if cwd is None else cwd
+    there = (f"cd {shlex.quote(cwd)} 2>/dev/null",) if until and cwd else ()
     if one_file:
         path, start = "", shlex.quote(one_file)
     here = (
-        f"[ -x {shlex.quote(python)} ] && [ -e {shlex.quote(one_file or str(package / '__main__.py'))} ] && "
-        f"{path}exec {shlex.quote(python)} {start} {words}"
+        f"[ -x {shlex.quote(own)} ] && [ -e {shlex.quote(one_file or str(package / '__main__.py'))} ] && "
+        f"{path}exec {shlex.quote(own)} {start} {words}"
     )
     return "; ".join(
         (
             *((setup, *there) if setup else (*there, here)),
             f"command -v distdoctor >/dev/null && exec distdoctor {words}",
-            f"python3 -c 'import distdoctor' 2>/dev/null && exec python3 -m distdoctor {words}",
+            f"{python} -c 'import distdoctor' 2>/dev/null && exec {python} -m distdoctor {words}",
             f"exit {ABSENT}",
         )
     )

@@ -164,7 +164,8 @@ def remote() -> int:
     begin_for(how.until)
     options = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True)).options()
     roster = tuple(str(name) for name in order.get("roster", ()))
-    plan = replace(options.plan, sources=_sources(options.plan.sources, order.get("way", "")), roster=roster)
+    sources = _sources(options.plan.sources, order.get("way", ""))
+    plan = replace(options.plan, sources=sources, roster=roster, shell=_shell_only(order.get("shell", {})))
     from distdoctor.model.facts import encode
     from distdoctor.session.run import run
 
@@ -197,6 +198,16 @@ def _settle(order: Mapping[str, Any]) -> None:
         os.chdir(folder)
     except OSError:
         pass
+
+
+def _shell_only(shell: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the shell that started the run, without those that are the same in this process."""
+    here = os.environ
+    return {
+        str(name): str(value)
+        for name, value in shell.items()
+        if (here.get(name) != value if value else name not in here)
+    }
 
 
 def _sources(sources: Mapping[str, str], flag: str) -> dict[str, str]:

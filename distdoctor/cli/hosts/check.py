@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 MARGIN_SECONDS = 30.0
 """Seconds beside --wait and --timeout, to connect to the hosts and back."""
 _TAKEN = (NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE, LOCAL_RANK)
-"""Settings that the named hosts determine."""
+"""Settings that the named hosts determine; of Ray's nodes the first says how many."""
 
 
 def check_hosts(command: CheckCommand) -> int:
     """Check, print the report, and return the exit status. Raises UsageError."""
     telling, began = Telling.from_flags(command.report), time.time()
-    flag, targets = orchestrate.targets_of(command.where)
+    flag, targets = orchestrate.targets_of(command.where, command.launch)
     orders = _orders(command, flag, targets)
     command.check_times()
     require_one_of("--until", command.how.until, STAGES)
@@ -90,7 +90,7 @@ def _orders(command: CheckCommand, flag: str, targets: Sequence[HostTarget]) -> 
     """Return the order of each host. Raises UsageError if the flags make no plan."""
     from distdoctor.plan.resolve import resolve
 
-    for setting in _TAKEN:
+    for setting in _TAKEN[flag == orchestrate.RAY :]:
         if getattr(command.launch, setting.name) not in (None, False):
             raise UsageError(f"{setting.flag} does not go with {flag}, which says who the nodes are: leave it out")
     launch = printable_flags(command.launch)

@@ -21,14 +21,24 @@ from distdoctor.remote.transports import make_room
 
 if TYPE_CHECKING:
     from distdoctor.model.facts import HostCall, NodeFacts
+    from distdoctor.plan.values import Flags
     from distdoctor.remote.connection import HostConnection
     from distdoctor.remote.fanout import Watcher
     from distdoctor.remote.transports import HostTarget
 
+RAY = "--ray"
 
-def targets_of(where: HostFlags) -> tuple[str, tuple[HostTarget, ...]]:
-    """Return the flag that names the hosts, and the hosts. Raises UsageError."""
-    flags = {"--hosts": where.hosts, "--hostfile": where.hostfile, "--slurm-job": where.slurm_job, "--pods": where.pods}
+
+def targets_of(where: HostFlags, job: Flags | None = None) -> tuple[str, tuple[HostTarget, ...]]:
+    """Return the flag that names the hosts, and the hosts. ``job``: the launch, of which Ray places actors. Raises
+    UsageError."""
+    flags = {
+        "--hosts": where.hosts,
+        "--hostfile": where.hostfile,
+        "--slurm-job": where.slurm_job,
+        "--pods": where.pods,
+        RAY: where.ray,
+    }
     given = [flag for flag, value in flags.items() if value is not None]
     if len(given) != 1:
         raise UsageError(f"{' and '.join(given)}: give one of them" if given else "it needs one of " + ", ".join(flags))
@@ -39,6 +49,12 @@ def targets_of(where: HostFlags) -> tuple[str, tuple[HostTarget, ...]]:
         targets = transports.into_slurm_job(str(where.slurm_job))
     elif flag == "--pods":
         targets = transports.into_pods(str(where.pods), where.namespace, where.container)
+    elif flag == RAY:
+        from distdoctor.remote import ray_cluster
+
+        targets, dead = ray_cluster.nodes_of(str(where.ray))
+        if job is not None:
+            targets = ray_cluster.for_job(targets, dead, _number(job.nnodes), _number(job.nproc_per_node))
     else:
         named = (
             transports.hosts_named(where.hosts)
@@ -52,10 +68,21 @@ def targets_of(where: HostFlags) -> tuple[str, tuple[HostTarget, ...]]:
     return flag, targets
 
 
-def order(flag: str, **what: Any) -> dict[str, Any]:
-    """Return the order for a host, with this machine's settings of the backends and its folder."""
-    from distdoctor.knowledge.settings import OF_BACKENDS
+def _number(text: str | None) -> int | None:
+    """Return the number of nodes (of MIN:MAX, MAX) or ranks; None for words such as auto."""
+    last = (text or "").rpartition(":")[2]
+    return int(last) if last.isdecimal() else None
 
+
+def order(flag: str, **what: Any) -> dict[str, Any]:
+    """Return the order for a host, with this machine's settings of the backends and its folder.
+
+    Ray's workers have settings and a folder of their own: they get those of this shell to compare with.
+    """
+    from distdoctor.knowledge.settings import OF_BACKENDS, of_shell
+
+    if flag == RAY:
+        return {**what, "way": flag, "env": {}, "cwd": "", "shell": of_shell(environment(os.environ))}
     env = {name: value for name, value in environment(os.environ).items() if name in OF_BACKENDS}
     return {**what, "way": flag, "env": env, "cwd": os.getcwd()}
 
