@@ -31,6 +31,8 @@ APART = 1.5
 """Seconds between the two looks."""
 TOLD_SECONDS = 1.0
 """Most seconds to wait for the job's own servers."""
+LISTED = 8
+"""Most jobs that a message lists."""
 
 
 class NoJob(Exception):
@@ -79,6 +81,8 @@ def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> Local
         theirs = [job for job in found if wanted.pid in job.members] or [
             job for job in found if any(wanted.pid in scan.above(pid) for pid in job.members)
         ]
+        if len(theirs) > 1:
+            raise NoJob(f"--pid {wanted.pid} started {len(theirs)} jobs; say which: {_listed(theirs)}")
         if theirs:
             return theirs[0]
         raise NoJob(f"--pid {wanted.pid}: {_no_such_process(wanted.pid, scan)}")
@@ -94,10 +98,10 @@ def _chosen(found: Sequence[LocalJob], wanted: Wanted, scan: jobs.Scan) -> Local
         f"{job.id}, in a container or another network: --pid {min(job.members)} ({_description(job)})" for job in others
     ]
     if len(here or others) == 1:
-        return replace((here or others)[0], passed_over="; ".join(there[:8]) if here else "")
+        return replace((here or others)[0], passed_over="; ".join(there[:LISTED]) if here else "")
     if found:
-        listed = [*(f"{_named(job)}--pid {min(job.members)} ({_description(job)})" for job in here), *there]
-        raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
+        listed = "; ".join(filter(None, (_listed(here), *there[:LISTED])))
+        raise NoJob(f"{len(found)} jobs run here; say which: {listed}")
     if hidden := _of_others(scan):
         users = ", ".join(sorted({one.user for one in hidden}))
         pids = ", ".join(str(one.pid) for one in hidden[:8])
@@ -129,6 +133,11 @@ def _no_such_process(pid: int, scan: jobs.Scan) -> str:
     if proc.environ(pid) is None:
         return "it belongs to another user: run this as that user or as root"
     return "it has not loaded torch, and belongs to no job"
+
+
+def _listed(found: Sequence[LocalJob]) -> str:
+    """Return the jobs with the option that selects each."""
+    return "; ".join(f"{_named(job)}--pid {min(job.members)} ({_description(job)})" for job in found[:LISTED])
 
 
 def _named(job: LocalJob) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from distdoctor.hang import proc, snapshot, stacks
@@ -40,11 +42,19 @@ COMES_WITHIN = 90.0
 TRACED = not stacks.why_not()
 
 
+LAUNCHER = """
+for rank in %s; do RANK=$rank "$@" & pids="$pids $!"; done
+echo $pids
+for pid in $pids; do wait $pid || exit 1; done
+"""
+
+
 @dataclass
 class Job:
-    """The ranks of the job, and the folder they share."""
+    """The ranks of the job, what started them, and the folder they share."""
 
-    ranks: list[subprocess.Popen[bytes]]
+    ranks: list[psutil.Process]
+    launcher: subprocess.Popen[str]
     folder: Path
 
 
@@ -58,24 +68,28 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     env = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, str(folder / "train.py"), str(folder)]
-    ranks = [
-        subprocess.Popen(
-            command, env=environment(**env, RANK=str(rank), OMP_NUM_THREADS="1"), stderr=subprocess.DEVNULL
-        )
-        for rank in range(RANKS)
-    ]
+    command = ["sh", "-c", LAUNCHER % " ".join(map(str, range(RANKS))), "sh", sys.executable, str(folder / "train.py")]
+    launcher = subprocess.Popen(
+        [*command, str(folder)],
+        env=environment(**env, OMP_NUM_THREADS="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert launcher.stdout is not None
+    ranks = [psutil.Process(int(pid)) for pid in launcher.stdout.readline().split()]
     try:
         deadline = time.monotonic() + COMES_WITHIN
         while not all((folder / f"ready{rank}").exists() for rank in range(RANKS)):
             assert time.monotonic() < deadline, "the job did not start"
             time.sleep(0.05)
         time.sleep(4.0)  # who stands still for less than some seconds may only pause
-        yield Job(ranks, folder)
+        yield Job(ranks, launcher, folder)
     finally:
         for rank in ranks:
-            rank.kill()
-            rank.wait()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                rank.kill()
+        launcher.communicate()
 
 
 def look(job: Job, *flags: str) -> tuple[int, dict[str, Any]]:
@@ -197,7 +211,7 @@ def test_what_there_is_not_is_said_in_a_line(job: Job) -> None:
 
 def test_who_has_started_it_is_asked_for_it_too(job: Job) -> None:
     is_no_pause(job)
-    done = doctor("hang", "--pid", str(os.getpid()), "--stacks", "off")
+    done = doctor("hang", "--pid", str(job.launcher.pid), "--stacks", "off")
     assert done.stdout.startswith("HANG  ")
 
 
@@ -251,4 +265,4 @@ def test_z_it_goes_on_as_if_nobody_had_looked(job: Job) -> None:
     """Last: the job is completed, after all these looks, with the right result."""
     with open(job.folder / "pipe", "w") as pipe:
         pipe.write("go on")
-    assert [rank.wait(60) for rank in job.ranks] == [0] * RANKS
+    assert job.launcher.wait(60) == 0

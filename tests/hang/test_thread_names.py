@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -16,7 +14,7 @@ from distdoctor.hang.proc import LOOP, RUNS, STORE
 AS_GLOO = """
 import ctypes, select, socket, sys, threading
 named, runs = sys.argv[1], int(sys.argv[2])
-epoll, held = select.epoll(), threading.Lock()
+epoll, held, runs_as_named = select.epoll(), threading.Lock(), threading.Event()
 server = socket.create_server(("127.0.0.1", 0))
 held.acquire()
 
@@ -27,40 +25,45 @@ def serve():
 
 def loop():
     if named: ctypes.CDLL(None).prctl(15, named.encode(), 0, 0, 0)
+    runs_as_named.set()
     while True: epoll.poll(0.01, 64)
 
 for target in (held.acquire, serve, loop, *runs * [held.acquire]):
     threading.Thread(target=target, daemon=True).start()
+runs_as_named.wait()
 print(1, flush=True)
 threading.Event().wait()
 """
 """The threads of a rank as up to torch 2.9: one of somebody else's, the store's, gloo's, those that run collectives."""
 
 
-@contextmanager
-def names_in(*words: str) -> Iterator[list[str]]:
-    """The names of the threads of such a process, but for the main one, in the order in which they were begun."""
+TOLD = (LOOP, RUNS, STORE)
+SETTLES_WITHIN = 60.0
+
+
+def names_in(expected: list[str], *words: str) -> list[str]:
+    """The names of the threads of such a process, but for the main one, in the order in which they were begun, once
+    they are as expected: each thread gets to its call when it has a processor, and gloo's leaves it every 10 ms."""
     with subprocess.Popen([sys.executable, "-c", AS_GLOO, *words], stdout=subprocess.PIPE) as started:
         try:
             assert started.stdout is not None and started.stdout.readline()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + SETTLES_WITHIN
             while True:
-                names = proc.thread_names(started.pid)
-                told = [name for tid, name in sorted(names.items()) if tid != started.pid]
-                if any(name in (LOOP, words[0]) for name in told) or time.monotonic() > deadline:
-                    break
-                time.sleep(0.02)  # gloo's thread leaves its call every 10 ms
-            yield told
+                names = sorted(proc.thread_names(started.pid).items())
+                told = [name if name in TOLD else "python" for tid, name in names if tid != started.pid]
+                if told == expected or time.monotonic() > deadline:
+                    return told
+                time.sleep(0.02)
         finally:
             started.kill()
 
 
 @pytest.mark.parametrize(("runs", "told"), [("2", [RUNS, RUNS]), ("0", []), ("1", ["python"])])
 def test_threads_without_names_are_told_by_what_they_do(runs: str, told: list[str]) -> None:
-    with names_in("", runs) as found:
-        assert [name if name in (LOOP, RUNS, STORE) else "python" for name in found] == ["python", STORE, LOOP, *told]
+    expected = ["python", STORE, LOOP, *told]
+    assert names_in(expected, "", runs) == expected
 
 
 def test_where_gloo_has_names_those_count() -> None:
-    with names_in("gloo_tcp_loop", "2") as found:
-        assert found.count(LOOP) == 1 and RUNS not in found and STORE not in found
+    expected = ["python", "python", LOOP, "python", "python"]
+    assert names_in(expected, "gloo_tcp_loop", "2") == expected
