@@ -25,8 +25,11 @@ Confirm with
 When it is harmless
 -------------------
 If the limit is not reached, nothing is reported. If connections only wait for the rule, it is a WARN: the job starts
-seconds later, and more ranks wait longer. With one new connection per second, ranks of 2 x 2 start 5 s later, of 2 x 4
-23 s later. Ranks of 2 x 8 fail (connectFullMesh timed out).
+seconds later, and more ranks wait longer. With one new connection per second and no exception for lo, ranks of 2 x 2
+start 13 s later, of 3 x 2 21 s later. Ranks of 2 x 8 fail (connectFullMesh timed out): the kernel gives up a connection
+after 127 s.
+
+If the check ends before its own connections have passed the rule, the verdict is INCOMPLETE: later stages did not run.
 
 It is also a WARN if the rule is not visible, as on a switch, and each connection loses two SYNs on lossless links.
 
@@ -35,14 +38,17 @@ See also
 mesh/peer-ports-blocked, network/port-refused, host/conntrack-full
 """
 
+import math
 import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    Contact,
     FailedRank,
     FailingLink,
     Finding,
+    Fix,
     LateConnections,
     Node,
     Severity,
@@ -54,8 +60,11 @@ from distdoctor.check_api import (
     link_graph,
     open_firewall_fix,
     own_addresses_filtered,
+    planned_rank_count,
+    rank_count,
     rank_errors_text,
     source_addresses,
+    start_seconds,
     store_host,
 )
 
@@ -64,8 +73,13 @@ MATTERS = "the job starts only after the rule has accepted its connections: the 
 PREVENTS = "store reached"
 LOOKS_AT = ("network",)
 BY_NUMBER = re.compile(r"\bct count\b|connlimit|\bhashlimit\b|\brecent\b|\blimit rate over\b")
-GAVE_UP = re.compile(r"timed out|did not return|refused")
+GAVE_UP = re.compile(r"timed out|timeout|did not return|refused")
+STAGES = ("store", "gloo", "gloo-groups")
+OTHERWISE = re.compile(r"\bct count\b|connlimit|\brecent\b|(?i:reject)")
+"""Not by the rate alone, or not in silence."""
+ANSWERS_TOO = re.compile(r"\btcp flags syn (?!/)")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
+LONGER = (Fix("Or check again with more time: add `--timeout 300` on every node.", option=2),)
 SHOWN = 8
 MAX_LINKS = 64
 OFTEN = 2
@@ -75,14 +89,21 @@ LOST = 3
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes if cluster.multi_host else ():
-        if rules(node) and (evidence_lines := (*to_the_store(cluster, node), *between_ranks(cluster, node))):
+        late = late_connections(cluster, node)
+        if not rules(cluster, node) and not (late and held_back(late, node)):
+            continue
+        evidence_lines = (*to_the_store(cluster, node), *between_ranks(cluster, node))
+        if evidence_lines and only_late(cluster, node, late):
+            yield finding(cluster, node, evidence_lines, unfinished(cluster, node), incomplete=True)
+        elif evidence_lines and rules(cluster, node):
             yield finding(cluster, node, evidence_lines)
-        elif (late := late_connections(cluster, node)) and (rules(node) or held_back(late, node)):
+        elif late:
             yield slowed(cluster, node, late)
 
 
-def rules(node: Node) -> tuple[str, ...]:
-    """Return the rules for packets to this node that count connections and refuse those beyond a limit."""
+def rules(cluster: Cluster, node: Node) -> tuple[str, ...]:
+    """Return the rules for packets to this node that count connections and refuse those beyond a limit, unless all of
+    this job's pass them at once."""
     delayed_peers = []
     for chain in node.filter_chains:
         if chain.hook == "input":
@@ -90,16 +111,47 @@ def rules(node: Node) -> tuple[str, ...]:
             delayed_peers += [rule for rule, ports in counting if not ports or str(node.plan.master_port) in ports]
             # One that accepts for single ports says nothing of why others are shut.
             delayed_peers += [rule for rule in chain.limited if not chain.single_ports(rule)]
-    return tuple(delayed_peers)
+    return tuple(rule for rule in delayed_peers if seconds_to_pass(cluster, node, rule) != 0)
+
+
+def only_late(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> bool:
+    """Return whether what failed may only have waited longer than this check does: nothing was refused, and the rules
+    limit the rate alone, to one at which the job starts. Of an unknown rate some connections have passed."""
+    outcomes = {contact.outcome for _, contact in contacts(cluster, node)} | {
+        edge.link.outcome for edge in links(cluster, node)
+    }
+    errors = [one.stage.error or "" for stage in STAGES for one in failed_ranks(cluster, stage)]
+    if outcomes - {"no-answer"} or any("refused" in error for error in errors):
+        return False
+    seconds = seconds_to_start(cluster, node)
+    by_rate = not any(OTHERWISE.search(rule) for rule in rules(cluster, node))
+    return by_rate and (bool(late) if seconds is None else not math.isinf(seconds))
+
+
+def seconds_to_pass(cluster: Cluster, node: Node, rule: str) -> float | None:
+    return start_seconds(rule, planned_rank_count(cluster), rank_count(node))
+
+
+def seconds_to_start(cluster: Cluster, node: Node) -> float | None:
+    """Return the seconds that the job waits for the rules' rate, if one shows it."""
+    seconds = (seconds_to_pass(cluster, node, rule) for rule in rules(cluster, node))
+    return max((one for one in seconds if one is not None), default=None)
+
+
+def contacts(cluster: Cluster, node: Node) -> list[tuple[Node, Contact]]:
+    """Return the contacts of nodes with the store on this node, and of the node with itself, that were turned away: a
+    rule may have no exception for lo."""
+    failed = failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else []
+    found = [(one.node, one.contact) for one in failed if one.contact.address in node.addresses]
+    own = node.network.own_port
+    return [*found, (node, own)] if own is not None and own.outcome in TURNED_AWAY else found
 
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
     """Connections to the store on this node, and on random ports, that were turned away."""
-    for attempt in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
-        if attempt.contact.address in node.addresses:  # its own, too: a rule may have no exception for lo
-            yield f"{attempt.node.name}: {contact_text(attempt.contact)}"
+    yield from (f"{caller.name}: {contact_text(contact)}" for caller, contact in contacts(cluster, node))
     if store_host(cluster) is node:
-        failed = [rank for rank in failed_ranks(cluster, "store") if rank.node is not node]
+        failed = failed_ranks(cluster, "store")
         yield from rank_errors_text([rank for rank in failed if GAVE_UP.search(rank.stage.error or "")])
     edges = links(cluster, node)
     if edges:
@@ -107,7 +159,10 @@ def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
 
 
 def links(cluster: Cluster, node: Node) -> list[FailingLink]:
-    edges = link_graph(cluster).edges_of([node], MAX_LINKS, outward=False)
+    """Return the failed links to this node; and from it, if a rule takes the answer to a SYN, which has both flags, for
+    a SYN."""
+    outward = any(ANSWERS_TOO.search(rule) for rule in rules(cluster, node))
+    edges = link_graph(cluster).edges_of([node], MAX_LINKS, outward=outward)
     return [edge for edge in edges if edge.link.outcome in TURNED_AWAY]
 
 
@@ -142,6 +197,8 @@ def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
 
 def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> Finding:
     shown = list(late.items())[:SHOWN]
+    seconds = seconds_to_start(cluster, node)
+    by = f" by up to {seconds:.0f} s" if seconds is not None and not math.isinf(seconds) else ""
     return finding(
         cluster,
         node,
@@ -150,17 +207,31 @@ def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> F
             f"first SYN; repeated SYNs: {count.repeated}"
             for peer, count in shown
         ),
-        f"{node.name}'s packet filter limits the rate of new connections, which delays the start of this job."
-        if rules(node)
+        f"{node.name}'s packet filter limits the rate of new connections, which delays the start of this job{by}."
+        if rules(cluster, node)
         else f"New connections to {node.name} wait some seconds for an answer, which delays the start of this job.",
         severity="warn",
     )
 
 
+def unfinished(cluster: Cluster, node: Node) -> str:
+    seconds = seconds_to_start(cluster, node)
+    wait = "longer than this check waited" if seconds is None else f"{seconds:.0f} s, and this check had less time"
+    what = "packet filter limits" if rules(cluster, node) else "firewall, or a switch before it, seems to limit"
+    return f"{node.name}'s {what} the rate of new connections: those of this job take {wait}."
+
+
 def finding(
-    cluster: Cluster, node: Node, evidence_lines: tuple[str, ...], summary: str = "", severity: Severity | None = None
+    cluster: Cluster,
+    node: Node,
+    evidence_lines: tuple[str, ...],
+    summary: str = "",
+    severity: Severity | None = None,
+    *,
+    incomplete: bool = False,
 ) -> Finding:
     peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
+    accept = [*peers, *own_addresses_filtered(cluster, node)]
     others = [peer.name for peer in cluster.peers(node)[:MAX_LINKS]]
     return Finding.about(
         (node,),
@@ -168,6 +239,7 @@ def finding(
         or f"{node.name}'s packet filter limits the number or rate of connections, and refused some of this job's.",
         severity=severity,
         links=((other, node.name) for other in others),
-        evidence=(*evidence_lines[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),
-        fixes=(open_firewall_fix(node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None),),
+        evidence=(*evidence_lines[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(cluster, node))),
+        fixes=(open_firewall_fix(node, node.name, "input", accept, None), *(LONGER if incomplete else ())),
+        incomplete=incomplete,
     )

@@ -167,6 +167,7 @@ Links between nodes:
     source_addresses         source addresses of a node's connections
     own_addresses_filtered   a node's own addresses, if its filter applies between its ranks
     FilterHook               input or output: direction of a packet filter's chain
+    start_seconds            time that connections of a job take to pass rules that limit their rate
 
 Ranks that failed:
     failed_ranks             ranks for which a stage failed
@@ -266,7 +267,7 @@ from distdoctor.check_api.torch import still_importing_torch, torch_error_eviden
 from distdoctor.check_api.routes import lost_routes
 from distdoctor.check_api.settings import DEPRECATED_VARIABLES, misspellings_of, unreadable, intended_variable
 from distdoctor.knowledge.network import contact_text
-from distdoctor.knowledge.network import is_bridge, is_virtual
+from distdoctor.knowledge.network import is_bridge, is_virtual, start_seconds
 from distdoctor.knowledge.firewall.packet_filter import FilterHook
 from distdoctor.knowledge.settings import FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS
 from distdoctor.knowledge.settings import gloo_device_names, must_be_alike, setting_effect
@@ -453,6 +454,7 @@ __all__ = [
     "slow_links",
     "some_of",
     "source_addresses",
+    "start_seconds",
     "starved_ranks",
     "still_importing_torch",
     "stopped_ranks",

@@ -93,19 +93,19 @@ class Tried:
 
 
 async def try_link(
-    target: LinkTarget, token: str, silent: Callable[[], None] = lambda: None, *, limited: bool = False
+    target: LinkTarget, token: str, silent: Callable[[], None] = lambda: None, limited: float | None = None
 ) -> Tried:
     """Connect, greet, exchange small messages, and send payloads around the path's MTU.
 
-    ``silent`` is called if nothing has answered after SILENT_SECONDS, while the wait goes on. ``limited``: the address
-    limits new connections per time. The kernel alone retransmits the SYN there, as for gloo: a second connection would
-    take the place of another node's.
+    ``silent`` is called if nothing has answered after SILENT_SECONDS, while the wait goes on. ``limited``: seconds to
+    connect if the address limits new connections per time. The kernel alone retransmits the SYN there, as for gloo: a
+    second connection would take the place of another node's.
     """
     timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
     try:
         first = None
-        if limited:
-            contact, opened = await open_alone(target.address, target.port, LIMITED_SECONDS)
+        if limited is not None:
+            contact, opened = await open_alone(target.address, target.port, limited)
         else:
             (contact, opened), first = await open_either(target.address, target.port, CONNECT_SECONDS)
     finally:

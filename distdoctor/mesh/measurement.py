@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 
-from distdoctor.mesh.link import MOST, Pauses, Samples, Tried, read, try_link
+from distdoctor.mesh.link import LIMITED_SECONDS, MOST, Pauses, Samples, Tried, read, try_link
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL, LinkTarget
 from distdoctor.model.facts import MAX_RATES, Link, LinkRate, LinkRow, MeshFacts, Translated
 from distdoctor.probes.network.tcp import CONNECT_SECONDS, TcpInfo, open_socket, tcp_info, unacknowledged
@@ -36,6 +36,7 @@ class Measurement:
     """Number of node 0's own process, whose clock the others are compared with."""
     limited: frozenset[str] = frozenset()
     """Addresses that limit new connections per time: no more than one is tried there at once."""
+    limited_seconds: float = LIMITED_SECONDS
     tried: dict[LinkTarget, Tried] = field(default_factory=dict)
 
     async def run(self, measure: bool = True) -> MeshFacts:
@@ -51,21 +52,21 @@ class Measurement:
         pauses, samples = Pauses(), Samples()
 
         async def measure_target(target: LinkTarget) -> None:
-            limited = here or target.address in self.limited
+            limited = self.limited_seconds if here or target.address in self.limited else None
 
             def silent() -> None:
-                if not limited:
+                if limited is None:
                     samples.begin(target.address)
                 heard[target].set()
 
             try:
                 async with limit:
                     started = time.monotonic()
-                    tried = await try_link(target, self.token, silent, limited=limited)
+                    tried = await try_link(target, self.token, silent, limited)
                     again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
                     if again:
                         tried.give_up()
-                        tried = await try_link(target, self.token, silent, limited=limited)
+                        tried = await try_link(target, self.token, silent, limited)
                     self.tried[target] = tried
                     heard[target].set()
                     try:

@@ -109,6 +109,7 @@ class Finding:
         matters: str = "",
         title: str = "",
         because_of: str | None = None,
+        incomplete: bool = False,
     ) -> Finding:
         """Return the finding on these nodes: nodes, or names of nodes whose facts are not here.
 
@@ -130,6 +131,7 @@ class Finding:
             severity=severity,
             matters=matters,
             because_of=because_of,
+            incomplete=incomplete,
         )
 
 

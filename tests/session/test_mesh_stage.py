@@ -36,7 +36,12 @@ def test_a_rule_that_accepts_so_many_does() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    ["tcp dport 1024-65535 drop", "tcp dport 22 limit rate over 3/minute drop", "tcp flags syn ct count over 4 drop"],
+    [
+        "tcp dport 1024-65535 drop",
+        "tcp dport 22 limit rate over 3/minute drop",
+        "tcp flags syn ct count over 4 drop",
+        "tcp flags syn limit rate over 1000/second drop",
+    ],
 )
 def test_no_other_rule_does(rule: str) -> None:
     a, b = healthy(2)

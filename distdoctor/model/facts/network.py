@@ -250,6 +250,8 @@ class NetworkFacts:
 _PORTS = re.compile(r"(! --)?\bdports?\s+(!=\s*)?(\{[^}]*\}|[@\w:,-]+)")
 _BY_CHANCE = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
 _BY_RATE = re.compile(r"\b(?:hash)?limit\b|\brecent\b")
+_RATE = re.compile(r"(?:\blimit rate (?:over )?|--limit |--hashlimit-(?:above|upto) )(\d{1,9})/([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,12 @@ class FirewallChain:
         """Rules that limit new connections per time, on whatever port: later SYNs get through."""
         rates = (rule for rule in (*self.blocking_rules, *self.limited) if _BY_RATE.search(rule))
         return tuple(rule for rule in rates if not self.single_ports(rule))
+
+    @staticmethod
+    def connections_per_second(rule: str) -> float | None:
+        """Return the new connections per second that a rule lets through, None if it does not show a rate."""
+        rates = [int(number) / _SECONDS[unit] for number, unit in _RATE.findall(rule)]
+        return min(rates, default=None)
 
     @staticmethod
     def single_ports(rule: str) -> list[str]:

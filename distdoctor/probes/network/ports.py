@@ -120,16 +120,16 @@ SECONDS = 1.0
 """Limit; no packet gets lost on loopback: what does not arrive at once was dropped."""
 
 
-async def own_port_reached(address: str | None) -> Contact | None:
-    """Return the result of a connection to a port of this host at ``address``, if it is its own, else 127.0.0.1; None
-    if nothing can listen there."""
+async def own_port_reached(address: str | None, seconds: float | None = None) -> Contact | None:
+    """Return the result of a connection within ``seconds`` to a port of this host at ``address``, if it is its own,
+    else 127.0.0.1; None if nothing can listen there."""
     at = address or "127.0.0.1"
     if "%" in at:  # a link-local one, which gloo does not take
         return None
     with suppress(OSError), socket.socket(socket.AF_INET6 if ":" in at else socket.AF_INET) as listening:
         listening.bind((at, 0))
         listening.listen(1)
-        return await connect(at, listening.getsockname()[1], SECONDS)
+        return await connect(at, listening.getsockname()[1], seconds or SECONDS)
     return None
 
 

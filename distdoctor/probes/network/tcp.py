@@ -21,6 +21,8 @@ CONNECT_SECONDS = 3.3
 """Enough for the SYN and two retransmissions (Linux repeats after 1 and 3 s): one lost packet is no fault."""
 PATIENT_SECONDS = 7.5
 """Enough for the third retransmission, which a packet filter that limits new connections may let through."""
+SYN_AGAIN = 0.9
+"""Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
 BESIDE_SECONDS = 0.25
 """Seconds after which a second connection is tried: TCP retransmits a lost first packet only after 1 s (RFC 6298,
 2.1)."""

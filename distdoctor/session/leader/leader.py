@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ from distdoctor.session.leader.inbox import OWN, Inbox, Participant
 from distdoctor.session.leader.roll_call import EarlyVerdict, RollCall
 from distdoctor.session.leader.stages import Numbering, StageOpener, assign_ranks, search, try_fixes
 from distdoctor.session.protocol.messages import Command
-from distdoctor.session.stages.mesh import limited_addresses, targets
+from distdoctor.session.stages.mesh import joined_late, limited_addresses, seconds_to_pass, targets
 
 GROUPS_SECONDS = 8.0
 SECONDS_PER_GROUP = 0.5
@@ -48,7 +49,7 @@ class Leader:
     def __init__(self, context: RunContext, inbox: Inbox, make_report: MakeReport) -> None:
         options = context.options
         self._options, self._plan, self._inbox, self._make_report = options, context.plan, inbox, make_report
-        self._foreseen = EarlyVerdict(options)
+        self._clock, self._foreseen = context.clock, EarlyVerdict(options)
         self._roll = RollCall(context, inbox, self.cluster, self._foreseen)
         self._trials: list[Trial] = []
         self._groups: list[SmallerGroup] = []
@@ -189,12 +190,14 @@ class Leader:
         everyone = self._inbox.participants.values()
         if "GPU" in stage.skips_without:  # each rank's process initializes CUDA again
             seconds += max((participant.cuda_start for participant in everyone), default=0.0)
-        if stage == STORE:
-            return await opener.open(stage, numbering, seconds, marks=self._marks())
         groups = self._groups_of(numbering) if stage == COLLECTIVE else {}
-        limited = limited_addresses(everyone) if stage in (MESH, GLOO) or groups else ()
-        if limited:
-            seconds += LIMITED_SECONDS
+        limited = limited_addresses(everyone) if stage in (STORE, MESH, GLOO) or groups else ()
+        if limited or (stage == STORE and joined_late(everyone)):
+            needed = [seconds_to_pass(one, everyone) or 0.0 for one in everyone]
+            seconds += max(LIMITED_SECONDS, *(one for one in needed if not math.isinf(one)))
+            opener.extend(self._clock.left)
+        if stage == STORE:
+            return await opener.open(stage, numbering, seconds, limited=limited, marks=self._marks())
         if groups:
             seconds += GROUPS_SECONDS + SECONDS_PER_GROUP * (len(groups["mesh"]) + groups["extra"])
             seconds += max((participant.cuda_start for participant in everyone), default=0.0)

@@ -40,6 +40,10 @@ class StageOpener:
         """Return whether there is time for a further stage."""
         return self._deadline - time.monotonic() >= LEAST_SECONDS
 
+    def extend(self, seconds: float) -> None:
+        """Let the run last up to ``seconds`` from now, less the time in which the last results arrive."""
+        self._deadline = max(self._deadline, time.monotonic() + seconds - LATE_SECONDS)
+
     async def open(self, stage: Stage, numbering: Numbering, seconds: float, **more: Any) -> bool:
         """Return whether ``stage`` succeeded everywhere within ``seconds``; ``more``: further fields of the command."""
         command = Command(

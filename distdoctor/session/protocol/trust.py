@@ -206,7 +206,7 @@ class CommandValidator:
             within(f"number of addresses of process {member}", len(addresses), 1, MAX_ADDRESSES)
 
     def _limited(self, command: Command) -> None:
-        if command.stage not in (MESH.name, GLOO.name, COLLECTIVE.name):
+        if command.stage not in (STORE.name, MESH.name, GLOO.name, COLLECTIVE.name):
             raise BadFacts(f"the stage {command.stage} does not wait for limited addresses")
         within("number of limited addresses", len(command.limited), 1, MAX_ADDRESSES * (2 * self._planned + SURPLUS))
         for address in command.limited:

@@ -316,7 +316,7 @@ class MarkerFinder:
 
     async def _wait(self, client: StoreClient) -> Marker | None:
         end, latest = time.monotonic() + MARKER_SECONDS, self._context.clock.waits_until()
-        key = RunKeys.marker(self._context.plan)
+        key, others = RunKeys.marker(self._context.plan), False
         while True:
             try:
                 value = await client.get(key)
@@ -338,8 +338,9 @@ class MarkerFinder:
                 self._context.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
             now = time.monotonic()
-            if now >= end and (now >= latest or await client.count()):
+            if now >= end and (now >= latest or others):
                 return None
+            others = now >= end and await client.count() > 0  # the mark itself may have come since it was asked for
             await asyncio.sleep(0.05)
 
     async def _note_refused(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
+from distdoctor.knowledge.network import start_seconds
+from distdoctor.mesh.link import LIMITED_SECONDS
 from distdoctor.mesh.listener import LinkTarget, Listener, addresses_of
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.addresses import is_loopback, parse_address, reaches_no_other
+from distdoctor.model.stages import MESH
 from distdoctor.probes.network import names, ports, routing
 from distdoctor.probes.network.neighbours import answered, filled_since, refused, unanswered
-from distdoctor.probes.network.tcp import connect
+from distdoctor.probes.network.tcp import SYN_AGAIN, connect
 from distdoctor.render.words import count
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.inbox import Participant
@@ -53,9 +56,13 @@ class MeshStage:
         if self._listener is None:
             return "skipped", ANOTHER_PROCESS
         room = refused()
-        called, own = asyncio.ensure_future(self._call(command)), asyncio.ensure_future(self._call_itself())
+        called, own = (
+            asyncio.ensure_future(self._call(command)),
+            asyncio.ensure_future(self._call_itself(command.limited)),
+        )
+        seconds = max(LIMITED_SECONDS, command.seconds - (MESH.seconds or 0.0))
         facts = await Measurement(
-            self._token, self._number, command.targets, command.lead, frozenset(command.limited)
+            self._token, self._number, command.targets, command.lead, frozenset(command.limited), seconds
         ).run()
         await called
         shut = await own
@@ -70,12 +77,13 @@ class MeshStage:
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
         return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))
 
-    async def _call_itself(self) -> bool:
+    async def _call_itself(self, limited: Collection[str]) -> bool:
         """Return whether this host keeps its own ranks, if it has several, from each other's ports."""
         if (self._context.plan.nproc_per_node or 1) == 1:
             return False
         gloo = self._context.facts.host.gloo if self._context.facts.host is not None else None
-        contact = await ports.own_port_reached(gloo.address if gloo is not None else None)
+        address = gloo.address if gloo is not None else None
+        contact = await ports.own_port_reached(address, LIMITED_SECONDS if address in limited else None)
         self._context.update_network(own_port=contact)
         return contact is not None and contact.outcome in SHUT
 
@@ -114,12 +122,25 @@ def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
     limited: dict[str, None] = {}
     for member in everyone:
         addresses = {address for _, address in addresses_of(member.facts, nccl=True)}
-        firewall = member.facts.network.firewall if member.facts.network is not None else None
-        chains = firewall.chains if firewall is not None else ()
-        slow = any(repeated[address] >= REPEATED for address in addresses)
-        if slow or any(chain.hook == "input" and chain.by_rate for chain in chains):
+        if any(repeated[address] >= REPEATED for address in addresses) or seconds_to_pass(member, everyone) != 0:
             limited |= dict.fromkeys(sorted(addresses))
     return tuple(limited)
+
+
+def seconds_to_pass(one: Participant, everyone: Collection[Participant]) -> float | None:
+    """Return the most seconds for which a rule of this node delays the ranks' connections; 0 without such a rule, None
+    if none of them shows its rate."""
+    firewall = one.facts.network.firewall if one.facts.network is not None else None
+    rules = [rule for chain in (firewall.chains if firewall else ()) if chain.hook == "input" for rule in chain.by_rate]
+    local = [each.facts.plan.nproc_per_node or 1 for each in everyone]
+    seconds = [start_seconds(rule, sum(local), one.facts.plan.nproc_per_node or 1) for rule in rules]
+    return max((each for each in seconds if each is not None), default=None if rules else 0.0)
+
+
+def joined_late(participants: Iterable[Participant]) -> bool:
+    """Return whether a node repeated the SYN of the connection by which it joined."""
+    contacts = (one.facts.network.contact for one in participants if one.facts.network)
+    return any(contact is not None and contact.seconds >= SYN_AGAIN for contact in contacts)
 
 
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[LinkTarget]:

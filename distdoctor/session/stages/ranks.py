@@ -12,7 +12,7 @@ from distdoctor.knowledge import nccl
 from distdoctor.model.facts import RankStage, SmallerGroup
 from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, SEARCH, STORE, Stage
 from distdoctor.probes.host.processes import in_time
-from distdoctor.probes.network.tcp import late_connections
+from distdoctor.probes.network.tcp import SYN_AGAIN, late_connections
 from distdoctor.probes.resolver_worker import HURRIED
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
@@ -27,8 +27,6 @@ NCCL_BYTES = 1 << 18
 """Limit of a rank's NCCL log: some hundred lines, more with many channels."""
 CONNECTING = (STORE.name, GLOO.name)
 """Stages in which ranks open the connections that a gloo job needs."""
-SYN_AGAIN = 0.9
-"""Seconds: a SYN without an answer is sent again after 1 s (RFC 6298, 2.1), and no sooner."""
 SOCKETS_SECONDS = 1.0
 SEARCH_ERROR = 500
 """Characters kept of a smaller group's error."""

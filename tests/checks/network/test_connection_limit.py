@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from distdoctor.model.facts import Firewall, FirewallChain, LateConnections, LinkRate
+import pytest
+
+from distdoctor.check_api import start_seconds
+from distdoctor.model.facts import Contact, Firewall, FirewallChain, LateConnections, LinkRate
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import cut
-from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_meeting, with_network
+from tests.facts_builder import blocking, failing, healthy, judged, outside, waited_in_vain, with_meeting, with_network
 
 CHECK = "network/connection-limit"
 RULE = "tcp dport 1-65535 ct count over 4 reject with tcp reset"
@@ -81,6 +85,34 @@ def late(
     return with_network(a, firewall=firewall or blocking("tcp flags syn limit rate over 1/second drop")), b
 
 
+RATE = "tcp flags syn limit rate over 1/second drop"
+"""Without an exception for lo: 2 x 2 ranks start within 16 s."""
+TIMED_OUT = "DistNetworkError: The client socket has timed out after 15200ms while trying to connect to (host0, 29500)."
+
+
+def own_ranks_at_the_store(rule: str = RATE) -> Facts:
+    """A rank of node 0 itself did not get through while the check waited, and one of node 1 did, late."""
+    a, b = late(firewall=blocking(rule))
+    return failing(a, "store", TIMED_OUT), failing(b, "store", "DistStoreError: wait timeout after 15200ms, keys: /0")
+
+
+def both_directions(rule: str = RATE) -> Facts:
+    """The rule takes the answers to node 0's own SYNs, too."""
+    a, b = cut([(0, 1), (1, 0)], 2, outcome="no-answer")
+    return with_network(a, firewall=blocking(rule)), b
+
+
+def own_port() -> Facts:
+    a, b = late(firewall=blocking(RATE))
+    return with_network(a, own_port=Contact("10.77.0.10", 40001, "no-answer", seconds=20.0)), b
+
+
+def unreadable() -> Facts:
+    """Whatever limits them, some came through at last, and the others did not meanwhile."""
+    a, b = late(firewall=Firewall(False), repeated=7)
+    return a, failing(b, "gloo", "ended after 40.2 s: it did not return: no answer from remote=[10.77.0.10]:42385")
+
+
 ROWS = [
     Row("some ranks wait for the rule", late, ("host0",), "warn", together=True),
     Row("one packet was lost by chance", lambda: late(lost=1), ("host0",), "warn", together=True),
@@ -125,7 +157,25 @@ ROWS = [
     Row("ranks at the store", ranks_at_the_store, ("host0",), together=True),
     Row("at the store", at_the_store, ("host0",), alone=("store/nodes-missing",)),
     Row("on random ports", on_random_ports, ("host0",), together=True),
+    Row("beyond a number, its own ranks too", lambda: own_ranks_at_the_store(RULE), ("host0",), together=True),
+    Row(
+        "a rate at which the kernel ends some",
+        lambda: both_directions(f"{RATE} ".replace("1/second", "3/minute")),
+        ("host0",),
+        together=True,
+    ),
 ]
+
+LATER = [
+    Row("ranks of its own at the store", own_ranks_at_the_store, ("host0",), together=True),
+    Row("links in both directions", both_directions, ("host0",), together=True),
+    Row("a port of its own", own_port, ("host0",), together=True),
+    Row(
+        "ranks get no answer", lambda: limited("ended after 22.2 s: it did not return", RATE), ("host0",), together=True
+    ),
+    Row("nobody may read the rules", unreadable, ("host0",), together=True),
+]
+"""Connections that the rule would let in later than the check waits: the job runs."""
 
 LOOK_ALIKES = [
     LookAlike(
@@ -134,6 +184,11 @@ LOOK_ALIKES = [
         "network/port-refused",
     ),
     LookAlike("a limit that is not reached", not_reached),
+    LookAlike(
+        "a rate that no job reaches, and links that fail",
+        lambda: both_directions("tcp flags syn limit rate over 1000/second drop"),
+        "mesh/peer-ports-blocked",
+    ),
     LookAlike("SYNs sent again, on a link that loses packets", lambda: late(lost=9), "mesh/packet-loss"),
     LookAlike("SYNs sent again, to another host", lambda: late("10.77.0.99")),
     LookAlike("SYNs sent again, and no limit", lambda: late(firewall=blocking("tcp dport 22 drop"))),
@@ -167,6 +222,29 @@ CURES = [
     )
 ]
 
-test_found = found(CHECK, ROWS)
+test_found = found(CHECK, [*ROWS, *LATER])
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+@pytest.mark.parametrize("row", LATER, ids=lambda row: row.name)
+def test_what_only_takes_longer_than_the_check_is_no_failure_of_the_job(row: Row) -> None:
+    judgement = judged(*row.facts())
+    assert judgement.verdict == "incomplete"
+    assert all(finding.because_of == CHECK for finding in judgement.findings if finding.check != CHECK)
+
+
+@pytest.mark.parametrize(
+    ("rule", "ranks", "local", "seconds"),
+    [
+        (RATE, 4, 2, 16),
+        ("tcp flags syn limit rate over 30/minute burst 2 packets drop", 6, 2, 48),
+        ("-p tcp --syn -m limit --limit 1/sec --limit-burst 3 -j ACCEPT", 4, 2, 16),
+        ("-p tcp --syn -m hashlimit --hashlimit-above 2/sec --hashlimit-name lab -j DROP", 4, 2, 8),
+        (RATE, 16, 8, math.inf),
+        ("tcp flags syn limit rate over 1000/second drop", 64, 8, 0),
+        ("tcp flags syn hashlimit drop", 4, 2, None),
+    ],
+)
+def test_what_a_rate_costs(rule: str, ranks: int, local: int, seconds: float | None) -> None:
+    assert start_seconds(rule, ranks, local) == seconds

@@ -50,6 +50,8 @@ from tests.lab.harness.host import NOBODY_UID
 NOBODY, FLOATING = "10.77.0.200", "10.77.0.50"
 UNREACHABLE, WRONG = "network/master-unreachable", "network/wrong-interface"
 LIMITED = "tcp flags & (syn | ack) == syn limit rate over 1/second burst 2 packets drop"
+ANY_LIMITED = "tcp flags syn limit rate over 1/second burst 2 packets drop"
+"""Without an exception for lo."""
 STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
@@ -196,6 +198,8 @@ CASES = [
         Case("node 0 lets in one connection a second, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn limit rate 1/second burst 1 packets accept", "tcp flags & (syn | ack) == syn drop"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
         Case("node 0 lets in one connection a second after 5, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn limit rate 1/second burst 5 packets accept", "tcp flags & (syn | ack) == syn drop"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
         Case("node 0 drops a host's connections beyond one a second", iptables(0, "-A INPUT ! -i lo -p tcp --syn -m hashlimit --hashlimit-above 1/second --hashlimit-burst 3 --hashlimit-mode srcip --hashlimit-name lab -j DROP"), "network/connection-limit", ["host0"], "warn", within=20, torch="none, starts later"),
+        Case("node 0 drops connections beyond one a second, its own too", nft(0, ANY_LIMITED), "network/connection-limit", ["host0"], "warn", hosts=3, within=120, torch="none, starts later"),
+        Case("node 0 drops connections beyond 30 a minute, its own too", nft(0, ANY_LIMITED.replace("1/second", "30/minute")), "network/connection-limit", ["host0"], "warn", wait=60, within=150, torch="none, starts later"),
         Case("node 0 of 3 drops connections beyond one a second", nft(0, 'iifname "lo" accept', LIMITED), "network/connection-limit", ["host0"], "warn", hosts=3, within=60, torch="none, starts later"),
     ),
 ]  # fmt: skip

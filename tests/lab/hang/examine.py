@@ -81,7 +81,7 @@ def run_job(job: Job, chosen: Collection[str], times: int = TIMES) -> list[Resul
             if job.fault is not None:
                 job.fault(Launch(cluster))
             _through(Running(job, cluster), chosen, times, results)
-    except RuntimeError as err:
+    except (RuntimeError, OSError) as err:
         row = next(row for row in job.rows if isinstance(row, Row))
         results.append(Result(job.name, row, None, complaints=[f"the job itself: {err}"]))
     return results

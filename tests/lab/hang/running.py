@@ -36,7 +36,7 @@ class Running:
         self.frozen: list[Path] = []
         for step in job.steps:
             kind, _, key = step.partition(":")
-            if kind.partition("@")[0] in PIPES:
+            if key and kind.partition("@")[0] in PIPES:  # without one, an act of the same name
                 os.mkfifo(self.folder / key)
         os.mkfifo(self.folder / "end")
 
@@ -190,7 +190,7 @@ class Running:
                 self.signal(int(rank), signal.SIGUSR1)
         elif kind == "flock":
             self.helpers[key].kill()
-        elif kind in PIPES:
+        elif key and kind in PIPES:
             for _ in ranks.split(","):
                 self._write(self.folder / key)
         elif key and not key.startswith("tcp"):
