@@ -346,23 +346,26 @@ SENT_AGAIN = 3
 def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
     """Return the links, as (node, host), on which waiting ranks got no acknowledgement, or no answer of the store.
 
-    Each has its evidence."""
+    Each has its evidence. If distdoctor's own connection fails, too, one retransmission is enough: on a busy host or a
+    slow path further ones follow late (RFC 6298, 2.3)."""
     group = job.store.default_group if job.store else None
     hosts = {member.address: member.host for member in (group.members if group else ()) if member.host}
     contact = store_contact(job)
     if contact is not None and contact.address:
         hosts.setdefault(contact.address, master_of(job))
     silent: dict[tuple[str, str], str] = {}
+    lost = contact is not None and contact.outcome in ("no-answer", "unreachable") and len(job.facts) == 1
     for rank in job.waiting:
         for socket in rank.process.sockets or ():
-            if socket.state == "ESTABLISHED" and socket.unacknowledged and socket.retransmits >= SENT_AGAIN:
+            enough = socket.retransmits >= (1 if lost else SENT_AGAIN)
+            if socket.state == "ESTABLISHED" and socket.unacknowledged and enough:
                 other = hosts.get(socket.remote, socket.remote)
                 silent.setdefault(
                     (rank.node.name, other),
                     f"{rank.node.name}: {socket.unacknowledged} bytes of {rank.called} for {other} port "
                     f"{socket.remote_port} were sent {socket.retransmits + 1} times and not acknowledged",
                 )
-    if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
+    if lost and job.waiting:
         for who, _ in sockets_to_store(job, "ESTABLISHED"):
             text = f"{who} is connected to the store at {master_of(job)}; distdoctor's own connection: "
             silent.setdefault((job.facts[0][0].name, master_of(job)), f"{text}{contact_text(contact)}")

@@ -81,7 +81,8 @@ class Measurement:
             for event in heard.values():
                 await event.wait()
             processor_busy()
-            partners = self._partners() if measure else []
+            # Further connections would take the place of those that a node's limit of new ones delays already.
+            partners = self._partners() if measure and self.limited_seconds <= LIMITED_SECONDS else []
             seconds = min(RATE_SECONDS, RATES_SECONDS / max(1, len(partners)))
             late = await self._rates(partners, seconds)
             await links

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from distdoctor.model.facts import Limits, Link, MeshFacts, NodeFacts, Socket, StageFacts
+from distdoctor.model.facts import Contact, Limits, Link, MeshFacts, NodeFacts, Socket, StageFacts, StoreView
 from distdoctor.model.facts.node import STOOD_STILL
 from distdoctor.model.findings import Finding
 from distdoctor.model.stages import stage_index
@@ -72,8 +73,14 @@ def sending(remote: str, again: int) -> Socket:
     return Socket("ESTABLISHED", "10.0.0.10", 40000, remote, 41000, 4096, again)
 
 
-def unacknowledged(*remotes: str, again: int = 5) -> Facts:
-    return (job(rank(0, sockets=[sending(remote, again) for remote in remotes])),)
+def unacknowledged(*remotes: str, again: int = 5, **given: Any) -> Facts:
+    return (job(rank(0, sockets=[sending(remote, again) for remote in remotes]), **given),)
+
+
+def cut_off_under_load() -> Facts:
+    """The host is slow, so that each packet was sent only twice so far; nor does distdoctor get through."""
+    store = StoreView("host1", 29500, "unreached", Contact("10.0.0.11", 29500, "unreachable", 113))
+    return unacknowledged("10.0.0.11", "10.0.0.12", again=1, stores=(store,), master_addr="host1")
 
 
 def gone_silent(of: int) -> Facts:
@@ -89,6 +96,7 @@ ROWS = [
         "a job's data is not acknowledged", lambda: unacknowledged("10.0.0.11"), ("host0", "10.0.0.11"), blame="one-of"
     ),
     Row("a job's data is not acknowledged anywhere", lambda: unacknowledged("10.0.0.11", "10.0.0.12"), ("host0",)),
+    Row("the same on a slow host", cut_off_under_load, ("host0",)),
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
     Row("stood still in the mesh", stood_still, ("host1",), together=True),

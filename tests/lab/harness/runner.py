@@ -18,7 +18,7 @@ from tests.lab.harness.host import ROOT, SHARED, Process, clean_environment
 from tests.lab.harness.launch import Launch, Start
 from tests.lab.harness.speed import Others
 
-RUN_LIMIT = 90.0
+RUN_LIMIT = 180.0
 """Seconds after which a run is killed: longer than any case may take."""
 JSON = dict[str, Any]
 
