@@ -271,8 +271,9 @@ def _setting_number(env: dict[str, str], setting: Setting) -> int | None:
 
 MOST_CHILDREN = 8
 """Most processes below ranks whose stacks are read: a pool may have many, and each takes time."""
-SETTLES, SETTLING = 4, 0.05
-"""Further looks at a process that was about to run, and the seconds between."""
+SETTLES, SETTLING = 30, 0.05
+"""Most further looks at a process that was about to run, and the seconds between. On a busy host a process that polls
+waits for a processor for most of the time."""
 RESTED = 0.02
 """Seconds of processor time below which it has hardly run between the looks."""
 STOPPED_FOR, STOP_TRIES = 0.5, 25

@@ -194,7 +194,7 @@ class Leader:
         limited = limited_addresses(everyone) if stage in (STORE, MESH, GLOO) or groups else ()
         if limited or (stage == STORE and joined_late(everyone)):
             needed = [seconds_to_pass(one, everyone) or 0.0 for one in everyone]
-            seconds += max(LIMITED_SECONDS, *(one for one in needed if not math.isinf(one)))
+            seconds += LIMITED_SECONDS + max((one for one in needed if not math.isinf(one)), default=0.0)
             opener.extend(self._clock.left)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, limited=limited, marks=self._marks())

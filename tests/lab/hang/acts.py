@@ -12,10 +12,27 @@ from tests.lab.harness.cgroups import FROZEN, freezer
 LATE = 12.0
 """Seconds after which whoever does not come is missing, and not just late."""
 
+BEGINS_WITHIN = 180.0
+
 
 def start(*hosts: int) -> Act:
     """Return what belongs to these hosts is started."""
     return lambda running: running.start(*hosts)
+
+
+def begin(host: int) -> Act:
+    """The ranks of this host are started, and have come to their first step: on a busy machine torch's import takes
+    longer than the pause before a look."""
+
+    def act(running: Running) -> None:
+        before, deadline = running.steps_begun(), time.monotonic() + BEGINS_WITHIN
+        running.start(host)
+        while running.steps_begun() < before + running.job.nproc:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the ranks of host {host} do not begin: {running.output()}")
+            time.sleep(0.1)
+
+    return act
 
 
 def stop(rank: int) -> Act:

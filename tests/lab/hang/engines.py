@@ -58,7 +58,7 @@ def core(world: int, steps: list[str]) -> None:
             requests: queue.Queue[int] = queue.Queue()
             threading.Thread(target=_receive, args=(requests, FOLDER / key), daemon=True).start()
             requests.get()
-        elif kind == "order":
+        elif kind == "answer":
             for number in chosen:
                 read(MEMORY, ANSWERS + number, 0.001)
             chosen = [number for number in range(world) if number not in chosen]
@@ -85,7 +85,7 @@ def lost(mine: bool, key: str) -> None:
         serve(mine, key)
 
 
-def order(mine: bool, key: str) -> None:
+def answer(mine: bool, key: str) -> None:
     """These workers carry out an order that does not end; the core waits for them, the others for their next one."""
     if mine:
         HOLDS["pipe"](key)
@@ -94,5 +94,5 @@ def order(mine: bool, key: str) -> None:
         serve(mine, key)
 
 
-ENGINE_STEPS = {"serve": serve, "lost": lost, "order": order}
+ENGINE_STEPS = {"serve": serve, "lost": lost, "answer": answer}
 """Called on all workers, with whether they are named, and the key of the step."""

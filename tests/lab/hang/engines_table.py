@@ -22,7 +22,7 @@ ENGINES = (
             Row("engine: it serves", "train:t1", (Look(0),), moves=True),
             Row(
                 "engine: the core waits for worker 2, which reads",
-                "order@2:k",
+                "answer@2:k",
                 (Look(0, USER_CODE, (2,), ("host0",)),),
                 before=late(8.0),
                 busy=True,

@@ -25,7 +25,7 @@ TIMES = 20
 """How often in a row each host is inspected while a job is held that goes on afterwards."""
 PAUSE = 4.0
 """Seconds of standing still after which, with the looks, nobody may take it for a pause."""
-COMES_WITHIN, QUIET_WITHIN, ENDS_WITHIN, LIMIT = 180.0, 30.0, 180.0, 60.0
+COMES_WITHIN, QUIET_WITHIN, ENDS_WITHIN, LIMIT = 600.0, 60.0, 600.0, 60.0
 """Seconds: for a job to come to a step, to stand still there, to go on from there, and for one inspection."""
 STILL = 0.2
 """Seconds of processor time per second: a rank that is held uses less, one of a job that works uses more."""

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,19 +26,28 @@ from tests.lab.hang.everyday import EVERYDAY, EVERYDAY_HOLDS, EVERYDAY_STEPS
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
 from tests.lab.hang.libraries import LIBRARIES, LIBRARY_STEPS
-from tests.lab.hang.reports import pause_in_steps
+from tests.lab.hang.mistakes import MISTAKES
+from tests.lab.hang.reports import REPORTS, pause_in_steps
 from tests.lab.hang.slow_programs import STEPS
 from tests.lab.hang.slow_trainers import LONG, LONG_STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
 from tests.lab.hang.trainers import TRAINERS
 
-EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES, **EVERYDAY, **ELSEWHERE}
+
+def merged(*tables: dict[str, Any]) -> dict[str, Any]:
+    """Return all entries. Raises ValueError if two have one name: a row would run another's step."""
+    names = [name for table in tables for name in table]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two steps have the name {', '.join(sorted(twice))}")
+    return {name: step for table in tables for name, step in table.items()}
+
+
+EVERYWHERE = merged(TOGETHER, REPORTS, MISTAKES, TRAINERS, ALONE, KERNEL_WAITS, LIBRARIES, EVERYDAY, ELSEWHERE)
 """What all ranks call, with whether they are named."""
-HOLD, IN_STEPS = (
-    {**HOLDS, **LONG, **EVERYDAY_HOLDS, **ELSEWHERE_HOLDS, "slow-server": slow_server},
-    {**STEPS, **LONG_STEPS, **LIBRARY_STEPS, **EVERYDAY_STEPS, **ELSEWHERE_STEPS, **ENGINE_STEPS},
-)
+HOLD = merged(HOLDS, LONG, EVERYDAY_HOLDS, ELSEWHERE_HOLDS, {"slow-server": slow_server})
+IN_STEPS = merged(STEPS, LONG_STEPS, LIBRARY_STEPS, EVERYDAY_STEPS, ELSEWHERE_STEPS, ENGINE_STEPS)
 """What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""
+merged(EVERYWHERE, HOLD, IN_STEPS)
 
 
 def mark(text: str) -> None:

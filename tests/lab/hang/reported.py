@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.lab.hang.acts import late, start
+from tests.lab.hang.acts import begin, late
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import MISMATCH, MISSING, NODES, REFUSED, TWICE, USER_CODE
 
@@ -43,7 +43,7 @@ REPORTED = (
     ),
     Job(
         "pytorch/pytorch#30375",
-        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,), late=True)), before=start(1), held=(0, 1), last=True),),
+        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,), late=True)), before=begin(1), held=(0, 1), last=True),),
         late=(1,),
         numbers=(0, 1, 1, 2),
     ),

@@ -50,7 +50,7 @@ FURTHER = (
     one_host("a distributed checkpoint of one rank", "dcp@0", 0),
     one_host("rank 0 forgets the barrier after its download", "download@0", 0),
     one_host("a file that one rank does not see", "flag@2", 2),
-    one_host("a group that one rank does not make", "pair@2", 2),
+    one_host("a group that one rank does not make", "half-made@2", 2),
     one_host("two groups, asynchronously", "async@1", 1),
     Job(
         "reported: the wrong partner",

@@ -253,7 +253,7 @@ REPORTS: dict[str, Callable[[bool], None]] = {
     "dcp": checkpoint_of_one,
     "download": download_first,
     "flag": flag_that_differs,
-    "pair": group_of_two,
+    "half-made": group_of_two,
     "partner": wrong_partner,
     "key": wait_for_key,
     "pool": pool_after_threads,

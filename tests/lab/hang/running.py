@@ -19,7 +19,7 @@ from tests.lab.harness.launch import C10D_PORT, PORT
 from tests.lab.harness.namespaces import children
 
 PROGRAM = str(ROOT / "tests/lab/hang/program.py")
-PIPES = ("pipe", "order", "lock", "child", "loader")
+PIPES = ("pipe", "answer", "lock", "child", "loader")
 """The steps whose key is a pipe."""
 
 
@@ -102,6 +102,10 @@ class Running:
                 found[int(path.name.removeprefix("rank"))] = (int(pid), *far)
         return found
 
+    def steps_begun(self) -> int:
+        """Return the number of steps that processes have come to, two of one rank too."""
+        return sum(len(path.read_text().splitlines()) for path in self.folder.glob("rank*"))
+
     def wait_for(self, step: int, ranks: set[int], seconds: float) -> None:
         """Return once these ranks have come to that step, and all that is there stands still. Raises RuntimeError."""
         deadline = time.monotonic() + seconds
@@ -152,9 +156,13 @@ class Running:
         return {rank: (_cpu(pid) - before[rank]) / (time.monotonic() - began) for rank, pid in pids.items()}
 
     def would_run(self, ranks: set[int]) -> set[int]:
-        """Those of these ranks that run, or would if others left them a processor, themselves or in a child."""
+        """Those of these ranks that run, or would if others left them a processor, themselves or in a child, each time
+        they are looked at: who polls sleeps in between."""
         pids = {rank: pid for rank in ranks if (pid := self._pid(rank)) is not None}
-        return {rank for rank, pid in pids.items() if any(_state(one) == "R" for one in (pid, *children(pid)))}
+        for _ in range(10):
+            pids = {rank: pid for rank, pid in pids.items() if any(_state(one) == "R" for one in (pid, *children(pid)))}
+            time.sleep(0.1 if pids else 0.0)
+        return {*pids}
 
     def output(self) -> str:
         """The end of what each process has said."""

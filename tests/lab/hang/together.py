@@ -16,8 +16,6 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 from tests.lab.hang.holds import read_configuration
-from tests.lab.hang.mistakes import MISTAKES
-from tests.lab.hang.reports import REPORTS
 
 
 def expect(value: float) -> None:
@@ -224,6 +222,4 @@ TOGETHER: dict[str, Callable[[bool], None]] = {
     "nobody": receive_from_nobody,
     "saver": save_in_thread,
     "path": never_ready,
-    **REPORTS,
-    **MISTAKES,
 }
