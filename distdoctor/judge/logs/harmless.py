@@ -28,6 +28,8 @@ _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERR
 """Beginning of a logger's line: the program goes on, at least for now."""
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
 """Beginning of a logger's line below the level of an error."""
+FROM_OUTSIDE = ("cancelled", "launcher signalled", "preempted", "sent by launcher", "time limit")
+"""Reasons for which a scheduler or a launcher ends a process that did not fail."""
 LAST_WORDS = 30
 """Most lines of a log behind its program's own report of its end."""
 _FATAL = re.compile(
@@ -59,7 +61,9 @@ def after_success(timeline: Timeline) -> list[Match]:
 def _crashed(match: Match) -> bool:
     """Return whether a process ended badly, by itself, by the report of its launcher or of Python."""
     end = match.ended
-    if end is None or end.reason == "sent by launcher":
+    if end is not None and end.reason in FROM_OUTSIDE:
+        return False
+    if end is None:
         return match.shows == "end" or bool(match.values.keys() & {"uncaught", "whole"})
     return bool(end.reason) or (end.code or 0) not in (0, *TOLD_TO_END) or end.signal not in (None, 2, 15)
 
