@@ -1,0 +1,94 @@
+"""Each principle by which logs are judged, on the fewest lines that show it, and a look-alike that it must not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distdoctor.judge.logs import harmless
+from distdoctor.judge.logs.lifelines import Timeline
+from distdoctor.logs.collect import Collector
+from distdoctor.model.facts.logs import Match
+from tests.logs.judging import CLOSED, LOGS, TABLE, raised, roots
+
+SUCCESS = '0: {"event_type": "INTERVAL_END", "key": "run_stop", "value": 1, "metadata": {"status": "success"}}\n'
+TIME_LIMIT = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n"
+CRASH = "srun: error: n1: task 3: Segmentation fault (core dumped)\n"
+STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(20))
+KEY = raised("", "KeyError: 'x'")
+OOM = "[Mon Nov  2 08:00:00 2026] Out of memory: Killed process {pid} ({name}) total-vm:9kB, anon-rss:6kB\n"
+LATE = TABLE.replace("time      : 2026-01-01_10:00:01", "time      : 2026-01-01_10:00:40").replace("-15 ", "-9 ")
+LOGGED = "2026-11-02 10:00:00,000 ERROR train: no tracker\n" + raised("", "OSError: x")
+INFO = "2026-11-02 10:00:09,000 INFO train: next\n"
+WATCHDOG = "[2025-03-10 07:07:11 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
+RETRY = "srun: job 7 queued and waiting for resources\nsrun: job 7 has been allocated resources\n"
+
+
+def timeline(path: Path, *texts: str) -> Timeline:
+    """Return the timeline of logs with these contents."""
+    for number, text in enumerate(texts):
+        (path / f"rank{number}.log").write_text(text)
+    return Timeline.of(Collector(LOGS).collect([path]).logs)
+
+
+@pytest.mark.parametrize(
+    ("principle", "text", "harmless_ones"),
+    [
+        (harmless.after_success, SUCCESS + TIME_LIMIT, {"process/killed-by-scheduler"}),
+        (harmless.after_success, KEY + SUCCESS + CRASH, {"process/exception"}),  # the crash is a failure
+        (harmless.after_success, TIME_LIMIT, set()),
+        (harmless.survived, KEY + STEPS, {"process/exception"}),
+        (harmless.survived, STEPS + KEY, set()),
+        (harmless.survived, KEY + "GET /health 200\n" * 40, set()),  # that counts nothing
+        (harmless.survived, KEY + "training stopped, see above\n" * 2000, set()),  # much text is no step
+        (harmless.logged, STEPS + LOGGED + INFO, {"process/exception"}),
+        (harmless.logged, STEPS + raised("", "OSError: x") + INFO, set()),  # no logger wrote it
+        (harmless.ended_by_launcher, LATE.format(code=1, told="x"), {"process/killed-by-oom"}),
+        (harmless.ended_by_launcher, TABLE.format(code=-9, told="x"), set()),
+        (harmless.ended_by_monitor, WATCHDOG + "Killed\n", set()),  # only the engine's own kill takes the shell's word
+    ],
+)
+def test_what_a_principle_sets_aside(
+    tmp_path: Path, principle: Callable[[Timeline], list[Match]], text: str, harmless_ones: set[str]
+) -> None:
+    assert {match.check for match in principle(timeline(tmp_path, text))} == harmless_ones
+
+
+def test_each_principle_sees_what_the_ones_before_it_left(tmp_path: Path) -> None:
+    found = harmless.set_aside(timeline(tmp_path, SUCCESS + LOGGED + INFO))
+    assert found["after_success"] and not found["logged"]
+    assert [*found] == [principle.__name__ for principle in harmless.PRINCIPLES]
+
+
+def test_another_speaker_shows_no_survival(tmp_path: Path) -> None:
+    """Rank 0 wrote its steps, and rank 1 failed: output that rank 0 kept back may come below."""
+    steps = "".join(f"[rank0]: {line}\n" for line in STEPS.splitlines())
+    closed = raised("[rank0]: ", CLOSED)
+    assert roots(tmp_path, raised("[rank1]: ", "KeyError: 'x'") + steps + closed) == [("process/exception", (1,))]
+    own = steps.replace("rank0", "rank1")
+    assert roots(tmp_path, raised("[rank1]: ", "KeyError: 'x'") + own + closed) == []
+
+
+@pytest.mark.parametrize(
+    ("logs", "root"),
+    [
+        # the earliest fatal event of a speaker that no earlier one of another explains
+        ((raised("[rank1]: ", "KeyError: 'x'"), raised("[rank0]: ", CLOSED)), [("process/exception", (1,))]),
+        ((raised("[rank0]: ", CLOSED),), []),  # a symptom is no headline
+        # a launcher's account beats a guess from silence
+        ((STEPS, STEPS, CRASH), [("process/crashed", (3,))]),
+    ],
+)
+def test_the_root(tmp_path: Path, logs: tuple[str, ...], root: list[tuple[str, tuple[int, ...]]]) -> None:
+    assert roots(tmp_path, *logs) == root
+
+
+@pytest.mark.parametrize(("name", "pid", "aside"), [("java", 9, True), ("python", 9, False), ("java", 102, False)])
+def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, aside: bool) -> None:
+    console = TABLE.format(code=1, told="x").replace("2026-01-01", "2026-11-02")
+    whole = timeline(tmp_path, console)
+    (tmp_path / "dmesg.log").write_text(OOM.format(name=name, pid=pid) * 2)
+    whole = Timeline.of(Collector(LOGS).collect([tmp_path]).logs)
+    assert bool(harmless.lines_about_other_processes(whole)) is aside
