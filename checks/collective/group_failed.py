@@ -101,7 +101,9 @@ class Failure:
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    planned = device_mesh.groups_of(cluster.plan.mesh, cluster.plan.groups, planned_rank_count(cluster))
+    planned = device_mesh.groups_of(
+        cluster.plan.mesh, cluster.plan.groups, planned_rank_count(cluster), cluster.plan.mesh_order
+    )
     for stage, backend in BACKENDS.items():
         failure = first_failure(cluster, stage, backend, planned)
         if failure is not None:

@@ -139,7 +139,7 @@ def of_shell(cluster: Cluster) -> Iterator[Finding]:
     missing = sorted({name for node in nodes for name in node.plan.shell})
     matters = any(not name.startswith(COPIED) for name in missing)
     values = {name: next(node.plan.shell[name] for node in nodes if name in node.plan.shell) for name in missing}
-    env_vars = ", ".join(f"{name!r}: {value!r}" for name, value in values.items() if value)
+    env_vars = ", ".join(f'"{name}": "{value}"' for name, value in values.items() if value)
     yield Finding.about(
         nodes,
         f"{together(missing)} {'is' if len(missing) == 1 else 'are'} set in this shell, and not so in the Ray workers "

@@ -180,7 +180,7 @@ def with_line(plan: Plan, line: JobLine) -> Plan:
     note = "; ".join(filter(None, (line.note, plan.note)))
     sources = {name: line.names.get(name, source) for name, source in plan.sources.items()}
     problems = (*plan.problems, *refused_ports(line, environment(os.environ)))
-    mesh: dict[str, Any] = {"mesh": line.mesh} if line.mesh and hasattr(plan, "mesh") and not plan.mesh else {}
+    mesh: dict[str, Any] = {} if plan.mesh else {"mesh": line.mesh, "mesh_order": line.mesh_order}
     plan = replace(plan, engine=line.engine, ports=line.ports, note=note, sources=sources, problems=problems)
     return replace(plan, **mesh)
 

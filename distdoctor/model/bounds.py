@@ -140,15 +140,17 @@ def check_plan(plan: Plan) -> None:
     within("world_size", plan.world_size, 1, MAX_NODES * MAX_RANKS_PER_NODE)
     within("master_port", plan.master_port, 0, 65535)
     within("restart", plan.restart, 0, 1 << 32)
-    check_mesh(plan.mesh, plan.groups)
+    check_mesh(plan.mesh, plan.groups, plan.mesh_order)
     within("number of nodes named", max(len(plan.roster), len(plan.tasks)), 0, 2 * MAX_RANKS)
     within("settings of the shell", len(plan.shell), 0, MOST_SHELL)
 
 
-def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int) -> None:
-    """Raise BadFacts if no command line can ask for this mesh, or for as many groups."""
+def check_mesh(mesh: tuple[tuple[str, int], ...], groups: int, order: tuple[str, ...] = ()) -> None:
+    """Raise BadFacts if no command line can ask for this mesh, this order of its dimensions, or for as many groups."""
     if mesh and parse_mesh(text_of(mesh)) != mesh:
         raise BadFacts(f"a mesh {_short(text_of(mesh))}")
+    if order and (len({*order}) != len(order) or not {*order} <= {name for name, _ in mesh}):
+        raise BadFacts(f"an order {_short(','.join(order))} of a mesh {_short(text_of(mesh))}")
     within("groups", groups, 0, MOST_GROUPS)
 
 

@@ -2,7 +2,8 @@
 
 torch/distributed/device_mesh.py (2.2 to 2.13): for each dimension, in its order, one new_group() for each of its rows,
 on all ranks; the last dimension counts fastest. A dimension of all ranks is the default group, and creates none. With
-device_id= in init_process_group(), NCCL splits the default group once for each dimension instead.
+device_id= in init_process_group(), NCCL splits the default group once for each dimension instead. Engines and Megatron
+create their groups themselves, in another order than that of the dimensions in the ranks.
 """
 
 from __future__ import annotations
@@ -49,12 +50,18 @@ def size(mesh: Mesh) -> int:
     return math.prod(length for _, length in mesh)
 
 
-def groups_of(mesh: Mesh, extra: int, world: int) -> list[Group]:
+def in_order(mesh: Mesh, order: Sequence[str]) -> list[tuple[int, str, int]]:
+    """Return place, name and size of each dimension, in the order of creation; those it does not name come last."""
+    numbered = [(place, name, length) for place, (name, length) in enumerate(mesh)]
+    return sorted(numbered, key=lambda one: order.index(one[1]) if one[1] in order else len(order))
+
+
+def groups_of(mesh: Mesh, extra: int, world: int, order: Sequence[str] = ()) -> list[Group]:
     """Return the groups in the order of their creation, by each of ``world`` ranks; ``extra`` ones of all ranks after
-    those of the mesh."""
+    those of the mesh. ``order``: dimensions in the order of creation, if it is not that of the mesh."""
     lengths = [length for _, length in mesh]
     groups = []
-    for place, (name, length) in enumerate(mesh):
+    for place, name, length in in_order(mesh, order):
         if length == world:
             continue
         others = [range(other) for other in (*lengths[:place], *lengths[place + 1 :])]

@@ -63,7 +63,9 @@ class Plan:
     master_port: int = DEFAULT_PORT
     backend: str = "auto"
     mesh: tuple[tuple[str, int], ...] = ()
-    """Dimensions of the job's device mesh with their sizes, in the order of creation; empty: none is known."""
+    """Dimensions of the job's device mesh with their sizes, the outermost first; empty: none is known."""
+    mesh_order: tuple[str, ...] = ()
+    """Dimensions in the order in which the job creates their groups; empty: the mesh's own."""
     groups: int = 0
     """Number of groups of all ranks that the job creates after the default group and the mesh."""
     agent_store: bool = False

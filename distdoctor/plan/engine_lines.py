@@ -46,8 +46,8 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     given = _with_file(options_of(words, _VLLM, ("--headless", "--worker-use-ray")))
     sizes = [number(given, f"--{name}-size", 1) for name in _DIMENSIONS]
     dp, each = sizes[0], sizes[1] * sizes[2] * sizes[3]
-    mesh = mesh_of(dp=dp, pp=sizes[1], pcp=sizes[2], tp=sizes[3])
-    line = JobLine("vLLM", mesh=mesh, ports=(*_vllm_ports(given, words, env, served),))
+    mesh = mesh_of("tp pcp pp dp", dp=dp, pp=sizes[1], pcp=sizes[2], tp=sizes[3])
+    line = JobLine("vLLM", **mesh, ports=(*_vllm_ports(given, words, env, served),))
     nodes = number(given, "--nnodes", 1)
     if nodes > 1:
         rank = number(given, "--node-rank", 0)
@@ -72,7 +72,8 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
 
 
 _DIMENSIONS = ("data-parallel", "pipeline-parallel", "prefill-context-parallel", "tensor-parallel")
-"""From the outermost in: distributed/parallel_state.py, initialize_model_parallel()."""
+"""From the outermost in. The groups of tp are created first, those of dp last: distributed/parallel_state.py,
+initialize_model_parallel()."""
 _RPC = "--data-parallel-rpc-port"
 
 
@@ -123,7 +124,7 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
     if port is None and "--nccl-port" in given:
         port = number(given, "--nccl-port", 0)
     names = {"master_addr": "--dist-init-addr", "master_port": "--dist-init-addr" if at else "--nccl-port"}
-    line = JobLine("SGLang", mesh=mesh_of(dp=copies, pp=pp, tp=tp), names=names)
+    line = JobLine("SGLang", **mesh_of("tp pp dp", dp=copies, pp=pp, tp=tp), names=names)
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
     return replace(line, flags=flags, ports=(*ports,))

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.launch_settings import (
@@ -93,7 +94,7 @@ def _torchrun(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
         name = next(name for name in given if given[name] == text)
         raise ValueError(f"{name} is {text}, which only the shell that starts the line knows: give its value")
     flags = torchrun.torchrun_flags(given, env)
-    return JobLine("torchrun", flags, log_dir=given.get("--log-dir", ""), mesh=_of_megatron(flags, words))
+    return JobLine("torchrun", flags, log_dir=given.get("--log-dir", ""), **_of_megatron(flags, words))
 
 
 def _python(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
@@ -174,7 +175,7 @@ def _trl(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
 
 def _accelerate(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     flags = accelerate_flags(words, env)
-    return JobLine("accelerate", flags, mesh=_of_megatron(flags, words))
+    return JobLine("accelerate", flags, **_of_megatron(flags, words))
 
 
 def _accelerate_command(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
@@ -199,12 +200,12 @@ def _axolotl(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
 
 def _swift(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     line = trainer_lines.read_swift(words, env)
-    return replace(line, mesh=_of_megatron(line.flags, words))
+    return replace(line, **_of_megatron(line.flags, words))
 
 
 def _megatron(words: Sequence[str], env: Mapping[str, str]) -> JobLine:
     line = trainer_lines.read_swift(words, env, always=True)
-    return replace(line, mesh=_of_megatron(line.flags, words))
+    return replace(line, **_of_megatron(line.flags, words))
 
 
 PROGRAMS: dict[str, Reader] = {
@@ -248,24 +249,24 @@ _WRAPPERS = ("uv", "run", "conda", "env", "nohup", "numactl", "timeout", "exec",
 
 
 # Megatron's dimensions, which its options name (megatron/training/arguments.py); the order is "tp-cp-ep-dp-pp", the
-# innermost first (megatron/core/parallel_state.py).
+# innermost first. It creates the groups of dp, cp, tp and pp in this order (megatron/core/parallel_state.py of 0.16).
 
 
-def _of_megatron(flags: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, int], ...]:
+def _of_megatron(flags: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
     names = {f"--{name}-{kind}-size": () for name, kind in _MEGATRON}
     given = options_of(words, names)
     if not given:
-        return ()
+        return {}
     plan = dict(flag.partition("=")[::2] for flag in flags)
     nodes, each = plan.get(NNODES.flag, ""), plan.get(NPROC_PER_NODE.flag, "")
     if not nodes.isdecimal() or not each.isdecimal():
-        return ()
+        return {}
     try:
         tp, pp, cp = (number(given, f"--{name}-{kind}-size", 1) for name, kind in _MEGATRON)
     except ValueError:
-        return ()
+        return {}
     world, fixed = int(nodes) * int(each), tp * pp * cp
-    return mesh_of(pp=pp, dp=world // fixed, cp=cp, tp=tp) if fixed and world % fixed == 0 else ()
+    return mesh_of("dp cp tp pp", pp=pp, dp=world // fixed, cp=cp, tp=tp) if fixed and world % fixed == 0 else {}
 
 
 _MEGATRON = (("tensor", "model-parallel"), ("pipeline", "model-parallel"), ("context", "parallel"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
 from distdoctor.model.plan import EnginePort, PlanProblem
@@ -35,6 +36,8 @@ class JobLine:
     mesh: Mesh = ()
     """Names and sizes of the dimensions in which the job makes its groups: the outermost first, as a DeviceMesh has
     them."""
+    mesh_order: tuple[str, ...] = ()
+    """Dimensions in the order in which the job creates their groups; empty: the mesh's own."""
     ports: tuple[EnginePort, ...] = ()
     """Ports that an engine binds on this node, beside the store's."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -74,9 +77,11 @@ def shared(ranks: int, nodes: int) -> int:
     return ranks // nodes
 
 
-def mesh_of(**sizes: int) -> Mesh:
-    """Return the dimensions that have more than one rank."""
-    return tuple((name, size) for name, size in sizes.items() if size > 1)
+def mesh_of(order: str, **sizes: int) -> dict[str, Any]:
+    """Return the fields of a line for the dimensions that have more than one rank. ``order``: that of creation."""
+    mesh = tuple((name, size) for name, size in sizes.items() if size > 1)
+    names = tuple(name for name in order.split() if sizes[name] > 1)
+    return {"mesh": mesh, "mesh_order": names}
 
 
 def options_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -27,9 +28,9 @@ def last_step(output: str) -> dict[str, Any]:
     return {"group": int(steps[-1][0]), "during": steps[-1][1]} if steps else {}
 
 
-def create_gloo(state: State, mesh: Mesh, extra: int, timeout: float) -> dict[str, Any]:
+def create_gloo(state: State, mesh: Mesh, order: Sequence[str], extra: int, timeout: float) -> dict[str, Any]:
     """Create and use the groups in a process that has the default group of gloo."""
-    return _create(mesh, extra, "gloo", timeout)
+    return _create(mesh, order, extra, "gloo", timeout)
 
 
 def create_nccl(
@@ -42,6 +43,7 @@ def create_nccl(
     device: int,
     timeout: float,
     mesh: Mesh,
+    order: Sequence[str],
     extra: int,
 ) -> dict[str, Any]:
     """Create NCCL's default group on ``device`` and use it, then the further groups."""
@@ -55,15 +57,15 @@ def create_nccl(
         "nccl", store=dist.PrefixStore(prefix, store), rank=rank, world_size=world, timeout=timedelta(seconds=timeout)
     )
     _use(dist.group.WORLD, world, "cuda", "all_reduce")
-    return _create(mesh, extra, "nccl", timeout)
+    return _create(mesh, order, extra, "nccl", timeout)
 
 
-def _create(mesh: Mesh, extra: int, backend: str, timeout: float) -> dict[str, Any]:
+def _create(mesh: Mesh, order: Sequence[str], extra: int, backend: str, timeout: float) -> dict[str, Any]:
     """Return the groups of this rank and the seconds of each step. If one fails, ``group`` and ``during`` name it."""
     import torch.distributed as dist
 
     rank, world = dist.get_rank(), dist.get_world_size()
-    planned = groups_of(tuple((name, length) for name, length in mesh), extra, world)
+    planned = groups_of(tuple((name, length) for name, length in mesh), extra, world, order)
     own: dict[int, Any] = {}
     number, during, began = -1, CREATION, time.monotonic()
     times: dict[str, float] = {}

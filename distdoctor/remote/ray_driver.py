@@ -194,7 +194,8 @@ def main() -> None:
         connect(sys.argv[1])
         found: dict[str, Any] = {"ray": ray.__version__, "nodes": nodes()}
     except BaseException as err:
-        found = {"error": " ".join(str(err).split())[:300] or type(err).__name__}
+        text = err.strerror if isinstance(err, OSError) and err.strerror else " ".join(str(err).split())[:300]
+        found = {"error": text or type(err).__name__}
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{folder}/socket")
     listener.listen(1024)

@@ -39,7 +39,7 @@ _MASTER = (MASTER_ADDR.flag, RDZV_ENDPOINT.flag, INIT_METHOD.flag)
 """Each of these names node 0."""
 _UNKNOWN = {MASTER_ADDR.flag: _MASTER, NODE_RANK.flag: (NODE_RANK.flag,)}
 """A flag whose right value is not known, and those that say the same."""
-FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods")
+FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods", "--ray")
 """Flags that name the hosts of a run which is started from here."""
 _FIX_CHARACTERS = 200
 """A fix that is longer is not told twice."""
@@ -109,7 +109,7 @@ def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str
     if report.until != STAGES[-1]:
         again = _check(report, style.program, _without(flags, "--until"), (), style.here)
         return "run the remaining stages", again
-    if by_launcher or report.plan.get("engine"):
+    if by_launcher or report.plan.get("engine") or "--ray" in dict(flags):
         return "start the job", []
     ranked = _of_several(report) and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
     words = "start the job" + (" on every node, N being its node rank" if ranked else "")

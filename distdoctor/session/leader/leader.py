@@ -217,12 +217,15 @@ class Leader:
     def _groups_of(self, numbering: Numbering) -> dict[str, Any]:
         """Return the mesh and the extra groups of the plan for a command; empty without any, or if other nodes plan
         others, or fewer ranks than the mesh has have joined."""
-        plans = {(member.facts.plan.mesh, member.facts.plan.groups) for member in self._inbox.present}
+        plans = {
+            (member.facts.plan.mesh, member.facts.plan.mesh_order, member.facts.plan.groups)
+            for member in self._inbox.present
+        }
         mesh, extra = self._plan.mesh, self._plan.groups
         complete = numbering.world == (self._plan.world_size or numbering.world)
         if not (mesh or extra) or not complete or len(plans) > 1 or size(mesh) > numbering.world:
             return {}
-        return {"mesh": mesh, "extra": extra}
+        return {"mesh": mesh, "mesh_order": self._plan.mesh_order, "extra": extra}
 
     def _marks(self) -> dict[str, str]:
         """Return the folders in which this node left a file for the others, and the file's name."""

@@ -180,6 +180,8 @@ class Command:
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
     mesh: tuple[tuple[str, int], ...] = ()
     """In the collective stage: device mesh whose groups are created and used, too."""
+    mesh_order: tuple[str, ...] = ()
+    """In the collective stage: order of its dimensions, if it is not the mesh's own."""
     extra: int = 0
     """In the collective stage: number of groups of all ranks that are created and used after those of the mesh."""
     marks: dict[str, str] = field(default_factory=dict)

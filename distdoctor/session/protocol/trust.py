@@ -175,7 +175,7 @@ class CommandValidator:
             raise BadFacts(f"the stage {command.stage} is not climbed apart")
         if command.across is not None and (command.stage != SEARCH.name or command.across not in (0, 1)):
             raise BadFacts(f"the stage {command.stage} is not climbed across")
-        check_mesh(command.mesh, command.extra)
+        check_mesh(command.mesh, command.extra, command.mesh_order)
         if (command.mesh or command.extra) and command.stage != COLLECTIVE.name:
             raise BadFacts(f"the stage {command.stage} creates no groups of a mesh")
         members = [number for number, group in command.groups.items() if group == command.groups.get(mine)]

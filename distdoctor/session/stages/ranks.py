@@ -99,7 +99,7 @@ class RankStages:
         ranks, backends = self._context.plan.nproc_per_node or 1, self._context.plan.backends(gpus=self._has_gpus)
         began = time.monotonic()
         ended = await self._call(command, COLLECTIVE.name, self.children, lambda i: {"ranks": ranks})
-        groups = {"mesh": command.mesh, "extra": command.extra}
+        groups = {"mesh": command.mesh, "order": command.mesh_order, "extra": command.extra}
         if (command.mesh or command.extra) and ended[0] == "ok" and "gloo" in backends:
             left = command.seconds - (time.monotonic() - began)
             ended = await self._call(

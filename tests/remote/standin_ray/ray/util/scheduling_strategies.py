@@ -1,0 +1,7 @@
+from dataclasses import dataclass
+
+
+@dataclass
+class NodeAffinitySchedulingStrategy:
+    node_id: str
+    soft: bool
