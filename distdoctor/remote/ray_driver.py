@@ -96,6 +96,8 @@ def serve(connection: socket.socket) -> None:
     except BaseException as err:
         with contextlib.suppress(OSError):
             os.write(descriptors[2], f"{reason(err, wanted)}\n".encode())
+    for descriptor in descriptors[1:]:
+        os.close(descriptor)
     with contextlib.suppress(OSError):
         connection.sendall(b"%d" % status)
         connection.close()
@@ -128,6 +130,7 @@ def pass_input(actor: Any, descriptor: int) -> None:
         while data := os.read(descriptor, BLOCK):
             ray.get(actor.write.remote(data))
         ray.get(actor.write.remote(b""))
+    os.close(descriptor)
 
 
 def stop_at_end(actor: Any, connection: socket.socket) -> None:

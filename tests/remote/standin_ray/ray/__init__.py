@@ -39,13 +39,17 @@ def get_runtime_context() -> Any:
     return SimpleNamespace(get_node_id=lambda: nodes()[-1]["NodeID"])
 
 
+NEVER: Future[Any] = Future()
+"""Result of an actor that is not placed."""
+
+
 class Actor:
     def __init__(self, made: Any, full: bool) -> None:
         self._made, self._full, self._pool = made, full, ThreadPoolExecutor(8)
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Future[Any]:
-            return Future() if self._full else self._pool.submit(getattr(self._made, name), *arguments)
+            return NEVER if self._full else self._pool.submit(getattr(self._made, name), *arguments)
 
         return SimpleNamespace(remote=call)
 
@@ -62,7 +66,7 @@ def remote(**given: Any) -> Any:
 
 
 def get(future: Future[Any], timeout: float | None = None) -> Any:
-    if timeout is not None and not future.running() and not future.done():
+    if future is NEVER:
         raise GetTimeoutError("it did not start in time")
     return future.result()
 
