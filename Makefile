@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test release pristine imports compare perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
+.PHONY: dev check test release pristine image imports compare perf scoreboard logs healthy hang further turns format man pyz docs validation gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -52,6 +52,10 @@ release:
 # The same files in a fresh Debian 12 (root).
 pristine:
 	. scripts/venv.sh && apt_install debootstrap:debootstrap && make_venv dev && pip_install -q twine && $$venv/bin/python scripts/release.py --pristine
+
+# The Dockerfile's steps in a fresh Debian 12 with torch (root).
+image:
+	. scripts/venv.sh && apt_install debootstrap:debootstrap && make_venv dev && $$venv/bin/python scripts/release.py --image
 
 # What the import of each dependency costs.
 imports:

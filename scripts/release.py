@@ -2,7 +2,8 @@
 
     python scripts/release.py            build, check and try wheel, sdist and pyz
     python scripts/release.py --build    build and check only
-    python scripts/release.py --pristine build, then try wheel and pyz in a fresh Debian 12 (root and debootstrap)
+    python scripts/release.py --pristine build, then try wheel, pyz and Dockerfile in a fresh Debian 12 (root)
+    python scripts/release.py --image    only the steps of the Dockerfile there, with the wheel of the last commit
 
 The files come from the last commit, built twice in two folders, and must be identical byte by byte. pip gets packages
 from where it is set up to look. A Python for which a wheel of torch is on this machine also runs a whole check.
@@ -12,6 +13,7 @@ Exit status 0 only if all of it works.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import socket
@@ -34,6 +36,7 @@ LOG = (
 )
 CAUSE = "gloo/loopback-address"
 """The check that LOG shows."""
+DOCKERFILE = ROOT / "docs/kubernetes/Dockerfile"
 DEBIAN = ("python3", "python3-venv", "python3-pip", "ca-certificates")
 
 
@@ -180,41 +183,71 @@ def try_on(python: Path, files: dict[str, Path], folder: Path) -> None:
 # A pristine Debian 12.
 
 
-def pristine(files: dict[str, Path], folder: Path) -> None:
-    """Try wheel and pyz in a root file system that debootstrap made, with Debian's own Python. Raises Failure."""
-    root = folder / "debian"
-    run("debootstrap", "--variant=minbase", f"--include={','.join(DEBIAN)}", "bookworm", root)
-    certificate = os.environ.get("PIP_CERT")
-    if certificate:
-        shutil.copy(certificate, root / "etc/ssl/certs/ca-certificates.crt")
-    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-    # As Debian's installer writes it.
-    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {socket.gethostname()}\n")
-    for path in (files["wheel"], files["pyz"]):
-        shutil.copy(path, root / "root" / path.name)
-    (root / "root/train.log").write_text(LOG)
-    wheels = os.environ.get("PIP_FIND_LINKS", "")
-    pip = f"/root/v/bin/python -m pip install -q --disable-pip-version-check {'--find-links /mnt' if wheels else ''}"
-    steps = (
-        ("pyz: check, without pip", "python3 /root/distdoctor.pyz check --until network", 0),
-        ("pyz: diagnose", "python3 /root/distdoctor.pyz diagnose /root/train.log", 1),
-        ("python3 -m venv", "python3 -m venv /root/v", 0),
-        ("torch", f"{pip} {TORCH}", 0),
-        ("pip install WHEEL", f"{pip} /root/{files['wheel'].name}", 0),
-        ("check", "/root/v/bin/distdoctor check", 0),
-        ("pyz: check", "/root/v/bin/python /root/distdoctor.pyz check", 0),
-        ("diagnose", "/root/v/bin/distdoctor diagnose /root/train.log", 1),
-    )
-    mounts = f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; mount -t sysfs sys {root}/sys"
-    mounts += f"; mount --bind {wheels} {root}/mnt" if wheels else ""
-    enter = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", f'{mounts}; exec chroot {root} "$@"')
-    kept = {name: value for name, value in os.environ.items() if name.lower().endswith(("_proxy", "cert_file"))}
-    settings = {**kept, "HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-    words = [f"{name}={value}" for name, value in settings.items()]
-    for name, command, status in steps:
+class Debian:
+    """A root file system that debootstrap made, in which commands run with Debian's own Python, or that of /root/v."""
+
+    def __init__(self, root: Path) -> None:
+        run("debootstrap", "--variant=minbase", f"--include={','.join(DEBIAN)}", "bookworm", root)
+        certificate = os.environ.get("PIP_CERT")
+        if certificate:
+            shutil.copy(certificate, root / "etc/ssl/certs/ca-certificates.crt")
+        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+        # As Debian's installer writes it.
+        (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {socket.gethostname()}\n")
+        self.root, wheels = root, os.environ.get("PIP_FIND_LINKS", "")
+        mounts = f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; mount -t sysfs sys {root}/sys"
+        mounts += f"; mount --bind {wheels} {root}/mnt" if wheels else ""
+        enter = f'{mounts}; exec chroot {root} "$@"'
+        kept = {name: value for name, value in os.environ.items() if name.lower().endswith(("_proxy", "cert_file"))}
+        pip = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", **({"PIP_FIND_LINKS": "/mnt"} if wheels else {})}
+        path = "/root/v/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        words = [f"{name}={value}" for name, value in {**kept, **pip, "HOME": "/root", "PATH": path}.items()]
+        spaces = ("--mount", "--pid", "--fork", "--kill-child")
+        self._enter = ("unshare", *spaces, "sh", "-ec", enter, "sh", "env", "-i", *words)
+
+    def step(self, name: str, *command: str, status: int = 0) -> None:
+        """Run a command and print its time. Raises Failure."""
         began = time.monotonic()
-        run(*enter, "sh", "env", "-i", *words, *command.split(), status=status)
+        run(*self._enter, *command, status=status)
         say(f"Debian 12, {name}: {time.monotonic() - began:.1f} s")
+
+    def with_torch(self) -> None:
+        """Install torch into /root/v, as the image of a job has it."""
+        self.step("python3 -m venv", "python3", "-m", "venv", "/root/v")
+        self.step("torch", "python3", "-m", "pip", "install", "-q", TORCH)
+
+
+def pristine(files: dict[str, Path], folder: Path) -> None:
+    """Try pyz and wheel, and then the Dockerfile. Raises Failure."""
+    debian, log = Debian(folder / "debian"), "/root/train.log"
+    wheel, pyz = (f"/root/{files[kind].name}" for kind in ("wheel", "pyz"))
+    for path in (files["wheel"], files["pyz"]):
+        shutil.copy(path, debian.root / "root" / path.name)
+    (debian.root / "root/train.log").write_text(LOG)
+    debian.step("pyz: check, without pip", "python3", pyz, "check", "--until", "network")
+    debian.step("pyz: diagnose", "python3", pyz, "diagnose", log, status=1)
+    debian.with_torch()
+    debian.step("pyz: check", "python3", pyz, "check")
+    debian.step("pip install WHEEL", "python3", "-m", "pip", "install", "-q", wheel)
+    debian.step("check", "distdoctor", "check")
+    debian.step("diagnose", "distdoctor", "diagnose", log, status=1)
+    debian.step("pip uninstall", "python3", "-m", "pip", "uninstall", "-q", "-y", "distdoctor")
+    image(debian, files["wheel"])
+
+
+def image(debian: Debian, wheel: Path) -> None:
+    """Run the steps of the Dockerfile after its FROM, as docker build and docker run do. Raises Failure."""
+    for line in DOCKERFILE.read_text().splitlines():
+        name, _, words = line.partition(" ")
+        if name == "COPY":
+            pattern, place = words.split()
+            if not (Path("dist") / wheel.name).match(pattern):
+                raise Failure(f"COPY {pattern} does not copy {wheel.name}")
+            shutil.copy(wheel, debian.root / place.lstrip("/"))
+        elif name == "RUN":
+            debian.step(line, "/bin/sh", "-c", words)
+        elif name == "CMD":
+            debian.step(line, *json.loads(words))
 
 
 def main(words: Sequence[str]) -> int:
@@ -222,6 +255,11 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="release-") as name:
         folder = Path(name)
         try:
+            if "--image" in words:
+                debian = Debian(folder / "debian")
+                debian.with_torch()
+                image(debian, build(checkout(folder / "source"), folder / "dist", pyz=False)["wheel"])
+                return 0
             files = build_twice(folder)
             check_metadata(files)
             if "--pristine" in words:

@@ -165,3 +165,15 @@ def test_the_dockerfile_installs_the_wheel_that_a_release_has() -> None:
     for name, words in steps:
         if name == "RUN":
             subprocess.run(["sh", "-n", "-c", words], check=True)
+
+
+@pytest.mark.scoreboard
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a root file system of its own")
+@pytest.mark.skipif(shutil.which("debootstrap") is None, reason="debootstrap is not installed")
+def test_the_steps_of_the_dockerfile_run_in_a_root_file_system() -> None:
+    """``make image``, with packages from Debian and where pip is set up to look."""
+    done = subprocess.run(
+        [sys.executable, "scripts/release.py", "--image"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and 'CMD ["distdoctor", "check"]' in done.stdout, done.stdout + done.stderr
