@@ -23,6 +23,8 @@ from distdoctor.knowledge.live.job import PAUSE
 from tests.helpers.commands import doctor, environment
 from tests.helpers.report_schema import report_in
 
+pytestmark = pytest.mark.timeout(900)  # with the start of the job, on a busy machine
+
 SCRIPT = """
 import os, sys, time, torch, torch.distributed as dist
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.model.facts import Firewall, FirewallChain, LateConnections, NodeFacts
+from distdoctor.model.facts import Contact, Firewall, FirewallChain, LateConnections, NodeFacts
 from distdoctor.session.leader.inbox import Participant
-from distdoctor.session.stages.mesh import limited_addresses
+from distdoctor.session.stages.mesh import joined_late, limited_addresses, seconds_to_pass
 from tests.facts_builder import blocking, healthy, with_network
 
 
@@ -54,3 +54,23 @@ def test_syns_that_were_sent_again_for_the_store_say_so_too(repeated: int, addre
     a, b = healthy(2)
     b = with_network(b, late_connections=(LateConnections("10.77.0.10", 2, 1, repeated),))
     assert limited(with_network(a, firewall=Firewall(False)), b) == addresses
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(0.2, False), (3.1, True)])
+def test_a_node_that_repeated_its_first_syn_gives_the_store_more_time(seconds: float, late: bool) -> None:
+    a, b = healthy(2)
+    b = with_network(b, contact=Contact("10.77.0.10", 29500, "open", seconds=seconds))
+    assert joined_late([Participant(number, one, 40000) for number, one in enumerate((a, b))]) is late
+
+
+@pytest.mark.parametrize(
+    ("rule", "seconds"),
+    [("limit rate over 1/second drop", 16.0), ("limit rate over 900/second drop", 0.0), ("hashlimit drop", None)],
+)
+def test_a_rule_that_shows_its_rate_shows_the_seconds_that_it_costs(rule: str, seconds: float | None) -> None:
+    a, b = healthy(2)
+    everyone = [
+        Participant(0, with_network(a, firewall=blocking(f"tcp flags syn {rule}")), 40000),
+        Participant(1, b, 1),
+    ]
+    assert [seconds_to_pass(one, everyone) for one in everyone] == [seconds, 0.0]

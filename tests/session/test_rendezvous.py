@@ -19,6 +19,7 @@ from distdoctor.ranks.supervisor import Child, Zygote
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Marker, RunKeys
+from distdoctor.session.rendezvous import join
 from distdoctor.session.rendezvous.join import JoinedStore, Rendezvous
 from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, MasterLookup
 from distdoctor.session.rendezvous.store_host import StoreHost
@@ -131,6 +132,26 @@ def test_a_marker_that_cannot_be_read_is_none(store: RealStore, value: bytes) ->
     mark(store.port, value)
     joined = Joined(store.port, wait=0.2)
     assert joined.seat is None and joined.meeting.ours is False
+
+
+class MarkedMeanwhile:
+    """A store whose mark arrives between the request for it and the count of keys."""
+
+    marked = False
+
+    async def get(self, key: str) -> bytes | None:
+        return encode(MARKER) if self.marked else None
+
+    async def count(self) -> int:
+        self.marked = True
+        return 1
+
+
+def test_a_mark_that_has_just_come_is_no_key_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "MARKER_SECONDS", 0.0)
+    plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=29500)
+    markers = way_in(RunContext(Options(plan, CHECKS, wait=30.0), Told())).markers
+    assert asyncio.run(markers._wait(cast(Any, MarkedMeanwhile()))) == MARKER
 
 
 def test_the_marked_store_gives_a_seat(store: RealStore) -> None:

@@ -74,3 +74,11 @@ def test_who_is_silent_for_long_and_there_did_not_go_away_either(monkeypatch: py
 
 async def silent(_key: str) -> int:
     return 7
+
+
+def test_a_limit_of_new_connections_may_use_what_is_left_of_the_wait() -> None:
+    inbox = cast(Inbox, Quiet(Participant(1, node("host1", 1, of=2), 40000)))
+    opener = StageOpener(inbox, time.monotonic())
+    assert not opener.time_left
+    opener.extend(600.0)
+    assert opener.time_left
