@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,11 @@ class Style:
     """The flags of this run; None where the report is on saved facts, which were gathered by another."""
     here: str | None = None
     """The name of the node that the report is printed on, where that is known."""
+
+    def explain(self, check: str) -> str:
+        """Return the command that prints the page of a check, also of a site's own."""
+        sites = (f" {flag} {shlex.quote(value or '')}" for flag, value in self.given or () if flag == "--checks")
+        return f"{self.program} explain {check}{''.join(sites)}"
 
 
 PLAIN = Style()

@@ -6,7 +6,6 @@ verdict again with what to run next: a reader begins at the top of a page or at 
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -146,9 +145,7 @@ class _Writer:
                 self._labelled("" if number else "causes", f"{clean(other.id)}: {clean(other.summary)}")
         elif consequences:
             self._labelled("causes", ", ".join(clean(other.id) for other in consequences))
-        sites = [word for flag, value in self.style.given or () if flag == "--checks" for word in (flag, value or "")]
-        explain = shlex.join([*self.style.program.split(), "explain", clean(finding.check), *sites])
-        self.page.line(label("details"), explain)
+        self.page.line(label("details"), self.style.explain(clean(finding.check)))
 
     def _labelled(self, name: str, text: str) -> None:
         self.page.prose(label(name), text, hang=LABEL)
