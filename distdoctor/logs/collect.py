@@ -195,8 +195,7 @@ class Collector:
         except OSError as err:  # the file was removed, or the disk does not return it
             why = str(err.strerror or err)
             self._notes.append(f"{source.name}: {why if isinstance(err, Spent) else f'{NOT_TO_ITS_END}: {why}'}")
-        part_of, written = encodable(source.part_of), _written(source)
-        self._sources.append(replace(log.source(), part_of=part_of, written=written))
+        self._sources.append(replace(log.source(), part_of=encodable(source.part_of)))
 
     def _hear(self, name: str, who: LineOrigin, text: str, ended: Sequence[ProcessExit]) -> None:
         self._settings.take(who, text)
@@ -234,14 +233,6 @@ class Collector:
             yield "how the ranks ended", "exits", lines
         if lines := rank_comparison.compare_calls(own, self._exits.ranks()):
             yield "what the ranks called", "calls", lines
-
-
-def _written(source: reader.Source) -> float | None:
-    """Return the modification time of the file, None for a member of an archive or a pipe."""
-    try:
-        return None if source.path is None or source.data is not None else source.path.stat().st_mtime
-    except OSError:
-        return None
 
 
 def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[int]]:

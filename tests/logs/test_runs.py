@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -104,26 +103,6 @@ def test_runs_of_torchrun_one_after_the_other(tmp_path: Path, minute: str, secon
     if apart:
         told = [one.summary.split("with ")[1] for one in found.findings if one.because_of is None]
         assert told == ["KeyError: 'x'.", "ValueError: 3."]
-
-
-@pytest.mark.parametrize(
-    ("second", "later", "apart"),
-    [
-        (ENDED, 3600, True),
-        (STEPS, 3600, True),
-        (ENDED, 0, False),  # a copy
-        (STEPS + raised("[rank0]: ", CLOSED), 3600, False),  # its peer may have failed long before
-    ],
-)
-def test_runs_of_torchrun_that_tell_no_time(tmp_path: Path, second: str, later: int, apart: bool) -> None:
-    files = {RUN.format("b1b2c3d4", 1): STEPS + raised("[rank1]: ", "KeyError: 'x'"), RUN.format("a1b2c3d4", 0): second}
-    for (name, text), time in zip(files.items(), (1_700_000_000, 1_700_000_000 + later), strict=True):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
-        os.utime(tmp_path / name, (time, time))
-    found = judged_files(tmp_path)
-    assert roots(found) == ["process/exception"]
-    assert any(note.startswith("logs of 2 jobs (run 1 (none_b1b2c3d4), run 2") for note in found.notes) == apart
 
 
 def test_a_launchers_log_of_two_runs_is_of_neither(tmp_path: Path) -> None:

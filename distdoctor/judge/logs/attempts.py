@@ -261,10 +261,6 @@ class _RunFolder:
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     """First and last times in its files."""
-    written: list[float] = field(default_factory=list)
-    """Modification times of its files."""
-    failed: bool = False
-    """True if one of its files shows a failure."""
     ranks: set[int] = field(default_factory=set)
     """Ranks that its lines name."""
 
@@ -296,8 +292,6 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
         one.files.append(source.name)
         one.begins += [] if source.began is None else [source.began]
         one.ends += [] if source.ended is None else [source.ended]
-        one.written += [] if source.written is None else [source.written]
-        one.failed |= any(match.shows not in ("noise", "hint") for match in own.get(source.name, ()))
         one.ranks |= {match.who.rank for match in own.get(source.name, ()) if match.who.rank is not None}
     every = [*found.values()]
     if len({one.place for one in every}) == len(every):  # one for each node
@@ -345,8 +339,6 @@ def _launch_runs(every: Sequence[_RunFolder]) -> list[list[_RunFolder]]:
     """Return the folders grouped by run in the order of their starts: no rank is in two folders of one run."""
     if all(one.ranks & other.ranks for one, other in combinations(every, 2)):
         return [[one] for one in every]
-    if all(one.began is None and len(one.written) == len(one.files) for one in every):
-        return _by_files(every)
     runs: list[list[_RunFolder]] = []
     last: float | None = None
     for one in every:
@@ -357,22 +349,6 @@ def _launch_runs(every: Sequence[_RunFolder]) -> list[list[_RunFolder]]:
         runs[-1].append(one)
         last = one.began
     return runs if all(one.began is not None for one in every) else [[*every]]
-
-
-def _by_files(every: Sequence[_RunFolder]) -> list[list[_RunFolder]]:
-    """Return the folders grouped by run if only modification times are known.
-
-    A folder without a failure that was written long after others had failed belongs to another run.
-    """
-    runs: list[list[_RunFolder]] = []
-    for one in sorted(every, key=lambda one: max(one.written)):
-        before = runs[-1] if runs else []
-        last = max((time for other in before for time in other.written), default=0.0)
-        new = not one.failed and any(other.failed for other in before) and max(one.written) - last >= APART
-        if new or not runs:
-            runs.append([])
-        runs[-1].append(one)
-    return runs
 
 
 def _is_over(run: Iterable[_RunFolder], one: _RunFolder) -> bool:

@@ -113,8 +113,6 @@ class LogSource:
     """Last time in it, if near its end."""
     over: int = 0
     """First line below all steps in which a job reports that it is done, near the end; else 0."""
-    written: float | None = None
-    """Time of the file's last write, by its host's clock: a copy may have the time of the copying."""
     known: int = 0
     """Last line in which a process that knows the job's end reports it; else 0."""
     success: int = 0
