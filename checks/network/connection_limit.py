@@ -38,7 +38,6 @@ See also
 mesh/peer-ports-blocked, network/port-refused, host/conntrack-full
 """
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -80,6 +79,7 @@ OTHERWISE = re.compile(r"\bct count\b|connlimit|\brecent\b|(?i:reject)")
 ANSWERS_TOO = re.compile(r"\btcp flags syn (?!/)")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
 LONGER = (Fix("Or check again with more time: add `--timeout 300` on every node.", option=2),)
+NEVER = float("inf")
 SHOWN = 8
 MAX_LINKS = 64
 OFTEN = 2
@@ -125,7 +125,7 @@ def only_late(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -
         return False
     seconds = seconds_to_start(cluster, node)
     by_rate = not any(OTHERWISE.search(rule) for rule in rules(cluster, node))
-    return by_rate and (bool(late) if seconds is None else not math.isinf(seconds))
+    return by_rate and (bool(late) if seconds is None else seconds != NEVER)
 
 
 def seconds_to_pass(cluster: Cluster, node: Node, rule: str) -> float | None:
@@ -198,7 +198,7 @@ def held_back(late: dict[Node, LateConnections], node: Node) -> bool:
 def slowed(cluster: Cluster, node: Node, late: dict[Node, LateConnections]) -> Finding:
     shown = list(late.items())[:SHOWN]
     seconds = seconds_to_start(cluster, node)
-    by = f" by up to {seconds:.0f} s" if seconds is not None and not math.isinf(seconds) else ""
+    by = f" by up to {seconds:.0f} s" if seconds is not None and seconds != NEVER else ""
     return finding(
         cluster,
         node,

@@ -35,7 +35,7 @@ def orders(**changes: Any) -> CommandValidator:
 
 TRIAL = opening("trial", attempt=1, env={"1": {"GLOO_SOCKET_IFNAME": "eth0"}})
 LADDER = (
-    opening("store"),
+    opening("store", limited=("10.0.0.2",)),
     opening("mesh", targets=(target(0), target(0, "10.0.1.2"), target(1, "10.0.0.3")), announced="host0.site"),
     Command("abort", "gloo"),
     opening("gloo", limited=("10.0.0.2",)),
@@ -97,7 +97,7 @@ def test_stages_are_climbed_in_their_order() -> None:
         opening("gloo", announcer=0),
         opening("gloo", limited=("host0",)),
         opening("gloo", limited=("10.0.0.2",) * 5000),
-        opening("store", limited=("10.0.0.2",)),
+        opening("barrier", limited=("10.0.0.2",)),
         opening("mesh", targets=(target(0),), announced="host0 -x"),
         opening("mesh", targets=(target(0),), announced="h" * 254),
         opening("mesh", targets=tuple(target(0, port=port) for port in (40000, 40001))),
