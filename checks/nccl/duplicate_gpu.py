@@ -80,5 +80,4 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def has_both(node: Node, pair: tuple[int, ...]) -> bool:
-    """Return whether both are ranks of this node."""
     return {*pair} <= {*node.ranks}

@@ -72,5 +72,4 @@ def refused(rank: RankFacts) -> dict[str, str]:
 
 
 def passed(rank: RankFacts) -> list[str]:
-    """Return the collectives that passed on the rank."""
     return [str(name) for stage in rank.stages if stage.stage == "nccl" for name in stage.detail.get("passed", ())]

@@ -469,7 +469,6 @@ def rank_finding(
 
 
 def waiting_evidence(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
-    """Return evidence of the waiting ranks."""
     return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
 
 

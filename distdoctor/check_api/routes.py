@@ -501,7 +501,6 @@ def policy_text(policy: IpsecPolicy) -> str:
 
 
 def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
-    """The evidence."""
     what = f"{node.name}: an IPsec policy ({policy_text(policy)})"
     if policy.block:
         return f"{what} drops these packets"
@@ -510,7 +509,6 @@ def policy_evidence(node: Node, policy: IpsecPolicy) -> str:
 
 
 def policy_fix(node: Node, policy: IpsecPolicy, option: int) -> Fix:
-    """Return the fix for a policy."""
     text = (
         f"On {node.name}, start the IPsec service (strongSwan, libreswan, a CNI's encryption) on both ends; or delete "
         "the policy, if it is a leftover."

@@ -19,7 +19,6 @@ def completes(words: Sequence[str]) -> bool:
 
 
 def stages(incomplete: str) -> list[tuple[str, str]]:
-    """Return the stages, each with its subject."""
     return [(stage, STAGE_TEXTS[stage]) for stage in _begun(STAGES, incomplete)]
 
 
@@ -46,12 +45,10 @@ def floors(incomplete: str) -> list[str]:
 
 
 def backends(incomplete: str) -> list[str]:
-    """Return the backends of jobs."""
     return _begun(("auto", "gloo", "nccl", "cpu:gloo,cuda:nccl"), incomplete)
 
 
 def commands(incomplete: str) -> list[str]:
-    """Return the commands with help."""
     from distdoctor.cli.parsing import COMMANDS
 
     return _begun(COMMANDS, incomplete)

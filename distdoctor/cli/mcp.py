@@ -54,7 +54,6 @@ def serve() -> int:
 
 
 def server() -> MCPServer[Any]:
-    """Return the server with its tools."""
     made: MCPServer[Any] = MCPServer("distdoctor", version=__version__, instructions=INSTRUCTIONS)
     for tool in (check, hang, diagnose, explain, list_checks):
         name = tool.__name__.removesuffix("_checks")

@@ -186,7 +186,6 @@ def write_report(path: Path, text: str) -> None:
 
 
 def append_report(path: Path, text: str) -> None:
-    """Append ``text`` to the file."""
     try:
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

@@ -82,7 +82,6 @@ class Cluster:
 
     @cached_property
     def hosts(self) -> frozenset[tuple[str, str, str]]:
-        """Return the hosts of the nodes."""
         return frozenset(node.host_key for node in self.nodes)
 
     @property
@@ -235,7 +234,6 @@ class Node:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """Return the interfaces of the host."""
         return self.host.interfaces
 
     @property

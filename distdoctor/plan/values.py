@@ -90,7 +90,6 @@ class Values:
         return meant
 
     def problem(self, variable: str, why: str, meant: str | None = None, *, unset: bool = False) -> None:
-        """Note the problem of a variable."""
         local = variable in _LOCAL
         self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset, local))
 

@@ -135,7 +135,6 @@ def _all_seen(report: Report) -> bool:
 
 
 def hang_next_step(report: Report, style: Style) -> tuple[str, list[str]]:
-    """Return the next step, and the command for it."""
     program, state = style.program, report.details["job"].get("state")
     again = shlex.join([*program.split(), "hang"])
     roots = [finding for finding in report.findings if finding.because_of is None]
@@ -253,7 +252,6 @@ def write_lines(page: Page, report: Report) -> None:
 
 
 def log_next_step(report: Report, program: str) -> tuple[str, list[str]]:
-    """Return the next step, and the command for it."""
     roots = [finding for finding in report.findings if finding.because_of is None]
     diagnose = shlex.join([*program.split(), "diagnose", "LOGS..."])
     if report.verdict == "fail" and roots:

@@ -22,7 +22,6 @@ MOST = 300
 
 
 def render(report: Report, style: Style = PLAIN) -> str:
-    """The line."""
     roots = [finding for finding in report.findings if finding.because_of is None]
     failures = sum(finding.severity == "fail" for finding in roots)
     warnings = sum(finding.severity == "warn" for finding in roots)

@@ -93,7 +93,6 @@ class Plain(Observer):
             self._under_way.begin(what, most)
 
     def waited(self, what: str) -> None:
-        """It is there."""
         with self._lock:
             self._under_way.end(what)
 

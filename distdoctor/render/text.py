@@ -30,7 +30,6 @@ _KINDS = {"fail": "root cause", "warn": "warning", "info": "note"}
 
 
 def render(report: Report, style: Style = PLAIN) -> str:
-    """``report`` as text."""
     writer = _Writer(report, style)
     writer.write(style.quiet)
     text = writer.page.coloured() if style.colour else writer.page.plain()
@@ -254,7 +253,6 @@ def write_stages(page: Page, report: Report) -> None:
 
 
 def _named(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines, each with the name of its stage."""
     name = ""
     for title, *rest in lines:
         name = title or name

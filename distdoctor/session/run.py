@@ -253,7 +253,6 @@ class Guard:
         self._timer.daemon = True
 
     def start(self) -> None:
-        """Start the timer."""
         with suppress(RuntimeError):  # no further thread is allowed: only its own deadlines end this process
             self._timer.start()
 

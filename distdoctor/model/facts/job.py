@@ -261,7 +261,6 @@ class JobFacts:
 
     @property
     def ranks(self) -> tuple[JobProcess, ...]:
-        """Processes that are ranks."""
         return tuple(process for process in self.processes if process.role == "rank")
 
 

@@ -560,7 +560,6 @@ class LinkRow:
 
     @property
     def entries(self) -> int:
-        """Number of entries."""
         return -(-self.nodes // self.size)
 
     def entry(self, place: int) -> int:

@@ -114,7 +114,6 @@ class Inbox:
         self._news = True
 
     async def send(self, command: Command) -> None:
-        """Send one command to all."""
         data = encode(command)
         key = self.keys.command(self._sequence)
         await self._free(key)

@@ -237,7 +237,6 @@ class Leader:
         }
 
     async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
-        """Skip ``stage`` on all nodes."""
         self._skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
         await self._inbox.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
 
