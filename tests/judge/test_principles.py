@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.judge.logs import clocks, harmless
+from distdoctor.judge.logs import harmless
+from distdoctor.judge.logs.clocks import lines_about_other_processes
 from distdoctor.judge.logs.lifelines import Timeline
 from distdoctor.logs.collect import Collector
 from distdoctor.model.facts.logs import Match
@@ -91,4 +92,4 @@ def test_a_process_that_is_not_of_this_job(tmp_path: Path, name: str, pid: int, 
     whole = timeline(tmp_path, console)
     (tmp_path / "dmesg.log").write_text(OOM.format(name=name, pid=pid) * 2)
     whole = Timeline.of(Collector(LOGS).collect([tmp_path]).logs)
-    assert bool(clocks.lines_about_other_processes(whole)) is aside
+    assert bool(lines_about_other_processes(whole)) is aside

@@ -118,9 +118,10 @@ def _overcome(life: Lifeline) -> list[Match]:
 
 def _executed(life: Lifeline) -> list[Match]:
     """Return the exceptions, with their heads, in code that a program executes (such as a model's output), if the log
-    goes on below them."""
+    goes on below them and no launcher reports an end that nothing else explains."""
     raised = [match for match in life.events if "executed" in match.values]
-    if not raised or max(map(last_line, raised)) >= life.source.lines:
+    other = any(match.shows == "cause" and match not in raised for match in life.events)
+    if not raised or max(map(last_line, raised)) >= life.source.lines or (life.launcher_ended and not other):
         return []
     return [*raised, *(match for match in life.events if "head" in match.values and match.check == raised[0].check)]
 
