@@ -66,3 +66,10 @@ def test_what_extra_groups_add() -> None:
     assert [(group.name, len(group.ranks)) for group in groups_of(mesh, 2, 8)[-2:]] == [("group 1", 8), ("group 2", 8)]
     assert files_of(mesh, 0, 8) == (2 + 3) + (4 + 3)
     assert files_of((("dp", 8),), 1, 8) == 8 + 3
+
+
+def test_an_engine_creates_the_same_groups_in_an_order_of_its_own() -> None:
+    mesh = (("dp", 2), ("pp", 2), ("tp", 2))
+    groups = groups_of(mesh, 1, 8, ("tp", "pp"))
+    assert [group.name for group in groups] == ["tp"] * 4 + ["pp"] * 4 + ["dp"] * 4 + ["group 1"]
+    assert sorted(groups, key=lambda one: one.name) == sorted(groups_of(mesh, 1, 8), key=lambda one: one.name)

@@ -265,3 +265,19 @@ def test_smaller_groups_that_accuse_another_node_are_not_put_down_to_a_setting()
 def test_what_a_node_does_within_itself_is_not_why_others_fail() -> None:
     said = severities(of_nccl("NCCL_P2P_DISABLE", None, "1", None))
     assert said == {CHECK: "warn", "nccl/init-failed": "fail"}
+
+
+def of_shell(**shell: str) -> Facts:
+    """Return nodes whose Ray workers lack these settings of the shell."""
+    return tuple(replace(one, plan=replace(one.plan, shell=shell)) for one in healthy(2))
+
+
+def test_a_setting_of_the_shell_that_rays_workers_lack() -> None:
+    (finding,) = judged(*of_shell(NCCL_IB_DISABLE="1", UCX_TLS="")).roots
+    assert (finding.check, finding.severity, finding.nodes) == (CHECK, "warn", ("host0", "host1"))
+    assert finding.summary.startswith(
+        "NCCL_IB_DISABLE and UCX_TLS are set in this shell, and not so in the Ray workers"
+    )
+    assert '"env_vars": {"NCCL_IB_DISABLE": "1"}' in finding.fixes[0].text
+    assert severities(of_shell(MASTER_ADDR="10.0.0.1", VLLM_USE_V1="")) == {CHECK: "info"}
+    assert severities(of_shell()) == {}
