@@ -25,8 +25,8 @@ Confirm with
 When it is harmless
 -------------------
 If the limit is not reached, nothing is reported. If connections only wait for the rule, it is a WARN: the job starts
-seconds later, and more ranks wait longer. Take one new connection per second and no exception for lo: ranks
-of 2 x 2 start 13 s later, and ranks of 3 x 2 start 21 s later. Ranks of 2 x 8 fail (connectFullMesh timed out): the
+seconds later, and more ranks wait longer. At one new connection per second, with no exception for lo,
+ranks of 2 x 2 start 13 s later. Ranks of 3 x 2 start 21 s later. Ranks of 2 x 8 fail (connectFullMesh timed out): the
 kernel gives up a connection after 127 s.
 
 If the check ends before its own connections have passed the rule, the verdict is INCOMPLETE: later stages did not run.
