@@ -2,11 +2,12 @@
 
     python benchmark/lab.py --program distdoctor [--only PATTERN] [--limit 60]
     python benchmark/lab.py --program 'mytool --json {flags}' --adapter json
-    python benchmark/lab.py --compare                every program of PROGRAMS on NINE faults and a healthy cluster
+    python benchmark/lab.py --compare [--at-once 3]  every program of PROGRAMS on NINE faults and a healthy cluster
 
 A program is started on every host of the lab at once, as a job's launcher is. In its command, {flags} are torchrun's
-launch flags of that host, {python} is this Python, {folder} is benchmark/programs and {config} a configuration file of
-accelerate with the same values. An adapter reads an answer from exit statuses and output (ADAPTERS).
+launch flags of that host, {python} is this Python, {folder} is benchmark/programs, {dlrover} is build/dlrover and
+{config} a configuration file of accelerate with the same values. An adapter reads an answer from exit statuses and
+output (ADAPTERS).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,9 +41,18 @@ PROGRAMS = {
     "torchrun": ("{python} -m torch.distributed.run {flags} {folder}/job.py", "torchrun"),
     "node-test": ("{python} -m torch.distributed.run {flags} {folder}/node_test.py", "torchrun"),
     "accelerate": ("{python} -m accelerate.commands.accelerate_cli test --config_file {config}", "torchrun"),
+    "dlrover": ("env PYTHONPATH={dlrover} {python} {folder}/dlrover_check.py {flags}", "status"),
     "distdoctor": ("{python} -m distdoctor check --json --wait 20 {flags}", "json"),
 }
 """Programs by name, each with its adapter. node-test has the steps of stas00's torch-distributed-gpu-test.py."""
+DLROVER = ROOT / "build/dlrover"
+"""DLRover, where `make compare` installs it."""
+TITLES = {
+    "node-test": "stas00's script, with gloo",
+    "accelerate": "accelerate test",
+    "dlrover": "DLRover's network check",
+    "distdoctor": "distdoctor check",
+}
 NINE = (
     "the master's name is unknown on node 1",
     "the master's port is dropped",
@@ -54,6 +65,10 @@ NINE = (
     "large packets vanish",
 )
 """The faults of --compare."""
+COMPARED_HOW = (
+    "stas00's script needs GPUs and NCCL: its steps run with gloo. DLRover's master, part of a Kubernetes job, runs on "
+    "node 0 at the job's address."
+)
 COMPARED = ROOT / "benchmark/compared.md"
 """The last table of --compare, which docs/validation.md repeats."""
 HEALTHY = Case("healthy", lambda launch: None, "", ())
@@ -200,6 +215,7 @@ class Program:
             "python": shlex.quote(sys.executable),
             "flags": shlex.join(part for pair in flags.items() for part in pair),
             "folder": shlex.quote(str(ROOT / "benchmark/programs")),
+            "dlrover": shlex.quote(str(DLROVER)),
             "config": _accelerate(launch, start, flags) if "{config}" in self.command else "",
         }
         return shlex.split(self.command.format(**values))
@@ -266,18 +282,27 @@ def tally(scores: Sequence[Score]) -> str:
     return "of {} faults: {} found, {} with the cause, {} with exactly the nodes".format(len(scores), *counts)
 
 
-def compare(limit: float) -> str:
+def compare(limit: float, at_once: int) -> str:
     """Return the table of all programs on NINE faults and a healthy cluster, in Markdown."""
     by_name = {case.name: case for case in ALL_CASES}
     cases = [*(by_name[name] for name in NINE), HEALTHY]
-    columns = {}
-    for name, (command, adapter) in PROGRAMS.items():
-        _say(f"== {name}")
-        columns[name] = {score.case.name: score.words() for score in run_all(Program(command, adapter, limit), cases)}
-    lines = [["fault", *columns], ["---"] * (1 + len(columns))]
-    lines += [[case.name, *(column.get(case.name, "skipped") for column in columns.values())] for case in cases]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{table}\n\nA program that has not ended after {limit:g} s does not end."
+    absent = {} if DLROVER.exists() else {"dlrover": "not installed"}
+
+    def cell(pair: tuple[Case, str]) -> str:
+        case, name = pair
+        try:
+            words = absent.get(name) or Program(*PROGRAMS[name], limit).on(case).words()
+        except LabUnavailable as err:
+            words = f"skipped: {err}"
+        _say(f"{name:<11} {case.name:<60}  {words}")
+        return words
+
+    with ThreadPoolExecutor(at_once) as pool:
+        cells = list(pool.map(cell, [(case, name) for case in cases for name in PROGRAMS]))
+    lines = [["fault", *(TITLES.get(name, name) for name in PROGRAMS)], ["---"] * (1 + len(PROGRAMS))]
+    lines += [[case.name, *cells[i * len(PROGRAMS) :][: len(PROGRAMS)]] for i, case in enumerate(cases)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{at_once} at once. A program that has not ended after {limit:g} s does not end. {COMPARED_HOW}"
 
 
 def _say(text: str) -> None:
@@ -292,12 +317,13 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one case")
     parser.add_argument("--compare", action="store_true", help="all programs on nine faults, as a table")
+    parser.add_argument("--at-once", type=int, default=1, help="clusters of --compare at the same time")
     flags = parser.parse_args(words)
     if reason := why_not():
         sys.stderr.write(f"{reason}\n")
         return 2
     if flags.compare:
-        table = compare(flags.limit)
+        table = compare(flags.limit, flags.at_once)
         COMPARED.write_text(f"{table}\n")
         _say(table)
         return 0

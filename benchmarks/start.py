@@ -53,11 +53,6 @@ IMPORTS = (
 """The dependencies and extras; py-spy is a program of its own."""
 
 
-def once(words: Sequence[str]) -> tuple[float, float, float]:
-    """Seconds, processor seconds and MiB of one run of distdoctor."""
-    return started("-m", "distdoctor", *words)
-
-
 def started(*words: str) -> tuple[float, float, float]:
     """Seconds, processor seconds and MiB of one run of this Python."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -74,6 +69,18 @@ def started(*words: str) -> tuple[float, float, float]:
     return time.perf_counter() - began, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1024
 
 
+def _measured(told: str, runs: int, *words: str) -> tuple[float, float]:
+    """Print the medians of some runs after one that does not count; return the least time and processor time."""
+    started(*words)
+    seconds, busy, memory = zip(*(started(*words) for _ in range(runs)), strict=True)
+    sys.stdout.write(
+        f"{told:<22} {statistics.median(seconds):5.2f} s, at best {min(seconds):.2f}; of the processor "
+        f"{statistics.median(busy):.2f} s, at best {min(busy):.2f}; {statistics.median(memory):.0f} MiB\n"
+    )
+    sys.stdout.flush()
+    return min(seconds), min(busy)
+
+
 def main(words: Sequence[str]) -> int:
     """Measure and print. Gives the exit status."""
     parser = argparse.ArgumentParser(description="Measure what it costs to start a command.")
@@ -82,22 +89,20 @@ def main(words: Sequence[str]) -> int:
     flags = parser.parse_args(words)
     runs = flags.runs
     for name in ("sys", *IMPORTS) if flags.imports else ():
-        seconds, busy, memory = zip(*(started("-c", f"import {name}") for _ in range(runs)), strict=True)
+        _seconds, busy, memory = zip(*(started("-c", f"import {name}") for _ in range(runs)), strict=True)
         sys.stdout.write(f"{name:<22} {min(busy) * 1000:5.0f} ms of the processor, {min(memory):.0f} MiB\n")
     if flags.imports:
         return 0
+    bare = _measured("python -c pass", runs, "-c", "pass")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "train.log"
         log.write_text(LOG)
         for told, given in COMMANDS:
             command = [word.format(log=log) for word in given or (told,)]
-            once(command)
-            seconds, busy, memory = zip(*(once(command) for _ in range(runs)), strict=True)
-            sys.stdout.write(
-                f"{told:<22} {statistics.median(seconds):5.2f} s, at best {min(seconds):.2f}; of the processor "
-                f"{statistics.median(busy):.2f} s; {statistics.median(memory):.0f} MiB\n"
-            )
-            sys.stdout.flush()
+            busy = _measured(told, runs, "-m", "distdoctor", *command)
+            if told == "--help":
+                ratios = (one / of_bare for one, of_bare in zip(busy, bare, strict=True))
+                sys.stdout.write("  of bare Python's time: {:.1f}; of its processor time: {:.1f}\n".format(*ratios))
     return 0
 
 
