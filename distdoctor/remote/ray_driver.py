@@ -158,7 +158,7 @@ def free(wanted: dict[str, Any]) -> str:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return the nodes of the cluster, this one first."""
+    """Return the nodes of the cluster, this one first, the others by their addresses."""
     mine = ray.get_runtime_context().get_node_id()
     found = [
         {
@@ -171,7 +171,7 @@ def nodes() -> list[dict[str, Any]]:
         }
         for one in ray.nodes()
     ]
-    return sorted(found, key=lambda one: one["node"] != mine)
+    return sorted(found, key=lambda one: (one["node"] != mine, len(one["address"]), one["address"]))
 
 
 def connect(address: str) -> None:

@@ -1,0 +1,141 @@
+"""``check --ray`` on a real Ray cluster of three raylets in the lab; skipped where Ray is not installed.
+
+Ray's own start takes most of the time: one cluster serves all tests.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import PRIVATE, Host
+from tests.lab.harness.namespaces import why_not
+from tests.lab.harness.runner import roots
+
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("Ray is not installed here: pip install ray", allow_module_level=True)
+
+pytestmark = [pytest.mark.long, pytest.mark.scoreboard, pytest.mark.timeout(900)]
+START_SECONDS = 300
+HEAD, PORTS = "10.77.0.10:6379", range(52365, 52369)
+AGENT_PORTS = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port",
+               "runtime-env-agent-port")  # fmt: skip
+"""Ports of Ray's helpers: without a fixed one the raylet waits 15 s at most for each to start."""
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_agent_register_timeout_ms": "200000", "HOME": f"{PRIVATE}/tmp"}
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
+CHECK = [sys.executable, "-m", "distdoctor", "check", "--json", "--nproc-per-node", "1", "--timeout", "300"]
+LEFT = "ps -eo args | grep -i [d]istdoctor"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three hosts with a raylet each."""
+    if reason := why_not():
+        pytest.skip(reason)
+    ray = Path(str(importlib.util.find_spec("ray").origin)).parents[1]  # type: ignore[union-attr]
+    with Cluster(3, shown=[ray]) as hosts:
+        for host in hosts:
+            start(host)
+        yield hosts
+
+
+def start(host: Host, **variables: str) -> None:
+    """Start a raylet; its own output would keep a pipe open."""
+    place = ["--head", "--port=6379", "--include-dashboard=false"] if host.index == 0 else [f"--address={HEAD}"]
+    ports = [f"--{name}={port}" for name, port in zip(AGENT_PORTS, PORTS, strict=True)]
+    command = [*RAY, "start", *place, *ports, "--num-cpus=1",
+               f"--node-ip-address={host.addresses[0]}", "--object-store-memory=90000000"]  # fmt: skip
+    script = f"{shlex.join(command)} >{PRIVATE}/ray.log 2>&1 </dev/null || {{ tail {PRIVATE}/ray.log; exit 1; }}"
+    for _ in range(3):  # Ray gives its own processes 30 s to start, which a busy machine may miss
+        done = host.run(["sh", "-c", script], env={**ENVIRONMENT, **variables}, timeout=START_SECONDS)
+        if done.returncode == 0:
+            return
+        host.run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=START_SECONDS)
+    pytest.skip(f"Ray does not start here: {done.stdout.strip().splitlines()[-1:]}")
+
+
+def check(host: Host, *flags: str, **variables: str) -> tuple[int, Any]:
+    """The status and the report of a check on this host."""
+    done = host.run([*CHECK, *flags], env={**ENVIRONMENT, **variables}, timeout=400)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def findings(report: Any) -> list[tuple[str, Sequence[str]]]:
+    """The root causes, with their nodes."""
+    return [(one["check"], one["nodes"]) for one in roots(report)]
+
+
+def nothing_left(cluster: Cluster) -> None:
+    """No actor and none of its processes is left on any host."""
+    end = time.monotonic() + 60
+    while any(host.sh(LEFT).stdout for host in cluster):
+        assert time.monotonic() < end, [host.sh(LEFT).stdout for host in cluster]
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_healthy_nodes_pass(cluster: Cluster, nodes: int) -> None:
+    status, report = check(cluster[0], "--ray", HEAD, "--nnodes", str(nodes))
+    assert (status, report["verdict"], report["findings"]) == (0, "pass", [])
+    assert [node["name"] for node in report["nodes"]] == ["host0", "host1", "host2"][:nodes]
+    nothing_left(cluster)
+
+
+def test_a_blocked_port_between_workers_is_named(cluster: Cluster) -> None:
+    rule = "tcp dport 29500 ip saddr 10.77.0.11 drop"
+    cluster[0].inside(
+        f"nft -f - <<'END'\ntable inet f {{\nchain c {{\ntype filter hook input priority 0;\n{rule}\n}}\n}}\nEND"
+    )
+    try:
+        status, report = check(cluster[0], "--ray", HEAD, "--nnodes", "2", "--wait", "20")
+    finally:
+        cluster[0].inside("nft delete table inet f")
+    assert status == 1
+    assert findings(report) == [("network/port-filtered", ["host0"])], report["findings"]
+
+
+def test_a_setting_of_the_shell_alone_is_named(cluster: Cluster) -> None:
+    status, report = check(cluster[0], "--ray", HEAD, "--until", "network", NCCL_IB_DISABLE="1")
+    (finding,) = report["findings"]
+    assert (status, finding["check"], finding["severity"]) == (0, "environment/setting-mismatch", "warn")
+    assert finding["summary"].startswith("NCCL_IB_DISABLE is set in this shell, and not so in the Ray workers on ")
+
+
+def test_ctrl_c_leaves_nothing(cluster: Cluster) -> None:
+    process = cluster[2].popen([*CHECK, "--ray", HEAD], env=ENVIRONMENT)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "environment: ok" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    report = json.loads(process.communicate(timeout=120)[0])
+    assert report["verdict"] != "pass"
+    assert "interrupted by SIGINT" in report["notes"][0]
+    nothing_left(cluster)
+
+
+def test_a_missing_node_is_named(cluster: Cluster) -> None:
+    """The last test: from now on host1 is gone, and started again with a variable of its own."""
+    cluster[1].run([*RAY, "stop", "--force"], env=ENVIRONMENT, timeout=120)
+    end = time.monotonic() + 120
+    while True:
+        done = cluster[0].run([*CHECK, "--ray", HEAD, "--nnodes", "3"], env=ENVIRONMENT, timeout=400)
+        if "host1 (10.77.0.11) is dead" in done.stderr + done.stdout:
+            break
+        assert time.monotonic() < end, done
+    assert done.returncode == 2
+    start(cluster[1], GLOO_SOCKET_IFNAME="eth9")
+    status, report = check(cluster[0], "--ray", HEAD, "--nnodes", "3")
+    assert status == 1
+    assert findings(report) == [("gloo/interface-not-found", ["host1"])], report["findings"]
