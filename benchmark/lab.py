@@ -228,7 +228,8 @@ def _collect(process: Any, host: str, limit: float, ended: list[Ended]) -> None:
         status = process.returncode
     except subprocess.TimeoutExpired:
         process.kill()
-        output, status = process.communicate()[0], None
+        process.wait()
+        output, status = "", None  # its children may hold the pipe until the host ends
     ended.append(Ended(host, status, time.monotonic() - began, output))
 
 

@@ -1,4 +1,4 @@
-"""DLRover's network check with torchrun's launch flags: `dlrover-run --network-check` of a program that does nothing.
+"""DLRover's network check with torchrun's launch flags: `dlrover-run --network-check` before an empty script.
 
 DLRover's master is part of a Kubernetes job elsewhere; here node 0 starts one at the job's own master address and port.
 """
@@ -23,8 +23,8 @@ if flags.node_rank == "0":
     words += ["--port", flags.master_port, "--node_num", flags.nnodes]
     master = subprocess.Popen([sys.executable, "-m", *words], env=env, stdout=subprocess.DEVNULL, stderr=sys.stderr)
 words = ["--network-check"]
-words += [f"--nnodes={flags.nnodes}", f"--nproc-per-node={flags.nproc_per_node}", "--max-restarts=0", "--no-python"]
-done = subprocess.run([sys.executable, "-m", "dlrover.trainer.torch.main", *words, "true"], env=env, check=False)
+words += [f"--nnodes={flags.nnodes}", f"--nproc-per-node={flags.nproc_per_node}", "--max-restarts=0"]
+done = subprocess.run([sys.executable, "-m", "dlrover.trainer.torch.main", *words, os.devnull], env=env, check=False)
 if master is not None:
     master.kill()
 sys.exit(done.returncode)
