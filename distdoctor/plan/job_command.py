@@ -249,7 +249,7 @@ _WRAPPERS = ("uv", "run", "conda", "env", "nohup", "numactl", "timeout", "exec",
 
 
 # Megatron's dimensions, which its options name (megatron/training/arguments.py); the order is "tp-cp-ep-dp-pp", the
-# innermost first. It creates the groups of dp, cp, tp and pp in this order (megatron/core/parallel_state.py at 00caa53a).
+# innermost first. Groups: dp, cp, tp, pp, in this order (megatron/core/parallel_state.py at 00caa53a).
 
 
 def _of_megatron(flags: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
