@@ -59,7 +59,7 @@ COMPOSITES = [
         "/proc is not mounted on node 1",
     ),
     merged("torchrun static", "a token everywhere, torchrun", "different numbers of ranks", "172.16/12"),
-    merged("torchrun c10d", "192.168", "a limit of 256 open files"),
+    merged("torchrun c10d", "192.168", "a limit of 256 open files", "a limit of new connections that no job reaches"),
     merged("torch.distributed.launch", "host names with dots", "IPv4 and IPv6"),
     merged("3 nodes", "a token everywhere", "odd interface names", "several interfaces", "a clock 2 s ahead"),
     merged("bonds and VLANs", "172.17 addresses that do route", "a name that means every node"),
