@@ -122,7 +122,7 @@ def test_what_a_launcher_then_did_says_the_least(tmp_path: Path) -> None:
     text = "W1125 18:01:01.480000 9 torch/x.py:908] Sending process 4260 closing signal SIGTERM\n"
     found = judged(tmp_path, f"{text}E1125 18:01:01.720000 9 torch/x.py:882] failed (exitcode: 1) local_rank: 1\n")
     assert [one.check for one in found.candidates] == ["process/exception", "process/terminated"]
-    assert "exitcode: 1" in found.notes[0]
+    assert "exitcode: 1" in found.candidates[0].why and not found.notes
 
 
 def test_ended_from_outside_after_something_failed(tmp_path: Path) -> None:
