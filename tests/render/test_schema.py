@@ -42,7 +42,7 @@ pytest.importorskip("fastjsonschema")
 
 
 def test_a_report_of_the_first_day_is_valid_and_one_that_lacks_more_is_not() -> None:
-    first = plain.loads((ROOT / "docs/report.json").read_text())
+    first = plain.loads((ROOT / "tests/render/golden/first_day.json").read_text())
     valid = validator(schema())
     valid(first)
     valid({**first, "field_of_a_later_version": 1})
