@@ -21,8 +21,10 @@ COUNT = 1024
 RACK = range(512, 544)
 """The nodes of one rack."""
 MOST_YARDSTICKS = 12
-"""Processor time for all checks together: two seconds on a quiet machine. One commit took from 4.5 to 9.5 of them; a rule
-that compares each link with each takes hundreds."""
+"""Processor time for all checks together: two seconds on a quiet machine. One commit took from 4.5 to 9.5 of them.
+
+A rule that compares each link with each takes hundreds.
+"""
 USE = ("gloo", "primary")
 Blocked = Callable[[int, int], bool]
 
