@@ -40,7 +40,10 @@ from tests.lab.harness.namespaces import LabUnavailable, why_not  # noqa: E402
 PROGRAMS = {
     "torchrun": ("{python} -m torch.distributed.run {flags} {folder}/job.py", "torchrun"),
     "node-test": ("{python} -m torch.distributed.run {flags} {folder}/node_test.py", "torchrun"),
-    "accelerate": ("{python} -m accelerate.commands.accelerate_cli test --config_file {config}", "torchrun"),
+    "accelerate": (
+        "env ACCELERATE_USE_CPU=true {python} -m accelerate.commands.accelerate_cli test --config_file {config}",
+        "torchrun",
+    ),
     "dlrover": ("env PYTHONPATH={dlrover} {python} {folder}/dlrover_check.py {flags}", "status"),
     "distdoctor": ("{python} -m distdoctor check --json --wait 20 {flags}", "json"),
 }
@@ -67,7 +70,7 @@ NINE = (
 """The faults of --compare."""
 COMPARED_HOW = (
     "stas00's script needs GPUs and NCCL: its steps run with gloo. DLRover's master, part of a Kubernetes job, runs on "
-    "node 0 at the job's address."
+    "node 0 at the job's address. accelerate test has one rank per host and uses gloo."
 )
 COMPARED = ROOT / "benchmark/compared.md"
 """The last table of --compare, which docs/validation.md repeats."""
@@ -235,14 +238,14 @@ def _collect(process: Any, host: str, limit: float, ended: list[Ended]) -> None:
 
 def _accelerate(launch: Launch, start: Start, flags: dict[str, str]) -> str:
     """Return the path of a configuration file of accelerate for this host."""
-    machines, ranks = int(flags["--nnodes"]), int(flags["--nproc-per-node"])
+    machines = int(flags["--nnodes"])
     values = {
         "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": "MULTI_CPU",
-        "use_cpu": True,
+        "distributed_type": "MULTI_GPU",  # as MULTI_CPU, each host would start one rank that is alone
+        "use_cpu": False,
         "num_machines": machines,
         "machine_rank": int(flags.get("--node-rank", "0")),
-        "num_processes": machines * ranks,
+        "num_processes": machines,  # its test fails by itself with four
         "main_process_ip": flags["--master-addr"],
         "main_process_port": int(flags.get("--master-port", "29500")),
         "rdzv_backend": "static",
