@@ -1,7 +1,6 @@
-"""The sample report: as the README's picture docs/report.svg, and as text in docs/guides/reports.md.
+"""The README's picture docs/recording.svg, and the sample report as text in docs/guides/reports.md.
 
-    python scripts/picture.py          docs/report.svg and the text in docs/guides/reports.md, from docs/report.json;
-                                       docs/recording.svg: check, hang and diagnose in turn, from recorded runs
+    python scripts/picture.py          both: check, hang and diagnose in turn, from docs/report.json and recorded runs
     python scripts/picture.py --run    make docs/report.json anew first: a real check of two hosts in the lab (root)
 
 The report is that of two hosts whose own names mean 127.0.1.1 in /etc/hosts.
@@ -39,7 +38,7 @@ RECORDED = {
 """Commands of the recording after the check, each with facts or a log of a real run below tests."""
 SECONDS = 7
 """How long the recording shows a screen."""
-DOCUMENT, PICTURE, GUIDE = (ROOT / "docs" / name for name in ("report.json", "report.svg", "guides/reports.md"))
+DOCUMENT, GUIDE = (ROOT / "docs" / name for name in ("report.json", "guides/reports.md"))
 COMMAND = "distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr host0"
 WIDTH = 110
 FONTS = "DejaVu Sans Mono, Menlo, Consolas, monospace"
@@ -71,13 +70,14 @@ def recording() -> str:
     share = 100 / len(screens)
     style = (
         f".turn {{ opacity: 0; animation: turn {SECONDS * len(screens)}s step-end infinite; }}\n"
-        f"@keyframes turn {{ 0% {{ opacity: 1; }} {share:.2f}% {{ opacity: 0; }} }}"
+        f"@keyframes turn {{ 0% {{ opacity: 1; }} {share:.2f}% {{ opacity: 0; }} }}\n"
+        "@media (prefers-reduced-motion) { .turn { animation: none; } .turn:first-of-type { opacity: 1; } }"
     )
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">\n<style>\n{style}\n</style>\n'
     return head + "".join(sized) + "</svg>\n"
 
 
-def drawn(report: Report, command: str = COMMAND, name: str = "report") -> str:
+def drawn(report: Report, command: str, name: str) -> str:
     """The report as a terminal of WIDTH columns shows it, as SVG; the fonts are the reader's own."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="standard")
     console.print(Text(f"$ {command}"), soft_wrap=True)
@@ -115,7 +115,6 @@ def main() -> None:
     if sys.argv[1:] == ["--run"]:
         DOCUMENT.parent.mkdir(exist_ok=True)
         DOCUMENT.write_text(run())
-    PICTURE.write_text(drawn(sample()))
     RECORDING.write_text(recording())
     before, _, _ = GUIDE.read_text().partition("    $ ")  # the sample is the end of the guide
     GUIDE.write_text(before + block())

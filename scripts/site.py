@@ -92,8 +92,8 @@ def sources(folder: Path) -> None:
     checks = load()
     for name, source in (("index", "README"), ("CONTRIBUTING", "CONTRIBUTING"), ("CHANGELOG", "CHANGELOG")):
         put(folder / f"{name}.md", moved((ROOT / f"{source}.md").read_text()))
-    for place in ("report.svg", "slurm", "kubernetes"):
-        copy(ROOT / "docs" / place, folder / ("docs" if place == "report.svg" else ".") / place)
+    for place in ("recording.svg", "slurm", "kubernetes"):
+        copy(ROOT / "docs" / place, folder / ("docs" if place == "recording.svg" else ".") / place)
     copy(ROOT / "docs/validation.md", folder / "validation.md")
     put(folder / "LICENSE.txt", (ROOT / "LICENSE").read_text())
     for guide in GUIDES:
