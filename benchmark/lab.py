@@ -70,7 +70,8 @@ NINE = (
 """The faults of --compare."""
 COMPARED_HOW = (
     "stas00's script needs GPUs and NCCL: its steps run with gloo. DLRover's master, part of a Kubernetes job, runs on "
-    "node 0 at the job's address. accelerate test has one rank per host and uses gloo."
+    "node 0 at the job's address. accelerate test has one rank per host and uses gloo. With "
+    "--nnodes 2 and 3, torchrun and what builds on it end only if the agent with 3 counts itself first at the exit."
 )
 COMPARED = ROOT / "benchmark/compared.md"
 """The last table of --compare, which docs/validation.md repeats."""
