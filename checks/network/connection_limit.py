@@ -181,10 +181,10 @@ def late_connections(cluster: Cluster, node: Node) -> dict[Node, LateConnections
     """Return the nodes whose ranks repeated SYNs to this node, though no other packet to it was lost."""
     delayed_peers = {}
     for peer in cluster.peers(node):
-        lossy = any(rate.retransmitted >= LOST for rate in peer.mesh.rates if cluster.by_key.get(rate.to) is node)
-        for late in peer.network.late_connections if not lossy else ():
-            if late.address in node.addresses:
-                delayed_peers[peer] = late
+        to_node = [late for late in peer.network.late_connections if late.address in node.addresses]
+        rates = (rate for rate in peer.mesh.rates if cluster.by_key.get(rate.to) is node)
+        if to_node and not any(rate.retransmitted >= LOST for rate in rates):
+            delayed_peers[peer] = to_node[-1]
     return delayed_peers
 
 

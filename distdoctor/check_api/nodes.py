@@ -117,6 +117,7 @@ def rank_count(node: Node) -> int:
     return node.plan.nproc_per_node or len(node.facts.ranks)
 
 
+@lru_cache(maxsize=4)
 def planned_rank_count(cluster: Cluster) -> int:
     """Return the number of ranks of the job, as far as the plan or the nodes here show; at least 1."""
     return max(cluster.plan.world_size or 0, sum(rank_count(node) for node in cluster.nodes), 1)

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distdoctor.check_api.nodes import own_host_names
 from distdoctor.check_api.text import shorten_error, together
@@ -51,16 +52,22 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
     Only ranks with wrong results count if a rank got no processor, or if node 0, which had all facts, was inconclusive:
     the others only waited, and torch waits for 30 minutes.
     """
-    failed = [
+    return [*_failed_ranks(cluster, stage)]
+
+
+@lru_cache(maxsize=16)
+def _failed_ranks(cluster: Cluster, stage: str) -> tuple[FailedRank, ...]:
+    """Return them, cached: checks ask for them for each of a thousand nodes."""
+    failed = tuple(
         FailedRank(node, rank, entry)
         for node in cluster.nodes
         for rank in node.facts.ranks
         for entry in rank.stages
         if entry.stage == stage and entry.status in ("failed", "error")
-    ]
+    )
     inconclusive = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
     if inconclusive or any(rank.stage.detail.get("starved") for rank in failed):
-        return [rank for rank in failed if rank.stage.detail.get("wrong")]
+        return tuple(rank for rank in failed if rank.stage.detail.get("wrong"))
     return failed
 
 

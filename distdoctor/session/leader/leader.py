@@ -193,8 +193,8 @@ class Leader:
         groups = self._groups_of(numbering) if stage == COLLECTIVE else {}
         limited = limited_addresses(everyone) if stage in (STORE, MESH, GLOO) or groups else ()
         if limited or (stage == STORE and joined_late(everyone)):
-            needed = [seconds_to_pass(one, everyone) or 0.0 for one in everyone]
-            seconds += LIMITED_SECONDS + max((one for one in needed if not math.isinf(one)), default=0.0)
+            delays = [seconds_to_pass(participant, numbering.world) or 0.0 for participant in everyone]
+            seconds += LIMITED_SECONDS + max((delay for delay in delays if not math.isinf(delay)), default=0.0)
             opener.extend(self._clock.left)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, limited=limited, marks=self._marks())

@@ -116,24 +116,25 @@ def limited_addresses(participants: Iterable[Participant]) -> tuple[str, ...]:
     Its own rules say so; or the ranks had to retransmit SYNs to it for the store, as where its rules cannot be read.
     """
     everyone = list(participants)
+    ranks = sum(member.facts.plan.nproc_per_node or 1 for member in everyone)
     repeated = Counter[str]()
     for late in (late for member in everyone if member.facts.network for late in member.facts.network.late_connections):
         repeated[late.address] += late.repeated
     limited: dict[str, None] = {}
     for member in everyone:
         addresses = {address for _, address in addresses_of(member.facts, nccl=True)}
-        if any(repeated[address] >= REPEATED for address in addresses) or seconds_to_pass(member, everyone) != 0:
+        if any(repeated[address] >= REPEATED for address in addresses) or seconds_to_pass(member, ranks) != 0:
             limited |= dict.fromkeys(sorted(addresses))
     return tuple(limited)
 
 
-def seconds_to_pass(one: Participant, everyone: Collection[Participant]) -> float | None:
-    """Return the most seconds for which a rule of this node delays the ranks' connections; 0 without such a rule, None
-    if none of them shows its rate."""
-    firewall = one.facts.network.firewall if one.facts.network is not None else None
-    rules = [rule for chain in (firewall.chains if firewall else ()) if chain.hook == "input" for rule in chain.by_rate]
-    local = [each.facts.plan.nproc_per_node or 1 for each in everyone]
-    seconds = [start_seconds(rule, sum(local), one.facts.plan.nproc_per_node or 1) for rule in rules]
+def seconds_to_pass(member: Participant, ranks: int) -> float | None:
+    """Return the most seconds for which a rule of this node delays the connections of a job with so many ranks; 0
+    without such a rule, None if none of them shows its rate."""
+    network, local = member.facts.network, member.facts.plan.nproc_per_node or 1
+    chains = network.firewall.chains if network is not None and network.firewall is not None else ()
+    rules = [rule for chain in chains if chain.hook == "input" for rule in chain.by_rate]
+    seconds = [start_seconds(rule, ranks, local) for rule in rules]
     return max((each for each in seconds if each is not None), default=None if rules else 0.0)
 
 
