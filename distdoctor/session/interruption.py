@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import NodeFacts, RendezvousFacts
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INTERRUPTED, Report
+from distdoctor.model.report import INTERRUPTED, Report, Verdict
 from distdoctor.model.stages import NETWORK, STAGES, spoken, stage_index
 from distdoctor.render.words import count, fold
 from distdoctor.session.options import Options
@@ -34,20 +34,36 @@ def pending_failures(facts: Sequence[NodeFacts], options: Options, certain: Judg
 
 
 def certain_judgement(judgement: Judgement, facts: NodeFacts) -> Judgement:
-    """Return the part of the judgement that is certain in a process that a signal ended.
-
-    A process that still waits to join waits because its failures of the network stage and later may pass by themselves:
-    permanent ones end the wait at once. So these are not certain.
-    """
-    meeting = facts.meeting
-    if meeting is None or meeting.joined or meeting.ended:
+    """Return the part of the judgement that is certain in a process that a signal ended."""
+    if not _joins(facts):
         return judgement
-    curable = {finding.id for finding in judgement.findings if finding.severity == "fail" and _from_network_on(finding)}
-    kept = tuple(
-        finding for finding in judgement.findings if finding.id not in curable and finding.because_of not in curable
-    )
+    kept, verdict = _certain(judgement.findings)
+    return replace(judgement, findings=kept, verdict=verdict)
+
+
+def certain_report(report: Report, facts: Iterable[NodeFacts]) -> Report:
+    """Return the part of a report on several nodes that is certain if a signal ended them all."""
+    if not any(map(_joins, facts)):
+        return report
+    kept, verdict = _certain(report.findings)
+    return replace(report, findings=kept, verdict=verdict)
+
+
+def _joins(facts: NodeFacts) -> bool:
+    """Return whether the process still waits to join.
+
+    It waits because its failures of the network stage and later may pass by themselves: permanent ones end the wait at
+    once.
+    """
+    return facts.meeting is not None and not (facts.meeting.joined or facts.meeting.ended)
+
+
+def _certain(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Verdict]:
+    """Return the findings but for those failures and what they explain, and the verdict."""
+    curable = {finding.id for finding in findings if finding.severity == "fail" and _from_network_on(finding)}
+    kept = tuple(finding for finding in findings if finding.id not in curable and finding.because_of not in curable)
     failing = any(finding.severity == "fail" and not finding.incomplete for finding in kept)
-    return replace(judgement, findings=kept, verdict="fail" if failing else "incomplete")
+    return kept, "fail" if failing else "incomplete"
 
 
 def _from_network_on(finding: Finding) -> bool:

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import NodeFacts, RendezvousFacts
+from distdoctor.model.facts import Contact, NodeFacts, RendezvousFacts
 from distdoctor.render import html, markdown
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
 from distdoctor.session.context import Clock
 from distdoctor.session.finish import ReportMaker
-from distdoctor.session.interruption import pending_failures
+from distdoctor.session.interruption import certain_report, pending_failures
 from distdoctor.session.options import Options
-from tests.facts_builder import CHECKS, healthy, judged, loopback_name
+from tests.facts_builder import CHECKS, healthy, judged, loopback_name, with_network
 
 
 def told(*facts: NodeFacts, number: int = signal.SIGINT, until: str = "collective") -> tuple[list[str], str]:
@@ -96,3 +96,15 @@ def test_the_page_and_markdown_say_it_first() -> None:
     line = "Interrupted after 0 s; node1 had not joined"
     assert f'<span class="cause">{line}</span></h1>' in html.render(report)
     assert f"`{line}`" in markdown.render(report)
+
+
+@pytest.mark.parametrize(("ended", "verdict"), [(False, "incomplete"), (True, "fail")])
+def test_a_run_on_several_hosts_reports_no_failure_of_a_node_that_still_joins(ended: bool, verdict: str) -> None:
+    """Node 0 had not opened its store yet: only a node whose wait has ended shows a failure by a refused port."""
+    a, b = healthy(2)
+    refused = Contact("10.77.0.10", 29500, "refused", 111)
+    b = with_network(replace(b, meeting=RendezvousFacts(ended=ended), mesh=None), contact=refused)
+    made = ReportMaker("collective", Clock(60.0, 60.0)).make(build((a, b)), judged(a, b), True)
+    assert {finding.check for finding in made.findings if finding.severity == "fail"}
+    report = certain_report(made, (a, b))
+    assert (report.verdict, bool([one for one in report.findings if one.severity == "fail"])) == (verdict, ended)

@@ -62,6 +62,10 @@ def check_hosts(command: CheckCommand) -> int:
         observer.close()
         facts = orchestrate.facts_of(lines)
         report = _report(facts, *judging(), calls)
+        if interrupts.pending() is not None:
+            from distdoctor.session.interruption import certain_report
+
+            report = certain_report(report, facts)
         started = datetime.fromtimestamp(began, tz=timezone.utc).isoformat(timespec="seconds")
         report = orchestrate.after_signal(replace(report, seconds=round(time.time() - began, 3), started_at=started))
         unsaved = orchestrate.keep(place, facts)
