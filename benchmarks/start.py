@@ -5,7 +5,7 @@
 
 Each is run as by hand, on this machine alone, after one run that does not count (compiled files, caches): its help, a
 usage error, a page, a message, a log of a few lines, the search for jobs that hang, what a prolog runs, and a whole
-check of two ranks, which imports torch. The medians are told; of the memory the most that one process of it had.
+check of two ranks, which imports torch. It prints medians; of the memory the most that one process of it had.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMANDS = (
     ("check --until network", ("check", "--until", "network")),
     ("check", ("check", "--standalone")),
 )
-"""Each as it is told, and its words where these are others. None of them finds anything but what its words say."""
+"""Label of each, and its words if these are others. None of them finds anything but what its words say."""
 
 
 IMPORTS = (
@@ -69,12 +69,12 @@ def started(*words: str) -> tuple[float, float, float]:
     return time.perf_counter() - began, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1024
 
 
-def _measured(told: str, runs: int, *words: str) -> tuple[float, float]:
+def _measured(label: str, runs: int, *words: str) -> tuple[float, float]:
     """Print the medians of some runs after one that does not count; return the least time and processor time."""
     started(*words)
     seconds, busy, memory = zip(*(started(*words) for _ in range(runs)), strict=True)
     sys.stdout.write(
-        f"{told:<22} {statistics.median(seconds):5.2f} s, at best {min(seconds):.2f}; of the processor "
+        f"{label:<22} {statistics.median(seconds):5.2f} s, at best {min(seconds):.2f}; of the processor "
         f"{statistics.median(busy):.2f} s, at best {min(busy):.2f}; {statistics.median(memory):.0f} MiB\n"
     )
     sys.stdout.flush()
@@ -97,10 +97,10 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "train.log"
         log.write_text(LOG)
-        for told, given in COMMANDS:
-            command = [word.format(log=log) for word in given or (told,)]
-            busy = _measured(told, runs, "-m", "distdoctor", *command)
-            if told == "--help":
+        for label, given in COMMANDS:
+            command = [word.format(log=log) for word in given or (label,)]
+            busy = _measured(label, runs, "-m", "distdoctor", *command)
+            if label == "--help":
                 ratios = (one / of_bare for one, of_bare in zip(busy, bare, strict=True))
                 sys.stdout.write("  of bare Python's time: {:.1f}; of its processor time: {:.1f}\n".format(*ratios))
     return 0

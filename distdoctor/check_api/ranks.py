@@ -178,8 +178,8 @@ def failed_stage_finding(
     where = f"on {together(names)}"
     if blamed.reporters:
         accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
-        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
-        where = f"with {together(whom)}{place}, according to {accusers}"
+        accused = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        where = f"with {together(accused)}{place}, according to {accusers}"
     yield Finding(
         summary=f"{what} {where}: {shortened(shorten_error(quoted[0].stage.error or 'no text'), 160)}",
         nodes=names,
@@ -198,9 +198,9 @@ def fixes_for_errors(blamed: AccusedNodes, quoted: Sequence[FailedRank], fix: st
     """Return the fixes that the errors' own texts name, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:
-        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        accused = [node.name for node in blamed.nodes if node not in blamed.reporters]
         place = f" ({blamed.place})" if blamed.place else ""
-        return (Fix(f"Start with {together(whom)}{place}, which the errors of the other nodes name. {fix}", names),)
+        return (Fix(f"Start with {together(accused)}{place}, which the errors of the other nodes name. {fix}", names),)
     errors = dict.fromkeys((rank.node, rank.stage.error or "") for rank in quoted)
     fixes = [remedy for node, text in errors for remedy in fixes_for_error(node, text)]
     unique = [remedy for number, remedy in enumerate(fixes) if remedy not in fixes[:number]]
@@ -257,14 +257,14 @@ def accused(cluster: Cluster, errors: Sequence[RankError]) -> AccusedNodes:
     by_node: dict[Node, set[Node]] = {}
     for node, _, others in accusing:
         by_node.setdefault(node, set()).update(others)
-    whom = {other for others in by_node.values() for other in others}
+    accused = {other for others in by_node.values() for other in others}
     agreed = {
         accused_node
-        for accused_node in whom
+        for accused_node in accused
         if all(accused_node in others for node, others in by_node.items() if node is not accused_node)
     }
     if len(agreed) != 1:
-        suspects = whom | set(by_node)
+        suspects = accused | set(by_node)
         return AccusedNodes(_in_order(cluster, suspects), "one-of" if len(suspects) > 1 else "all")
     (culprit,) = agreed
     reporters = {node for node in by_node if node is not culprit}

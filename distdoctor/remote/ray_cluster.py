@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster as hosts of a remote run: an actor of Ray on each, beside the job's workers.
+"""Nodes of a Ray cluster as hosts of a remote run: an actor of Ray on each node of the job.
 
 Ray itself runs in a process of its own (``ray_driver``), in the first Python that has it.
 """

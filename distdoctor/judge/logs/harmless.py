@@ -13,7 +13,7 @@ from time import strptime
 from distdoctor.judge.logs.clocks import before_the_job, lines_about_other_processes, long_before_the_job
 from distdoctor.judge.logs.lifelines import (
     ACCOUNT,
-    TOLD_TO_END,
+    ASKED_TO_END,
     Lifeline,
     Timeline,
     is_of_part,
@@ -65,7 +65,7 @@ def _crashed(match: Match) -> bool:
         return False
     if end is None:
         return match.shows == "end" or bool(match.values.keys() & {"uncaught", "whole"})
-    return bool(end.reason) or (end.code or 0) not in (0, *TOLD_TO_END) or end.signal not in (None, 2, 15)
+    return bool(end.reason) or (end.code or 0) not in (0, *ASKED_TO_END) or end.signal not in (None, 2, 15)
 
 
 # Only steps of the same speaker, or the end of its work, show that it survived an error.

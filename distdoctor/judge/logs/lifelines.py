@@ -15,8 +15,8 @@ from functools import cached_property
 
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
-TOLD_TO_END = (130, 143)
-"""Exit codes of a process that was told to end when the job was done, such as a monitor: no failure."""
+ASKED_TO_END = (130, 143)
+"""Exit codes of a process that was asked to end when the job was done, such as a monitor: no failure."""
 RAISED = re.compile(
     r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory)\b"
 )
@@ -137,7 +137,7 @@ def ends_job(match: Match) -> bool:
     if end is None:
         return False
     ended = end.launcher in ("torchrun", "deepspeed") or end.reason in ("gave up", "first to fail")
-    return ended or ((end.code or 0) != 0 and end.code not in TOLD_TO_END) or by_scheduler(match)
+    return ended or ((end.code or 0) != 0 and end.code not in ASKED_TO_END) or by_scheduler(match)
 
 
 def by_scheduler(match: Match) -> bool:
