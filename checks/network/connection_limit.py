@@ -57,6 +57,7 @@ from distdoctor.check_api import (
     gloo_errors_name,
     link_arrows,
     link_graph,
+    neighbourhood,
     open_firewall_fix,
     own_addresses_filtered,
     planned_rank_count,
@@ -88,7 +89,7 @@ LOST = 3
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for node in cluster.nodes if cluster.multi_host else ():
+    for node in cluster.nodes:
         late = late_connections(cluster, node)
         if not rules(cluster, node) and not (late and held_back(late, node)):
             continue
@@ -141,7 +142,8 @@ def seconds_to_start(cluster: Cluster, node: Node) -> float | None:
 def contacts(cluster: Cluster, node: Node) -> list[tuple[Node, Contact]]:
     """Return the contacts of nodes with the store on this node, and of the node with itself, that were turned away: a
     rule may have no exception for lo."""
-    failed = failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else []
+    listens = store_host(cluster) is node or bool(node.network.bind and node.network.bind.ok)
+    failed = failed_contacts(cluster, TURNED_AWAY) if listens else []
     found = [(one.node, one.contact) for one in failed if one.contact.address in node.addresses]
     own = node.network.own_port
     return [*found, (node, own)] if own is not None and own.outcome in TURNED_AWAY else found
@@ -231,7 +233,8 @@ def finding(
     incomplete: bool = False,
 ) -> Finding:
     peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
-    accept = [*peers, *own_addresses_filtered(cluster, node)]
+    network = neighbourhood(node) if len(cluster.nodes) < (cluster.plan.nnodes or 1) else ()
+    accept = network or (*peers, *own_addresses_filtered(cluster, node))
     others = [peer.name for peer in cluster.peers(node)[:MAX_LINKS]]
     return Finding.about(
         (node,),

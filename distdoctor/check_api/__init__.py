@@ -165,6 +165,7 @@ Links between nodes:
     usual_link_speed         usual speed of a link
     blamed_for_links         nodes to blame for links with one trouble
     source_addresses         source addresses of a node's connections
+    neighbourhood            network by which others reach a node: sources of peers without facts
     own_addresses_filtered   a node's own addresses, if its filter applies between its ranks
     FilterHook               input or output: direction of a packet filter's chain
     start_seconds            time that connections of a job take to pass rules that limit their rate
@@ -260,7 +261,7 @@ from distdoctor.check_api.text import (
     duration_text, errno_text, links_to, lookup_failed, names_of, port_holder_evidence, ranks_text,
 )
 from distdoctor.check_api.text import shorten_error, some_of, together
-from distdoctor.check_api.master_port import master_port_owner, taken_port_finding
+from distdoctor.check_api.master_port import master_port_owner, neighbourhood, taken_port_finding
 from distdoctor.check_api.torch import TorchImportCause, fixes_by_command, install_torch_command
 from distdoctor.check_api.torch import nodes_by_torch_cause, pip_command
 from distdoctor.check_api.torch import still_importing_torch, torch_error_evidence
@@ -418,6 +419,7 @@ __all__ = [
     "must_be_alike",
     "names_of",
     "names_with_different_masters",
+    "neighbourhood",
     "node0_name",
     "nodes_by_torch_cause",
     "nodes_of_failed",

@@ -529,6 +529,8 @@ def last_contact_text(node: Node) -> str:
     answer = network.answer.kind if network.answer is not None else ""
     if network.contact.outcome == "open" and answer == "distdoctor":
         return f"{waited}; the store there belongs to a check without this node"
+    if network.contact.outcome == "open" and network.answer is not None and network.answer.empty:
+        return f"{waited}; the store there is empty, no node 0 has written into it"
     if network.contact.outcome == "open":
         return f"{waited}; the port is open, but no store answers there"
     taken = "the port was open, but its listener sent nothing and accepts no more connections"

@@ -398,7 +398,7 @@ def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
         f"{name}'s own packet filter shuts port {port}, on which it waits for the others.",
         links=((other, name) for other in _absent(cluster, zero)),
         evidence=(f"{name}: {port.rule}" for port in _shutting(zero)),
-        fixes=(open_firewall_fix(zero, name, "input", _neighbourhood(zero), port),),
+        fixes=(open_firewall_fix(zero, name, "input", neighbourhood(zero), port),),
     )
 
 
@@ -447,10 +447,10 @@ def _to_another(rule: str, port: int) -> bool:
     return match is not None and str(port) not in match.groups()
 
 
-def _neighbourhood(zero: Node) -> tuple[str, ...]:
-    """Return the network of the address by which the others reach it."""
-    at = zero.reached_at or next(iter(zero.master_addresses), None)
+def neighbourhood(node: Node) -> tuple[str, ...]:
+    """Return the network of the address by which the others reach it: the sources of peers whose facts are not here."""
+    at = node.reached_at or next(iter(node.master_addresses), None)
     own_networks = (
-        ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(zero) if own == at
+        ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(node) if own == at
     )
     return tuple(map(str, own_networks))

@@ -59,6 +59,8 @@ class Answer:
     """For a TCPStore: ``2.5+``, ``2.2-2.4`` or ``<=2.1``."""
     sample: str = ""
     """First printable bytes of another service's answer, at most 80."""
+    empty: bool = False
+    """True for a TCPStore without a single key until this node stopped waiting: its host has not begun to use it."""
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ class Rendezvous:
             bool(self.network.master_is_own) and (self.context.plan.opens_store or self._may_host())
         )
         await self.hosting.note_visitors()
+        self.hosting.note_unreached()
         self.hosting.close()
         return None
 
@@ -253,6 +254,8 @@ class MarkerFinder:
         """True if a store was there without a mark that is to be followed."""
         self._client: StoreClient | None = None
         """Connection on which the mark was read: a packet filter may limit new ones."""
+        self._empty = False
+        """True if the store had no key when it was last counted, or was not counted yet."""
 
     async def client(self, contact: Contact) -> StoreClient:
         """Return a connection to the store whose mark was found. Raises StoreError."""
@@ -308,6 +311,7 @@ class MarkerFinder:
                 client.close()
         if value is None:
             self.unmarked = True
+            answer = replace(answer, empty=self._empty)
             self._context.update_network(answer=Answer("distdoctor", answer.generation) if self.refused() else answer)
             self._context.update_meeting(ours=False)
             return None
@@ -316,7 +320,8 @@ class MarkerFinder:
 
     async def _wait(self, client: StoreClient) -> Marker | None:
         end, latest = time.monotonic() + MARKER_SECONDS, self._context.clock.waits_until()
-        key, others = RunKeys.marker(self._context.plan), False
+        key = RunKeys.marker(self._context.plan)
+        self._empty = True
         while True:
             try:
                 value = await client.get(key)
@@ -338,9 +343,9 @@ class MarkerFinder:
                 self._context.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
             now = time.monotonic()
-            if now >= end and (now >= latest or others):
+            if now >= end and (now >= latest or not self._empty):
                 return None
-            others = now >= end and await client.count() > 0  # the mark itself may have come since it was asked for
+            self._empty = now < end or await client.count() == 0  # the mark may have come since it was asked for
             await asyncio.sleep(0.05)
 
     async def _note_refused(self, client: StoreClient, token: Literal["missing", "unexpected", "different"]) -> None:

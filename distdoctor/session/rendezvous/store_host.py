@@ -286,6 +286,15 @@ class StoreHost:
         self.context.update_network(contact=contact, passed_over=(), neighbour=None)
         return contact
 
+    def note_unreached(self) -> None:
+        """Note that a store which this process hosts gave it no answer at MASTER_ADDR, if it could never connect."""
+        master, bind = self.network.master, self.network.bind
+        own = master.addresses if master is not None and self.network.master_is_own else ()
+        if self.child is None or self.marked or self.network.contact is not None or bind is None or not own:
+            return
+        seconds = round(time.time() - self.context.clock.started_at - (bind.after or 0), 1)
+        self.context.update_network(contact=Contact(own[0], self.context.plan.master_port, "no-answer", None, seconds))
+
     def take_client(self, contact: Contact) -> StoreClient | None:
         """Return the connection to the own store, once, if it is the one of ``contact``."""
         if self._client is None or not self._client.is_open or self._client.address != contact.address:

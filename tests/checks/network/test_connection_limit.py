@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.check_api import start_seconds
-from distdoctor.model.facts import Contact, Firewall, FirewallChain, LateConnections, LinkRate
+from distdoctor.model.facts import Bind, Contact, Firewall, FirewallChain, LateConnections, LinkRate
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import cut
 from tests.facts_builder import blocking, failing, healthy, judged, outside, waited_in_vain, with_meeting, with_network
@@ -107,6 +107,12 @@ def own_port() -> Facts:
     return with_network(a, own_port=Contact("10.77.0.10", 40001, "no-answer", seconds=20.0)), b
 
 
+def own_store(rule: str) -> Facts:
+    """Node 0 listens, never reaches its own store, and knows nothing of node 1."""
+    a = outside(healthy(2)[0], "no-answer", seconds=57.0)
+    return (with_network(a, bind=Bind(True, 29500), master_is_own=True, firewall=blocking(rule)),)
+
+
 def unreadable() -> Facts:
     """Whatever limits them, some came through at last, and the others did not meanwhile."""
     a, b = late(firewall=Firewall(False), repeated=7)
@@ -159,6 +165,12 @@ ROWS = [
     Row("on random ports", on_random_ports, ("host0",), together=True),
     Row("beyond a number, its own ranks too", lambda: own_ranks_at_the_store(RULE), ("host0",), together=True),
     Row(
+        "its own store, at a rate at which no job starts",
+        lambda: own_store(RATE.replace("1/second", "6/minute")),
+        ("host0",),
+        alone=("store/nodes-missing",),
+    ),
+    Row(
         "a rate at which the kernel ends some",
         lambda: both_directions(f"{RATE} ".replace("1/second", "3/minute")),
         ("host0",),
@@ -174,6 +186,7 @@ LATER = [
         "ranks get no answer", lambda: limited("ended after 22.2 s: it did not return", RATE), ("host0",), together=True
     ),
     Row("nobody may read the rules", unreadable, ("host0",), together=True),
+    Row("its own store", lambda: own_store(RATE), ("host0",)),
 ]
 """Connections that the rule would let in later than the check waits: the job runs."""
 

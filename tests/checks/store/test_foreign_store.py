@@ -23,10 +23,17 @@ def own_store_without_the_mark() -> Facts:
     return a, b
 
 
+def empty_store() -> Facts:
+    """Node 1 alone: the store has no key until it stops waiting, so it may be its own node 0's."""
+    b = outside(healthy(2)[1], "open")
+    return (with_meeting(with_network(b, answer=Answer("tcpstore", "2.5+", empty=True)), ours=False),)
+
+
 ROWS = [Row("foreign store", lambda: held(Answer("tcpstore", "2.5+")), ("host0",))]
 
 LOOK_ALIKES = [
     LookAlike("the own store, without the mark", own_store_without_the_mark, "host/lo-down"),
+    LookAlike("a store without any key", empty_store, "store/nodes-missing"),
     LookAlike("another service", lambda: held(Answer("foreign", sample="SSH-2.0"), SSHD), "network/foreign-service"),
 ]
 
