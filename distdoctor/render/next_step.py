@@ -79,12 +79,13 @@ def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Find
         run = "run this" if again else "start the check"
         return f"{run} on {fold(unmet or missing)}, and here again{_left_open(again)}", again
     again = _check(report, program, flags, roots, here)
-    if from_here and roots:
-        return f"{_above(roots)}, then check again", again
+    where = f"{_everywhere(report, flags)}{_left_open(again)}"
     if INTERRUPTED in report.details:
-        return f"check again{_everywhere(report, flags)}{_left_open(again)}", again
+        return f"check again{where}", again
+    if roots:
+        return f"{_above(roots)}, then check again{where}", again
     seen = "notes" if report.notes else "stages"
-    return f"read the {seen} above, then check again{_everywhere(report, flags)}{_left_open(again)}", again
+    return f"read the {seen} above, then check again{where}", again
 
 
 def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
