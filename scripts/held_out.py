@@ -1,11 +1,15 @@
 """Score of `distdoctor diagnose` on public logs of 2025 and 2026 that no rule was built from.
 
-    python scripts/held_out.py [-v] [--save FILE] [--only TEXT]
+    python scripts/held_out.py [-v] [--save FILE] [--only TEXT] [--set 2] [--clones FOLDER]
 
 tests/logs/held_out/index.json has the answer to each log, written before the log was first read: ``expect`` (a check,
 ``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and ``names`` (words that the
 answer must quote). ``base`` is the outcome of the first run, at commit 7b188cef. Never change a rule because of one of
 these logs: the set measures how the program does on a new one.
+
+``--set 2`` scores tests/logs/held_out_2, whose ``base`` is the outcome at commit 059cbb5c. Its fetched.json has the
+answers to logs of other repositories that are not kept here: ``--clones`` names a folder that has each as
+OWNER+NAME/repo, at the named commit.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests/logs/held_out"
+SECOND = ROOT / "tests/logs/held_out_2"
 OUTCOMES = {
     "right": "the cause, or rightly no failure",
     "vague": "the right check without what the log names",
@@ -52,9 +58,9 @@ def outcome(case: dict[str, Any], roots: Sequence[str], verdict: str, quoted: st
     return "vague" if case["names"] and case["names"] not in quoted else "right"
 
 
-def diagnosed(file: str) -> dict[str, Any]:
+def diagnosed(log: Path) -> dict[str, Any]:
     """Return the report of one log as the command prints it."""
-    command = [sys.executable, "-m", "distdoctor", "diagnose", str(FOLDER / file), "--json"]
+    command = [sys.executable, "-m", "distdoctor", "diagnose", str(log), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
     try:
         report: dict[str, Any] = json.loads(done.stdout)
@@ -63,9 +69,19 @@ def diagnosed(file: str) -> dict[str, Any]:
     return report
 
 
+def fetched(clones: Path, into: Path) -> list[dict[str, Any]]:
+    """Return the cases of fetched.json, their logs written to ``into`` from clones of their repositories."""
+    cases: list[dict[str, Any]] = json.loads((SECOND / "fetched.json").read_text())
+    for case in cases:
+        name, _, path = case["source"].partition(":")
+        command = ["git", "-C", str(clones / name.replace("/", "+") / "repo"), "show", f"{case['commit']}:{path}"]
+        (into / case["file"]).write_bytes(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return [case | {"folder": into} for case in cases]
+
+
 def scored(case: dict[str, Any]) -> dict[str, Any]:
     """Return the log's name, what was said of it and its outcome."""
-    report = diagnosed(case["file"])
+    report = diagnosed(case["folder"] / case["file"])
     roots = [one for one in report["findings"] if one["severity"] == "fail" and not one["because_of"]]
     said = sorted({one["check"] for one in roots})
     became = outcome(case, said, report["verdict"], json.dumps(roots, ensure_ascii=False))
@@ -85,10 +101,16 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write what is said of each log to this file")
     parser.add_argument("--jobs", type=int, default=2, help="logs read at the same time (default 2)")
     parser.add_argument("--only", default="", help="only logs with this in their name")
+    parser.add_argument("--set", type=int, choices=(1, 2), default=1, help="which set (default 1)")
+    parser.add_argument("--clones", type=Path, help="folder of the repositories that fetched.json names")
     options = parser.parse_args()
-    index: list[dict[str, Any]] = json.loads((FOLDER / "index.json").read_text())
-    index = [case for case in index if options.only in case["file"]]
-    with ThreadPoolExecutor(options.jobs) as pool:
+    folder = FOLDER if options.set == 1 else SECOND
+    index: list[dict[str, Any]] = json.loads((folder / "index.json").read_text())
+    index = [case | {"folder": folder} for case in index]
+    with ThreadPoolExecutor(options.jobs) as pool, tempfile.TemporaryDirectory() as temporary:
+        if options.clones:
+            index += fetched(options.clones, Path(temporary))
+        index = [case for case in index if options.only in case["file"]]
         results = list(pool.map(scored, index))
     if options.save:
         options.save.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from scripts.held_out import FOLDER, outcome
+from scripts.held_out import FOLDER, SECOND, outcome
 from tests.logs.test_reports import INDEX
 
 HELD_OUT = json.loads((FOLDER / "index.json").read_text())
+KEPT = json.loads((SECOND / "index.json").read_text())
+FETCHED = json.loads((SECOND / "fetched.json").read_text())
 CAUSE = {"expect": "process/exception", "accept": ["gpu/out-of-memory"], "names": "KeyError"}
 OPEN = {"expect": "cannot-tell", "accept": [], "names": ""}
 GOOD = {"expect": "none", "accept": [], "names": ""}
@@ -20,6 +22,13 @@ def test_every_log_has_its_answer_and_a_source_of_its_own() -> None:
     assert files == {case["file"] for case in HELD_OUT}
     assert len(files) == len(HELD_OUT) >= 120
     assert not {case["source"] for case in HELD_OUT} & {case["source"] for case in INDEX}
+
+
+def test_the_second_set_shares_no_source() -> None:
+    assert {path.relative_to(SECOND).as_posix() for path in SECOND.rglob("*.gz")} == {case["file"] for case in KEPT}
+    sources = [case["source"] for case in KEPT + FETCHED]
+    assert len(set(sources)) == len(sources) >= 50
+    assert not {case["source"] for case in INDEX + HELD_OUT} & set(sources)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_every_log_has_its_source_and_every_source_its_log() -> None:
     assert all(case["source"] for case in INDEX)
 
 
-@pytest.mark.parametrize("folder", ["reports", "held_out"])
+@pytest.mark.parametrize("folder", ["reports", "held_out", "held_out_2"])
 def test_an_index_has_a_line_for_each_log(folder: str) -> None:
     text = (FOLDER.parent / folder / "index.json").read_text()
     records: list[dict[str, Any]] = json.loads(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-FOLDERS = ("logs/reports", "logs/wordings", "logs/held_out", "recorded")
+FOLDERS = ("logs/reports", "logs/wordings", "logs/held_out", "logs/held_out_2", "recorded")
 
 NEUTRAL = {
     *("u", "me", "name", "user", "username", "usr", "XXX", "path_anonymized"),  # placeholders
