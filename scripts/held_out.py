@@ -2,14 +2,13 @@
 
     python scripts/held_out.py [-v] [--save FILE] [--only TEXT] [--set 2] [--clones FOLDER]
 
-tests/logs/held_out/index.json has the answer to each log, written before the log was first read: ``expect`` (a check,
-``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and ``names`` (words that the
-answer must quote). ``base`` is the outcome of the first run, at commit 7b188cef. Never change a rule because of one of
-these logs: the set measures how the program does on a new one.
+index.json in tests/logs/held_out (--set 2: held_out_2) has the answer to each log, written before the log was first
+read: ``expect`` (a check, ``cannot-tell``, or ``none`` for a run without a failure), ``accept`` (as fair an answer) and
+``names`` (words that the answer must quote). ``base`` is the outcome of the first run, at commit 7b188cef (059cbb5c).
+Never change a rule because of one of these logs: the set measures how the program does on a new one.
 
-``--set 2`` scores tests/logs/held_out_2, whose ``base`` is the outcome at commit 059cbb5c. Its fetched.json has the
-answers to logs of other repositories that are not kept here: ``--clones`` names a folder that has each as
-OWNER+NAME/repo, at the named commit.
+fetched.json has the answers to logs that stand in other repositories and are not kept here. --clones names a folder
+with a clone of each, OWNER+NAME/repo, that has the named commit.
 """
 
 from __future__ import annotations
@@ -69,13 +68,17 @@ def diagnosed(log: Path) -> dict[str, Any]:
     return report
 
 
-def fetched(clones: Path, into: Path) -> list[dict[str, Any]]:
-    """Return the cases of fetched.json, their logs written to ``into`` from clones of their repositories."""
-    cases: list[dict[str, Any]] = json.loads((SECOND / "fetched.json").read_text())
+def fetched(folder: Path, clones: Path, into: Path) -> list[dict[str, Any]]:
+    """Return the cases of a set's fetched.json, their logs written to ``into`` from clones of their repositories."""
+    cases: list[dict[str, Any]] = json.loads((folder / "fetched.json").read_text())
     for case in cases:
         name, _, path = case["source"].partition(":")
         command = ["git", "-C", str(clones / name.replace("/", "+") / "repo"), "show", f"{case['commit']}:{path}"]
-        (into / case["file"]).write_bytes(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        lines = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.splitlines(keepends=True)
+        first, last = case.get("range", (1, len(lines)))
+        log = into / case["file"]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"".join(lines[first - 1 : last]))
     return [case | {"folder": into} for case in cases]
 
 
@@ -109,7 +112,7 @@ def main() -> None:
     index = [case | {"folder": folder} for case in index]
     with ThreadPoolExecutor(options.jobs) as pool, tempfile.TemporaryDirectory() as temporary:
         if options.clones:
-            index += fetched(options.clones, Path(temporary))
+            index += fetched(folder, options.clones, Path(temporary))
         index = [case for case in index if options.only in case["file"]]
         results = list(pool.map(scored, index))
     if options.save:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from scripts.held_out import FOLDER, SECOND, outcome
 from tests.logs.test_reports import INDEX
 
-HELD_OUT = json.loads((FOLDER / "index.json").read_text())
-KEPT = json.loads((SECOND / "index.json").read_text())
-FETCHED = json.loads((SECOND / "fetched.json").read_text())
+KEPT, FETCHED = (
+    {folder: json.loads((folder / name).read_text()) for folder in (FOLDER, SECOND)}
+    for name in ("index.json", "fetched.json")
+)
 CAUSE = {"expect": "process/exception", "accept": ["gpu/out-of-memory"], "names": "KeyError"}
 OPEN = {"expect": "cannot-tell", "accept": [], "names": ""}
 GOOD = {"expect": "none", "accept": [], "names": ""}
 
 
-def test_every_log_has_its_answer_and_a_source_of_its_own() -> None:
-    files = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.gz")}
-    assert files == {case["file"] for case in HELD_OUT}
-    assert len(files) == len(HELD_OUT) >= 120
-    assert not {case["source"] for case in HELD_OUT} & {case["source"] for case in INDEX}
+@pytest.mark.parametrize("folder", [FOLDER, SECOND], ids=lambda folder: folder.name)
+def test_every_log_has_its_answer(folder: Path) -> None:
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.gz")}
+    assert files == {case["file"] for case in KEPT[folder]}
+    assert len(files) == len(KEPT[folder])
+    assert all(case["commit"] and ":" in case["source"] for case in FETCHED[folder])
 
 
-def test_the_second_set_shares_no_source() -> None:
-    assert {path.relative_to(SECOND).as_posix() for path in SECOND.rglob("*.gz")} == {case["file"] for case in KEPT}
-    sources = [case["source"] for case in KEPT + FETCHED]
-    assert len(set(sources)) == len(sources) >= 50
-    assert not {case["source"] for case in INDEX + HELD_OUT} & set(sources)
+def test_no_log_is_one_of_another_set() -> None:
+    logs = [
+        (case["source"], str(case.get("range"))) for cases in (KEPT, FETCHED) for one in cases.values() for case in one
+    ]
+    assert len(set(logs)) == len(logs) >= 170
+    assert not {source for source, _ in logs} & {case["source"] for case in INDEX}
 
 
 @pytest.mark.parametrize(
