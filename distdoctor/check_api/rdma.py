@@ -10,6 +10,7 @@ from distdoctor.check_api.nodes import plans_nccl_group
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge import nccl
 from distdoctor.knowledge.nccl import GID_INDEX, HCA, gid_index, kind_of_address, looked_for, subnet
+from distdoctor.knowledge.settings import of_backends
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Gid, RdmaPort
 
@@ -103,7 +104,7 @@ def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
 
     Empty if one is unknown, or if NCCL does not search.
     """
-    settings = {name: value for name, value in node.variables.items() if name not in without}
+    settings = {name: value for name, value in of_backends(node.variables).items() if name not in without}
     if not looks_itself(node) or gid_index(settings) is not None:
         return {}
     taken = {port.name: looked_for(port.gids, settings) for port in roce_ports(node)}

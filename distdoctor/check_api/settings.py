@@ -19,7 +19,7 @@ from distdoctor.check_api import gpus
 from distdoctor.check_api.text import together
 from distdoctor.knowledge import nccl
 from distdoctor.knowledge.nccl import version as nccl_version
-from distdoctor.knowledge.settings import ALLOCATOR, DEPRECATED_VARIABLES, IDENTICAL, intended_variable
+from distdoctor.knowledge.settings import ALLOCATOR, DEPRECATED_VARIABLES, IDENTICAL, intended_variable, of_backends
 from distdoctor.knowledge.torchrun import counts_ranks_alone, needs_own_name, takes_itself_for_host
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
@@ -102,7 +102,7 @@ def _of_nccl(node: Node) -> Iterator[PlanProblem]:
         return
     own, several = f"NCCL {node.identity.nccl}", (node.plan.world_size or 0) > 1
     version = nccl_version(node.identity.nccl)
-    for name, value in node.variables.items():
+    for name, value in of_backends(node.variables).items():
         if why := nccl.refused_value(name, value, version):
             yield PlanProblem(name, value, f"{why}: {own} fails on it", nccl.corrected_value(name, value), unset=True)
         elif taken := nccl.misread_value(name, value):

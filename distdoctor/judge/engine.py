@@ -11,7 +11,8 @@ from distdoctor.judge import nccl_warnings
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
 from distdoctor.judge.fixes import feasible, with_exclusion, with_files
-from distdoctor.judge.sandbox import Failed, Judge
+from distdoctor.judge.sandbox import Failed
+from distdoctor.judge.uncollected import NotCollected
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
@@ -34,8 +35,8 @@ class Judgement:
     checks: tuple[Check, ...] = ()
     """Checks that ran."""
     uncollected: tuple[tuple[str, str], ...] = ()
-    """(check, reason) for checks of a site that read variables which were not collected: no finding of theirs proves
-    nothing."""
+    """(check, reason) for checks of a site that read variables which were not collected: they have no findings, and are
+    not clear."""
 
     @property
     def roots(self) -> tuple[Finding, ...]:
@@ -53,29 +54,28 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
     """
     judges, known = _judges(cluster, checks), {check.id: check for check in checks}
+    patterns = tuple(ignore)
     checks = [check for check, _ in judges]
     found: list[Finding] = []
     broken: list[str] = []
     uncollected: list[tuple[str, str]] = []
-    for check, judge_it in judges:
+    for check, judge_function in judges:
         try:
-            for finding in judge_it(cluster):
+            for finding in judge_function(cluster):
                 found.append(_completed(finding, check, cluster))
+        except NotCollected as err:
+            if not any(fnmatchcase(check.id, p) for p in patterns):
+                uncollected.append((check.id, str(err)))
         except Failed as err:
             broken.append(f"{check.id}: {err}")
         except Exception as err:
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
-        if isinstance(judge_it, Judge) and judge_it.uncollected:
-            uncollected.append((check.id, judge_it.uncollected))
     failing = {finding.check for finding in found if finding.severity == "fail"}  # a warning is about something else
     warnings = nccl_warnings.warning_findings(cluster, known.values())
     found += [_completed(finding, check, cluster) for check, finding in warnings if check.id not in failing]
-    patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
     ordered = tuple(with_exclusion(_marked_verified(f, cluster), cluster) for f in in_order(linked(kept, known)))
-    set_aside = {check for check, _ in uncollected if any(fnmatchcase(check, p) for p in patterns)}
-    uncollected = [one for one in uncollected if one[0] not in set_aside]
     verdict = _verdict(ordered, bool(broken or uncollected))
     return Judgement(verdict, ordered, ignored, tuple(broken), tuple(checks), tuple(uncollected))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 
 from distdoctor import interrupts, streams
-from distdoctor.judge.uncollected import Watch
+from distdoctor.judge.uncollected import NotCollected, only_collected
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding
@@ -31,11 +31,14 @@ class _Late(BaseException):
 def time_limited(seconds: float | None = SECONDS) -> Iterator[None]:
     """Run the body for at most ``seconds`` (None: without a limit).
 
-    Raises Failed if it takes longer, or raises anything. Its output goes to stderr: stdout belongs to the report.
+    Raises Failed if it takes longer, or raises anything but NotCollected. Its output goes to stderr: stdout belongs to
+    the report.
     """
     try:
         with streams.reserved(), _alarm(seconds):
             yield
+    except NotCollected:
+        raise
     except _Late:
         raise Failed(f"it did not end within {seconds:.1g} s") from None
     except BaseException as err:
@@ -50,23 +53,19 @@ class Judge:
     def __init__(self, judge: Callable[[Cluster], Iterable[Finding]], variables: Sequence[str] = ()) -> None:
         """Wrap ``judge``; ``variables`` are those that the check declares."""
         self._judge, self._variables = judge, variables
-        self.uncollected = ""
-        """Variables that the last run read and that were not collected, with their nodes; empty if none."""
         self._failed: Failed | None = None
 
     def __call__(self, cluster: Cluster) -> list[Finding]:
-        """Return the findings. Raises Failed."""
+        """Return the findings. Raises Failed, and NotCollected."""
         if self._failed is not None:
             raise self._failed
-        watch = Watch(cluster, self._variables)
+        collected = only_collected(cluster, self._variables, iterable=bool(self._variables))
         try:
             with time_limited():
-                return [_checked(finding) for finding in self._judge(watch.cluster)]
+                return [_checked(finding) for finding in self._judge(collected)]
         except Failed as err:
             self._failed = err if err.__cause__ is None else None
             raise
-        finally:
-            self.uncollected = watch.notes()
 
 
 def _checked(finding: object) -> Finding:

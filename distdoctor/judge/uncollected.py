@@ -1,11 +1,12 @@
-"""Variables that a site's check reads and that were not collected, so that no finding does not mean no failure."""
+"""Environment variables as a site's check reads them: one that a node did not collect raises NotCollected, so that it
+never looks unset."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import cast
 
 from distdoctor.knowledge.settings import ALLOWED, looks_secret
 from distdoctor.model.cluster import Cluster
@@ -18,121 +19,88 @@ ITERATED = (
 )
 
 
-class Watch:
-    """Cluster that records lookups of variables which no node's facts can have.
+class NotCollected(BaseException):
+    """Reading of a variable that a node did not collect; the text names variable, nodes and fix.
 
-    A check that iterates over variables may look for one that was not collected. Only a check that declares VARIABLES
-    is taken to know which names can be there.
+    Not an Exception: a check that catches KeyError or Exception would take the variable for unset.
     """
 
-    def __init__(self, cluster: Cluster, declared: Sequence[str]) -> None:
-        self._declared = declared
-        self._iterated = False
-        self._missing: dict[str, dict[str, None]] = {}
-        """Name -> the nodes on which it was not collected."""
-        names = {key: node.name for key, node in cluster.by_key.items()}
-        for node in cluster.nodes:
-            for name in declared:
-                self._note(node.name, node.facts, name)
-        self.cluster = replace(
-            cluster,
-            nodes=tuple(replace(node, facts=self._watched(node.facts, node.name)) for node in cluster.nodes),
-            slices=tuple(self._watched(one, names.get(one.key, one.identity.hostname)) for one in cluster.slices),
-        )
 
-    def notes(self) -> str:
-        """Return the variables that were not collected, their nodes and the fix; empty if all were."""
-        texts = [self._note_on(name, [*nodes]) for name, nodes in self._missing.items()]
-        return "; ".join([*texts, ITERATED] if self._iterated and not self._declared else texts)
+def only_collected(cluster: Cluster, declared: Sequence[str], iterable: bool) -> Cluster:
+    """Return the cluster with variables that raise NotCollected if the check reads one that a node did not collect.
 
-    def _note_on(self, name: str, nodes: list[str]) -> str:
-        more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
-        where = ", ".join(nodes[:SHOWN]) + more
-        if looks_secret(name):
-            return f"{name} looks like a secret and is never collected"
-        if name in self._declared:
-            return f"{name} was not collected on {where} (run distdoctor there with the same --checks)"
-        return f'{name} was not collected on {where} (declare it in the check: VARIABLES = ("{name}",))'
+    ``declared`` are the names of its VARIABLES. An iteration may look for any name: if ``iterable``, it raises
+    only where one of them was not collected.
+    """
 
-    def _note(self, node: str, facts: NodeFacts, name: str) -> None:
-        if name not in ALLOWED and name not in facts.site_variables and name not in facts.variables:
-            self._missing.setdefault(name, {})[node] = None
+    def require(facts: NodeFacts, name: str) -> None:
+        if not _is_collected(facts, name):
+            raise NotCollected(_reason(cluster, name, name in declared))
 
-    def _watched(self, facts: NodeFacts, node: str) -> NodeFacts:
-        def note(name: str | None) -> None:
-            if name is None:
-                self._iterated = True
-            else:
-                self._note(node, facts, name)
+    def require_all(facts: NodeFacts) -> None:
+        if not iterable:
+            raise NotCollected(ITERATED)
+        for name in declared:
+            require(facts, name)
+
+    def guarded(facts: NodeFacts) -> NodeFacts:
+        def guard(variables: dict[str, str]) -> dict[str, str]:
+            view = _Variables(variables, partial(require, facts), partial(require_all, facts))
+            return cast("dict[str, str]", view)
 
         jobs = tuple(
-            replace(job, processes=tuple(replace(p, variables=_Watched(p.variables, note)) for p in job.processes))
+            replace(job, processes=tuple(replace(p, variables=guard(p.variables)) for p in job.processes))
             for job in facts.jobs
         )
-        return replace(facts, variables=_Watched(facts.variables, note), jobs=jobs)
+        return replace(facts, variables=guard(facts.variables), jobs=jobs)
+
+    nodes = tuple(replace(node, facts=guarded(node.facts)) for node in cluster.nodes)
+    return replace(cluster, nodes=nodes, slices=tuple(map(guarded, cluster.slices)))
 
 
-class _Watched(dict[str, str]):
-    """Variables that report lookups of absent names, and (as None) any iteration over them."""
+class _Variables(Mapping[str, str]):
+    """Variables of a node or process; ``require`` and ``require_all`` raise NotCollected."""
 
-    def __init__(self, values: dict[str, str], note: Callable[[str | None], None]) -> None:
-        super().__init__(values)
-        self._note = note
+    def __init__(
+        self, values: Mapping[str, str], require: Callable[[str], None], require_all: Callable[[], None]
+    ) -> None:
+        self._values, self._require, self._require_all = values, require, require_all
 
-    def __contains__(self, name: object) -> bool:
-        self._look_up(name)
-        return super().__contains__(name)
-
-    def __missing__(self, name: str) -> str:
-        self._look_up(name)
-        raise KeyError(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the value, like a dict."""
-        self._look_up(name)
-        return super().get(name, default)
+    def __getitem__(self, name: str) -> str:
+        if name not in self._values:
+            self._require(name)
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        self._iterate()
-        return super().__iter__()
+        self._require_all()
+        return iter(self._values)
 
-    def __reversed__(self) -> Iterator[str]:
-        self._iterate()
-        return super().__reversed__()
+    def __len__(self) -> int:
+        return len(self._values)
 
-    def __or__(self, other: Any) -> Any:
-        self._iterate()
-        return super().__or__(other)
+    def __or__(self, other: Mapping[str, str]) -> dict[str, str]:
+        return {**self, **other}
 
-    def __ror__(self, other: Any) -> Any:
-        self._iterate()
-        return super().__ror__(other)
-
-    def keys(self) -> KeysView[str]:  # type: ignore[override]
-        """Return the names, like a dict."""
-        self._iterate()
-        return super().keys()
-
-    def values(self) -> ValuesView[str]:  # type: ignore[override]
-        """Return the values, like a dict."""
-        self._iterate()
-        return super().values()
-
-    def items(self) -> ItemsView[str, str]:  # type: ignore[override]
-        """Return names and values, like a dict."""
-        self._iterate()
-        return super().items()
+    def __ror__(self, other: Mapping[str, str]) -> dict[str, str]:
+        return {**other, **self}
 
     def copy(self) -> dict[str, str]:
-        """Return the same variables in a plain dict."""
-        self._iterate()
-        return super().copy()
+        """Return the variables as a dict, like dict.copy()."""
+        return {**self}
 
-    def _look_up(self, name: object) -> None:
-        if isinstance(name, str) and not super().__contains__(name):
-            self._note(name)
 
-    def _iterate(self) -> None:
-        """Report an iteration by the check itself: check_api iterates only over names that are always collected."""
-        if not sys._getframe(2).f_globals.get("__name__", "").startswith("distdoctor."):
-            self._note(None)
+def _is_collected(facts: NodeFacts, name: str) -> bool:
+    return name in ALLOWED or name in facts.site_variables or name in facts.variables
+
+
+def _reason(cluster: Cluster, name: str, declared: bool) -> str:
+    """Return the text of NotCollected: the nodes without the variable, and the fix."""
+    if looks_secret(name):
+        return f"{name} looks like a secret and is never collected"
+    by_node = [(cluster.by_key[one.key].name, one) for one in cluster.slices if one.key in cluster.by_key]
+    by_node += [(node.name, node.facts) for node in cluster.nodes]
+    nodes = [*dict.fromkeys(node for node, facts in by_node if not _is_collected(facts, name))]
+    more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
+    declare = f'declare it in the check: VARIABLES = ("{name}",)'
+    fix = "run distdoctor there with the same --checks" if declared else declare
+    return f"{name} was not collected on {', '.join(nodes[:SHOWN])}{more} ({fix})"

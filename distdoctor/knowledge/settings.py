@@ -262,7 +262,13 @@ _SECRET = re.compile(
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OF_BACKENDS = KNOWN - {*_LAUNCH}
 """Variables that configure a backend, rather than identify a process."""
+_OF_BACKENDS_IN_ORDER = tuple(sorted(OF_BACKENDS))
 _OF_SHELL = re.compile(r"NCCL_|GLOO_|TORCH_|MASTER_(ADDR|PORT)$|PYTORCH_\w*ALLOC_CONF$|VLLM_|SGLANG_|UCX_|FI_")
+
+
+def of_backends(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that configure a backend, by name. It looks each up, as every node collects them all."""
+    return {name: variables[name] for name in _OF_BACKENDS_IN_ORDER if name in variables}
 
 
 def of_shell(env: Mapping[str, str]) -> dict[str, str]:

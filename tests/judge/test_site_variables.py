@@ -66,7 +66,10 @@ def test_a_variable_that_was_not_collected_is_never_clear(tmp_path: Path) -> Non
     assert told.notes == (f"the check environment/our-queue was not judged: {why}",)
 
 
-@pytest.mark.parametrize("look", ['node.variables["SITE_QUEUE"]', '"SITE_QUEUE" in node.facts.variables'])
+@pytest.mark.parametrize(
+    "look",
+    ['node.variables["SITE_QUEUE"]', '"SITE_QUEUE" in node.facts.variables', '"SITE_QUEUE" in node.variables.keys()'],
+)
 def test_however_it_is_looked_up(tmp_path: Path, look: str) -> None:
     code = READS.format(declared="").replace('node.variables.get("SITE_QUEUE")', f"next(({look} for _ in [0]), 0)")
     if "[" in look.partition("(")[0]:
@@ -88,7 +91,6 @@ ITERATIONS = [
     "(node.variables | {}).get('SITE_QUEUE')",
     "({} | node.variables).get('SITE_QUEUE')",
     "'SITE_QUEUE' in sorted(node.variables)",
-    "'SITE_QUEUE' in node.variables.keys()",
     "node.variables.copy().get('SITE_QUEUE')",
 ]
 
@@ -132,8 +134,47 @@ def test_a_node_without_the_check_is_named(tmp_path: Path) -> None:
     why = "SITE_QUEUE was not collected on host1 (run distdoctor there with the same --checks)"
     assert [(one.status, one.why) for one in told.checks] == [("not-judged", why)]
     assert told.verdict == "incomplete"
-    assert report(check, collected("slow")[0], second).verdict == "fail"  # what was seen is found all the same
+    assert report(check, collected("slow")[0], second).verdict == "incomplete"
     assert report(check, first, second, ignore=("environment/our-queue",)).verdict == "pass"
+
+
+COMPARES = """
+from distdoctor.check_api import Cluster, Finding, Iterator, disagreement
+
+SEVERITY = "fail"
+VARIABLES = ("SITE_QUEUE",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    if differ := disagreement({node.name: READ for node in cluster.nodes}):
+        yield Finding.about([node for node in cluster.nodes if node.name in differ.blamed], differ.said())
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        'node.variables.get("SITE_QUEUE")',
+        '{**node.variables}.get("SITE_QUEUE")',
+        'next((v for k, v in node.variables.items() if k.startswith("SITE_")), None)',
+    ],
+)
+def test_a_node_without_the_check_is_not_unset(tmp_path: Path, read: str) -> None:
+    check, other = site_check(tmp_path, COMPARES.replace("READ", read)), healthy(2)[1]
+    told = report(check, collected("fast")[0], other)
+    assert (told.findings, told.verdict) == ((), "incomplete")
+    why = "SITE_QUEUE was not collected on host1 (run distdoctor there with the same --checks)"
+    assert [(one.status, one.why) for one in told.checks] == [("not-judged", why)]
+    assert report(check, *collected("fast", "fast")).verdict == "pass"
+    assert report(check, *collected("fast", None)).verdict == "fail"
+
+
+def test_a_finding_before_the_look_up_is_dropped(tmp_path: Path) -> None:
+    code = READS.format(declared=DECLARED).replace(
+        "    bad =", '    yield Finding.about(cluster.nodes[:1], "Early.")\n    bad ='
+    )
+    told = report(site_check(tmp_path, code), *healthy(2))
+    assert (told.findings, [one.status for one in told.checks]) == ((), ["not-judged"])
 
 
 def test_saved_facts_without_it_are_not_judged(tmp_path: Path) -> None:
