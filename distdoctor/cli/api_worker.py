@@ -20,7 +20,7 @@ from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.checks import load_checks
 from distdoctor.cli.explain import report_on, write_head, write_page
 from distdoctor.cli.options import ReportFlags, RunFlags
-from distdoctor.cli.output import leave_cause
+from distdoctor.cli.output import leave_cause, with_checks
 from distdoctor.cli.preload import begin_for
 from distdoctor.cli.program import program, require_one_of, torchrun
 from distdoctor.model.errors import UsageError
@@ -31,7 +31,7 @@ from distdoctor.render import json as as_json
 from distdoctor.render import text
 from distdoctor.render.exit_status import FAIL_ON, INCOMPLETE, OK, USAGE, FailOn, exit_status
 from distdoctor.render.page import Page
-from distdoctor.render.style import Style
+from distdoctor.render.style import PLAIN, Style
 
 
 def inside() -> int:
@@ -54,7 +54,7 @@ def _explain(message: str) -> int:
     checks = load_checks(())
     report = report_on(message, checks)
     page = Page()
-    write_head(page, report, checks, "distdoctor", message)
+    write_head(page, report, checks, PLAIN, message)
     root = next(iter(report.findings), None)
     for check in checks:
         if root is not None and check.id == root.check:
@@ -82,8 +82,8 @@ def _check(order: Mapping[str, Any]) -> int:
 
     def take_report(report: Report) -> None:
         observer.close()
-        started = Style(program=shlex.join(program()), torchrun=shlex.join(torchrun()))
-        whole = text.render(report, replace(started, width=_width(), given=command.given()))
+        style = Style(_width(), program=shlex.join(program()), torchrun=shlex.join(torchrun()), given=command.given())
+        whole = text.render(report, with_checks(style, flags.checks or (), report))
         answer(report, whole)
 
     def answer(report: Report, shown: str) -> None:

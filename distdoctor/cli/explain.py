@@ -28,6 +28,7 @@ from distdoctor.render.check_page import whole_page
 from distdoctor.render.exit_status import INCOMPLETE, OK
 from distdoctor.render.json import document
 from distdoctor.render.page import Page
+from distdoctor.render.style import Style
 
 LONGEST_MESSAGE = 1 << 20
 """Limit of the bytes of stdin that are read."""
@@ -43,7 +44,7 @@ def explain_check(check_id: str | None, folders: Sequence[Path], *, as_json: boo
     checks = {check.id: check for check in load_checks(folders)}
     message = _message(check_id)
     if message is not None:
-        return _explain_message(message, checks, as_json)
+        return _explain_message(message, checks, folders, as_json)
     wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
     matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
     if len(matches) > 1:
@@ -60,7 +61,7 @@ def explain_check(check_id: str | None, folders: Sequence[Path], *, as_json: boo
         page.blank()
         page.line(f"The page of one: {shlex.join(program())} explain {members[0].id}")
     elif symptom_of(check_id) is not None:
-        return _explain_message(check_id, checks, as_json)
+        return _explain_message(check_id, checks, folders, as_json)
     else:
         raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
     streams.write(page.plain())
@@ -81,14 +82,14 @@ def _message(text: str) -> str | None:
     return text if is_message(text) else None
 
 
-def _explain_message(text: str, checks: Mapping[str, Check], as_json: bool) -> int:
+def _explain_message(text: str, checks: Mapping[str, Check], folders: Sequence[Path], as_json: bool) -> int:
     every, page = [*checks.values()], Page(_width())
     report = report_on(text, every)
     status = OK if report.findings else INCOMPLETE
     if as_json:
         _write_json(document(report))
         return status
-    write_head(page, report, every, shlex.join(program()), text)
+    write_head(page, report, every, Style(program=shlex.join(program()), checks=[*map(str, folders)]), text)
     if report.findings:
         page.blank()
         _write_check(page, checks[report.findings[0].check])
@@ -212,7 +213,7 @@ def report_on(text: str, checks: Sequence[Check]) -> Report:
     )
 
 
-def write_head(page: Page, report: Report, checks: Sequence[Check], program: str, text: str) -> None:
+def write_head(page: Page, report: Report, checks: Sequence[Check], style: Style, text: str) -> None:
     """Write the check that the message proves with its own fix, else its likely causes; the check's page follows."""
     root = next((finding for finding in report.findings if finding.because_of is None), None)
     if root is not None:
@@ -226,7 +227,7 @@ def write_head(page: Page, report: Report, checks: Sequence[Check], program: str
         for other in report.findings:
             if not {*other.evidence} <= {*root.evidence}:  # of the same line, it is a consequence
                 page.prose(f"it also shows {other.check}: {other.title}", hang=2)
-                page.line(f"  more: {program} explain {other.check}")
+                page.line(f"  more: {style.explain(other.check)}")
     elif report.candidates:
         page.prose("INCONCLUSIVE: this message alone does not prove its cause.", hang=2)
     else:
@@ -239,7 +240,7 @@ def write_head(page: Page, report: Report, checks: Sequence[Check], program: str
     if report.candidates:
         _write_causes(page, report, checks, symptom_of(text))
     if root is None:
-        _write_next(page, report, program)
+        _write_next(page, report, style)
 
 
 def _write_causes(page: Page, report: Report, checks: Sequence[Check], symptom: Symptom | None) -> None:
@@ -255,11 +256,11 @@ def _write_causes(page: Page, report: Report, checks: Sequence[Check], symptom: 
         page.line(f"       {candidate.command or 'distdoctor diagnose LOGS...'}    # {candidate.next}")
 
 
-def _write_next(page: Page, report: Report, program: str) -> None:
+def _write_next(page: Page, report: Report, style: Style) -> None:
     page.blank()
     page.line("Next, for proof, give the logs of all ranks:")
-    page.line(f"    {program} diagnose LOGS...")
+    page.line(f"    {style.program} diagnose LOGS...")
     page.line("or, while the job hangs, on one of its nodes:")
-    page.line(f"    {program} hang")
+    page.line(f"    {style.program} hang")
     if report.candidates:
-        page.line(f"Details: {program} explain {report.candidates[0].check}")
+        page.line(f"Details: {style.explain(report.candidates[0].check)}")

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -43,6 +43,8 @@ class Telling:
     quiet: bool = False
     verbose: int = 0
     fail_on: FailOn = "fail"
+    checks: tuple[Path, ...] = ()
+    """Folders of ``--checks``."""
 
     @classmethod
     def from_flags(cls, flags: ReportFlags) -> Telling:
@@ -61,7 +63,7 @@ class Telling:
         if flags.quiet and flags.verbose:
             raise UsageError("-q and -v contradict each other; give one of them")
         output = spoken[0] if spoken else USUAL
-        return cls(output, tuple(files), flags.quiet, flags.verbose, cast(FailOn, fail_on))
+        return cls(output, tuple(files), flags.quiet, flags.verbose, cast(FailOn, fail_on), tuple(flags.checks or ()))
 
     @property
     def lines(self) -> bool:
@@ -84,6 +86,7 @@ class Telling:
             given=given,
             here=_here(report) if given is not None else None,
         )
+        style = with_checks(style, self.checks, report)
         output = FORMATS[self.output](report, style)
         if not ending.claim():
             return
@@ -113,6 +116,15 @@ class Telling:
         line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(ids)}\n"
         if ending.claim():
             streams.write(line, streams.stdout() if self.output == USUAL else sys.stderr)
+
+
+def with_checks(style: Style, folders: Sequence[Path], report: Report) -> Style:
+    """Return the style for a command with these folders of ``--checks``."""
+    from distdoctor.judge.catalog import built_in_folder, ids_in  # slow, and loaded wherever there is a report
+
+    site_checks = ids_in(folders)
+    unknown = {finding.check for finding in report.findings} - {*site_checks, *ids_in([built_in_folder()])}
+    return replace(style, checks=tuple(map(str, folders)), site_checks=site_checks, unknown_checks=unknown)
 
 
 def _here(report: Report) -> str | None:

@@ -155,22 +155,34 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
     for folder in (own, *extra):
         if not folder.is_dir():
             raise BadCheck(f"{folder} is not a folder of checks")
-        for path in sorted(folder.glob("*/*.py")):
-            if not path.name.startswith("_"):
-                # Built-in files get no time limit: they end, and are slow only on a machine that starves this process.
-                check = load_file(path, None if folder is own else SECONDS)
-                if folder is own:
-                    check = replace(check, docs_url=page_address(check.id))
-                else:
-                    check = _of_a_site(check, checks.get(check.id))
-                    of_a_site.append(check)
-                checks[check.id] = check
+        for path in _files(folder):
+            # Built-in files get no time limit: they end, and are slow only on a machine that starves this process.
+            check = load_file(path, None if folder is own else SECONDS)
+            if folder is own:
+                check = replace(check, docs_url=page_address(check.id))
+            else:
+                check = _of_a_site(check, checks.get(check.id))
+                of_a_site.append(check)
+            checks[check.id] = check
     for check in of_a_site:
         ahead_of = [line.ahead_of for line in check.log if line.ahead_of]
         named = {"FOLLOWS": check.follows, "FOLLOWS_ANYWHERE": check.follows_anywhere, "ahead_of": ahead_of}
         if problem := problem_of_lines(check.log) or problem_of_references(named, checks):
             raise BadCheck(f"{check.path}: {problem}")
     return tuple(sorted(checks.values(), key=lambda c: (stage_index(c.stage), c.id)))
+
+
+def ids_in(folders: Iterable[Path]) -> tuple[str, ...]:
+    """Return the ids of the checks in these folders, without loading them."""
+    return tuple(dict.fromkeys(_id(path) for folder in folders for path in _files(folder)))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*/*.py")) if not path.name.startswith("_")]
+
+
+def _id(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem.replace('_', '-')}"
 
 
 def page_address(check_id: str) -> str:
@@ -258,7 +270,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
     if not (isinstance(following, tuple) and [type(one) for one in following] == [str, str]):
         raise _Wrong(f"NEXT {following!r} is not a text and a command")
     return Check(
-        id=f"{stage}/{path.stem.replace('_', '-')}",
+        id=_id(path),
         title=page.partition("\n")[0].rstrip("."),
         page=page,
         severity=severity,

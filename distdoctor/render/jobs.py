@@ -212,7 +212,7 @@ def logs_line(report: Report) -> str:
     return f"{read}distdoctor {clean(report.distdoctor)}"
 
 
-def write_candidates(page: Page, report: Report, program: str) -> None:
+def write_candidates(page: Page, report: Report, style: Style) -> None:
     """Write the possible causes, likeliest first, each line of a log once."""
     shown = set[str]()
     for number, candidate in enumerate(report.candidates):
@@ -227,7 +227,7 @@ def write_candidates(page: Page, report: Report, program: str) -> None:
         page.prose(label("get"), clean(candidate.next), hang=LABEL)
         if candidate.command:
             page.line((INDENT + clean(candidate.command), "bold"))
-        page.line(label("details"), f"{program} explain {clean(candidate.check)}")
+        page.line(label("details"), style.explain(clean(candidate.check)))
 
 
 def write_lines(page: Page, report: Report) -> None:

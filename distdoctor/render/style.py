@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 Given = Sequence[tuple[str, str | None]]
@@ -30,11 +30,18 @@ class Style:
     """The flags of this run; None where the report is on saved facts, which were gathered by another."""
     here: str | None = None
     """The name of the node that the report is printed on, where that is known."""
+    checks: Sequence[str] = ()
+    """The folders of ``--checks``."""
+    site_checks: Sequence[str] = ()
+    """The ids of the checks in these folders."""
+    unknown_checks: Collection[str] = ()
+    """The checks of the report that this process does not have: only node 0 was given their folder."""
 
-    def explain(self, check: str) -> str:
+    def explain(self, check: str, node0: str = "node 0") -> str:
         """Return the command that prints the page of a check, also of a site's own."""
-        sites = (f" {flag} {shlex.quote(value or '')}" for flag, value in self.given or () if flag == "--checks")
-        return f"{self.program} explain {check}{''.join(sites)}"
+        if check in self.unknown_checks:
+            return f"{self.program} explain {check} --checks DIR    (on {node0}, with its DIR of --checks)"
+        return " ".join([self.program, "explain", check, *(f"--checks {shlex.quote(one)}" for one in self.checks)])
 
 
 PLAIN = Style()

@@ -58,7 +58,7 @@ class _Writer:
         for root in self.roots:
             if root is not self.head.finding and (not quiet or root.severity != "info"):
                 self._root(root, quiet)
-        jobs.write_candidates(self.page, self.report, self.style.program)
+        jobs.write_candidates(self.page, self.report, self.style)
         if not quiet and self.on_job:
             jobs.write_job_table(self.page, self.report, self.verbose)
         if not quiet:
@@ -144,7 +144,8 @@ class _Writer:
                 self._labelled("" if number else "causes", f"{clean(other.id)}: {clean(other.summary)}")
         elif consequences:
             self._labelled("causes", ", ".join(clean(other.id) for other in consequences))
-        self.page.line(label("details"), self.style.explain(clean(finding.check)))
+        node0 = clean(self.report.nodes[0].name) if self.report.nodes else "node 0"
+        self.page.line(label("details"), self.style.explain(clean(finding.check), node0))
 
     def _labelled(self, name: str, text: str) -> None:
         self.page.prose(label(name), text, hang=LABEL)
@@ -188,6 +189,8 @@ class _Writer:
         for note in self.report.notes:
             if sentence(note) != self.head.text:
                 self.page.prose(f"note: {clean(note)}", hang=6)
+        if results := _site_results(self.report, self.style.site_checks):
+            self.page.prose((f"site checks: {results}", "dim"), hang=2)
 
     def _tally(self) -> None:
         report = self.report
@@ -222,6 +225,21 @@ def tally(roots: Sequence[Finding], consequences: int, candidates: int = 0) -> s
 
 
 # The stages: in a few lines by how they ended; with ``-v`` one line each.
+
+
+def _site_results(report: Report, site_checks: Sequence[str]) -> str:
+    """Return the results of a site's own checks, empty if the report lists no checks, as node 0's to other nodes."""
+    if jobs.is_on_logs(report) and not report.checks:
+        matched = {finding.check for finding in report.findings} | {one.check for one in report.candidates}
+        results = [(check, "found" if check in matched else "not found in the logs") for check in site_checks]
+    else:
+        arrived = sum(node.arrived for node in report.nodes)
+        words = {"clear": f"clear on {count(arrived, 'node')}", "not-judged": "not judged"}
+        results = [(one.id, words.get(one.status, one.status)) for one in report.checks if one.id in site_checks]
+    by_result: dict[str, list[str]] = {}
+    for check, result in results:
+        by_result.setdefault(result, []).append(clean(check))
+    return "; ".join(f"{', '.join(checks)} {result}" for result, checks in by_result.items())
 
 
 REASON_SHOWN = 100

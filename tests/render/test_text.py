@@ -17,7 +17,7 @@ import pytest
 from distdoctor.cli.diagnose import judged
 from distdoctor.cli.options import LogFlags
 from distdoctor.model.findings import Finding, Fix
-from distdoctor.model.report import Report, ReportNode
+from distdoctor.model.report import Report, ReportCheck, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
@@ -196,8 +196,28 @@ def test_an_import_that_was_under_way_when_the_check_ended_is_no_failure() -> No
 
 
 def test_a_sites_checks_are_named_where_one_of_them_is_to_be_explained() -> None:
-    text = render(reports.warned(), Style(given=[("--nnodes", "2"), ("--checks", "/site")]))
+    text = render(reports.warned(), Style(checks=["/site"], given=[("--nnodes", "2"), ("--checks", "/site")]))
     assert "  details    distdoctor explain host/dns-slow --checks /site" in text.splitlines()
+
+
+def test_a_check_that_only_node_0_has_is_explained_there() -> None:
+    text = render(reports.warned(), Style(unknown_checks={"host/dns-slow"}))
+    command = "distdoctor explain host/dns-slow --checks DIR    (on host0, with its DIR of --checks)"
+    assert f"  details    {command}" in text.splitlines()
+
+
+def test_the_results_of_a_sites_checks_are_one_line() -> None:
+    checks = (
+        *(ReportCheck(name, "clear") for name in ("host/clear", "host/too", "host/built-in")),
+        ReportCheck("host/bad", "found"),
+        ReportCheck("host/unseen", "not-judged", "why"),
+    )
+    sites = ("host/clear", "host/too", "host/bad", "host/unseen")
+    whole = replace(reports.healthy(), checks=checks)
+    line = "site checks: host/clear, host/too clear on 2 nodes; host/bad found; host/unseen not judged"
+    assert line in render(whole, Style(site_checks=sites)).splitlines()
+    assert "site checks" not in render(whole)
+    assert "site checks" not in render(replace(whole, checks=()), Style(site_checks=sites))  # as node 0 sends it
 
 
 def test_what_is_only_a_warning_does_not_hide_what_to_do_about_a_missing_node() -> None:
