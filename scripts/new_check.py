@@ -59,7 +59,10 @@ SEVERITY = "warn"
 MATTERS = "TODO: why the warning matters to a job that starts, in a clause"
 # Would the job fail or hang? Then SEVERITY = "fail", no MATTERS, and the first step that the job does not reach:
 # PREVENTS = "store hosted" (distdoctor/model/stages.py has all of them). TODO: delete these two lines.
-LOOKS_AT = ("host.limits",)  # TODO: the parts of the facts that judge() reads, as node.host.limits is named here
+# Without these parts of the facts the check is not judged: a field of NodeFacts (distdoctor/model/facts/node.py) with
+# fields below it, as node.facts.host.limits is here; also "plan", "meeting" (the node joined), "ranks.STAGE" (each rank
+# ran this stage), "everyone" (every node of the job).
+LOOKS_AT = ("host.limits",)  # TODO: the parts that judge() reads
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -83,17 +86,22 @@ LOG = """\
 from distdoctor.check_api import Line
 
 SEVERITY = "fail"
-PREVENTS = "results right"  # TODO: the first step that such a job does not reach (distdoctor/model/stages.py)
+# The first step that a job with this line does not reach (distdoctor/model/stages.py); "results right" where it had
+# begun to train. TODO: choose, and delete these two lines.
+PREVENTS = "results right"
 LOG = (
     # The literal is looked for first: short, rare, without values. The expression takes the values out of the line.
     # What stands before a message ("[rank3]:", a time) is taken off first: leave it out.
-    # A line that does not prove the cause has shows="symptom" and why="what else it may come from"; its row below
-    # tests/logs/wordings/ then moves from CAUSES to SYMPTOMS, that of shows="hint" to HINTS.
+    # A line that other causes write too, as that of any watchdog or timeout, has shows="symptom" and why="what else it
+    # may come from". {row}
     # A check that only warns has MATTERS = "why it matters, in a clause", and no PREVENTS.
     Line("TODO {id}:", r"TODO {id}: (?P<count>\\d+) of the words that a log has"),
 )
 """
 
+ROW = """Its row in tests/logs/wordings/ then moves from CAUSES to SYMPTOMS, that of shows="hint" to
+    # HINTS. A line of a healthy run that looks like it is a row of HEALTHY in tests/logs/wordings/__init__.py."""
+SITE_ROW = "Then diagnose lists this check as a likely cause: INCONCLUSIVE."
 LINE = "RuntimeError: TODO {id}: 8 of the words that a log has"
 
 TEST = '''\
@@ -114,6 +122,7 @@ def faulty() -> Facts:
 
 
 ROWS = [
+    # together=True: the nodes joined, so that node 0 judges for all. Delete it for a fault that each node sees alone.
     Row("TODO: a stack of 64 KiB on one", faulty, ("host1",), "warn", together=True),
 ]
 
@@ -131,7 +140,10 @@ test_cured = cured(CHECK, CURES)
 '''
 
 SITE_TEST = '''\
-"""{id}: what it finds, and what it leaves alone. Run it with: python -m pytest {test}"""
+"""{id}: what it finds, and what it leaves alone.
+
+Run it in this folder with: python -m pytest {test}
+"""
 
 from pathlib import Path
 
@@ -162,7 +174,10 @@ def test_nothing_is_left_to_do() -> None:
 '''
 
 SITE_LOG_TEST = '''\
-"""{id}: the lines of a log that show it, and those that do not. Run it with: python -m pytest {test}"""
+"""{id}: the lines of a log that show it, and those that do not.
+
+Run it in this folder with: python -m pytest {test}
+"""
 
 import json
 import subprocess
@@ -170,18 +185,20 @@ import sys
 from pathlib import Path
 
 CHECK = Path(__file__).parent / "{check}"
+LINE = "{line}"
 
 
 def found(folder: Path, line: str) -> list[str]:
-    """The ids of what distdoctor diagnose finds in a log with this line."""
+    """The checks that distdoctor diagnose finds in a log with this line, or lists as likely causes."""
     (folder / "train.log").write_text(f"epoch 1\\n{{line}}\\n")
     command = ["diagnose", "--checks", str(CHECK.parents[1]), "--json", str(folder / "train.log")]
     done = subprocess.run([sys.executable, "-m", "distdoctor", *command], capture_output=True, text=True, check=False)
-    return [finding["id"] for finding in json.loads(done.stdout)["findings"]]
+    report = json.loads(done.stdout)
+    return [one["check"] for one in (*report["findings"], *report["candidates"])]
 
 
 def test_the_line_is_found(tmp_path: Path) -> None:
-    assert found(tmp_path, "{line}") == ["{id}"]
+    assert found(tmp_path, LINE) == ["{id}"]
 
 
 def test_another_line_is_left_alone(tmp_path: Path) -> None:
@@ -256,11 +273,11 @@ class New:
             if path.exists() and path.name != f"{self.check.parent.name}.py":
                 raise Refused(f"{shown(path)} is there already")
         line = LINE.format(id=self.id)
-        body = LOG.format(id=self.id) if self.log else JUDGE
+        body = LOG.format(id=self.id, row=SITE_ROW if self.site else ROW) if self.log else JUDGE
         if not self.log:
-            test = (SITE_TEST if self.site else TEST).format(id=self.id, test=self.test, check=self._own())
+            test = (SITE_TEST if self.site else TEST).format(id=self.id, test=self.test.name, check=self._own())
         elif self.site:
-            test = SITE_LOG_TEST.format(id=self.id, test=self.test, check=self._own(), line=line)
+            test = SITE_LOG_TEST.format(id=self.id, test=self.test.name, check=self._own(), line=line)
         else:
             test = with_line(self.test.read_text(), self.id, line)
         self.check.parent.mkdir(parents=True, exist_ok=True)
@@ -291,7 +308,8 @@ def run(new: New) -> int:
     print("\n    ".join(["\nReplace the lines marked TODO:", *new.left()]))  # noqa: T201
     print(f"Then type:\n    bash scripts/test {shlex.join([*new.tests, *new.chosen])}")  # noqa: T201
     if new.site:
-        print(f"and to use it, on every node:\n    distdoctor check --checks {new.site}")  # noqa: T201
+        use = f"diagnose --checks {new.site} LOGS..." if new.log else f"check --checks {new.site}"
+        print(f"and to use it{'' if new.log else ', on every node'}:\n    distdoctor {use}")  # noqa: T201
     return status
 
 

@@ -100,8 +100,8 @@ def _unknown(report: Report) -> str:
     if missing:
         whole = max(len(report.nodes), report.plan.get("nnodes") or 0)
         return f"{len(report.nodes) - len(missing)} of {count(whole, 'node')} checked; missing: {fold(missing)}"
-    if report.notes:
-        return sentence(report.notes[0])
+    if report.notes:  # that all nodes run on one host is no reason
+        return sentence(next((note for note in report.notes if ONE_HOST not in note), report.notes[0]))
     broken = next((stage for stage in report.stages if stage.status in ("error", "fail")), None)
     if broken is not None:
         return f"{broken.stage} did not finish on {clean(broken.node)}: {clean(broken.reason) or 'reason unknown'}"

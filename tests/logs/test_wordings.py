@@ -12,7 +12,7 @@ import pytest
 from distdoctor.judge.catalog import hazard
 from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS, judged
-from tests.logs.wordings import CAUSES, HINTS, SYMPTOMS
+from tests.logs.wordings import CAUSES, HEALTHY, HINTS, SYMPTOMS
 
 OUTSIDE = (
     "15 death signal",
@@ -58,7 +58,10 @@ def test_behind_any_prefix(tmp_path: Path, check: str, line: str, prefix: str) -
 @pytest.mark.parametrize(("check", "line"), SYMPTOMS, ids=[check for check, _ in SYMPTOMS])
 def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> None:
     found = judged(tmp_path, f"starting\n{line}\n")
-    assert (found.verdict, found.findings) == ("incomplete", ())
+    proved = [finding.check for finding in found.findings]
+    assert not proved, f"a Line of {proved} takes it for a cause: give it shows='symptom', or move the row to CAUSES"
+    assert found.candidates, f"no Line matches it as a symptom: give that of {check} shows='symptom', and its literal"
+    assert found.verdict == "incomplete"
     assert check in [candidate.check for candidate in found.candidates]
     assert all(candidate.next for candidate in found.candidates)
 
@@ -73,15 +76,7 @@ def test_a_line_that_hints_at_it(tmp_path: Path, check: str, line: str) -> None:
     assert check in [candidate.check for candidate in beside.candidates]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# Out of bounds values : 0 OK",
-        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [kubernetes.docker.internal]:29500 "
-        "(system error: 10049 - The requested address is not valid in its context.).",  # then it tries the next address
-        "[1749803291.555759] [host0:7053 :0]     ucp_context.c:1904 UCX  WARN  UCP version is incompatible",
-    ],
-)
+@pytest.mark.parametrize("line", HEALTHY)
 def test_a_line_of_a_run_that_works(tmp_path: Path, line: str) -> None:
     found = judged(tmp_path, f"starting\n{line}\n")
     assert not found.findings and not found.candidates

@@ -111,12 +111,21 @@ def test_a_check_of_a_site_stands_in_its_own_folder(tmp_path: Path, kind: str, n
     assert done.returncode == 0, done.stdout + done.stderr
     check, test = tmp_path / f"site/{name.replace('-', '_')}.py", tmp_path / "site/test_our_limit.py"
     assert sorted((tmp_path / "site").rglob("*.py")) == sorted([check, test])
-    assert done.stdout.endswith(
-        f"bash scripts/test {test}\nand to use it, on every node:\n    distdoctor check --checks {tmp_path}/site\n"
+    use = (
+        f"and to use it, on every node:\n    distdoctor check --checks {tmp_path}/site\n"
+        if kind == "--fact"
+        else f"and to use it:\n    distdoctor diagnose --checks {tmp_path}/site LOGS...\n"
     )
+    assert done.stdout.endswith(f"bash scripts/test {test}\n{use}")
+    for path in (check, test):
+        assert "tests/logs" not in path.read_text() and max(map(len, path.read_text().splitlines())) <= 120
     assert failed(ROOT, str(test)) == LEFT
     fill_in(check, test)
     assert failed(ROOT, str(test)) == set()
+    if kind == "--log":
+        a_cause = check.read_text()
+        check.write_text(a_cause.replace(' a log has"),', ' a log has", shows="symptom", why="x"),'))
+        assert check.read_text() != a_cause and failed(ROOT, str(test)) == set()
 
 
 @pytest.mark.parametrize(
