@@ -22,8 +22,8 @@ from distdoctor.probes.gpu import amd, driver, nccl
 from distdoctor.probes.host import files, identity
 from distdoctor.probes.network import firewall, ports
 from distdoctor.session.options import Options
-from distdoctor.session.rendezvous import master
-from distdoctor.session.rendezvous.master import control_ports
+from distdoctor.session.rendezvous.contact import control_ports
+from distdoctor.session.rendezvous.port_scanner import port_candidates
 
 Does = Literal["reads", "writes", "runs", "starts", "asks", "listens", "connects"]
 WORDS: dict[Does, str] = {
@@ -151,7 +151,7 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
         )
     if plan.one_node:
         return
-    for other in master.port_candidates(port, dict(env)):
+    for other in port_candidates(port, dict(env)):
         yield Touch("connects", endpoint(address, other), "this run's store, where MASTER_PORT refuses: tried once")
     for unserved in ports.UNSERVED:
         yield Touch("connects", endpoint(address, unserved), "nobody listens there: who answers is a proxy")

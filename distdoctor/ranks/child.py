@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, STORE
 from distdoctor.model.text import shortened
 from distdoctor.ranks import devices, groups, subgroups
 from distdoctor.ranks.groups import State
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 def host_store(state: State, port: int, timeout: float) -> dict[str, Any]:
     """Host a TCPStore on ``port`` of all addresses until this process ends. Raises torch's exceptions.
 
-    ``world_size=None``: a store that waits for a world size would hang here as PyTorch does.
+    The host ignores MASTER_ADDR: it listens on all addresses, whichever it is given, and only clients connect to that
+    one (``store_client``). So it connects to itself by "localhost". ``world_size=None``: a store that waits for a world
+    size would hang here as PyTorch does.
     """
     import torch.distributed as dist
 
@@ -55,7 +58,10 @@ def _bind_errno(text: str) -> int:
 def store_client(
     state: State, host: str, port: int, prefix: str, rank: int, world: int, timeout: float
 ) -> dict[str, Any]:
-    """Connect as this rank and use the store as init_process_group() will: set, get, add, and wait for every rank."""
+    """Connect as this rank and use the store as init_process_group() will: set, get, add, and wait for every rank.
+
+    ``host`` is the address of MASTER_ADDR at which this node reached the store (``JoinedStore.address``).
+    """
     import torch.distributed as dist
 
     store = dist.TCPStore(host, port, None, False, timedelta(seconds=timeout), False)
@@ -79,16 +85,18 @@ MAX_ERROR = 2000
 
 OPS: dict[str, Callable[..., dict[str, Any]]] = {
     "store_host": host_store,
-    "store": store_client,
-    "gloo": groups.gloo,
-    "nccl": groups.nccl,
-    "barrier": groups.barrier,
-    "collective": groups.run_collectives,
+    STORE.name: store_client,
+    GLOO.name: groups.gloo,
+    NCCL.name: groups.nccl,
+    BARRIER.name: groups.barrier,
+    COLLECTIVE.name: groups.run_collectives,
     "gloo-groups": subgroups.create_gloo,
     "nccl-groups": subgroups.create_nccl,
     "gpu": devices.visible,
     "peers": devices.copy_between_peers,
 }
+"""Functions that ``Child.call(NAME, ...)`` runs in a rank's process: those of stages by the stage's name (called by
+``RankStages`` of session/stages/ranks.py), the others by names of their own."""
 
 
 def main(channel: socket.socket) -> None:

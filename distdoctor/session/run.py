@@ -26,7 +26,7 @@ from distdoctor.session.follower.follower import Membership
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.confirm import Unconfirmed, with_unconfirmed
 from distdoctor.session.rendezvous.join import Rendezvous
-from distdoctor.session.rendezvous.master import MasterLookup
+from distdoctor.session.rendezvous.lookup import MasterLookup
 from distdoctor.session.rendezvous.progress import line_for_others, with_master
 from distdoctor.session.stages import local
 from distdoctor.session.stages.local import ANOTHER_PROCESS, Ended

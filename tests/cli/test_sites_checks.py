@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from distdoctor.cli.output import with_checks
+from distdoctor.render.style import PLAIN
 from tests.cli.endings import one_document, site, started
 from tests.helpers.commands import doctor
+from tests.render import reports
 
 
 class TestSitesChecks:
@@ -29,6 +33,26 @@ class TestSitesChecks:
         document = one_document(done.stdout)
         assert (done.returncode, document["verdict"]) == (3, "incomplete")
         assert len(document["notes"]) == 1 and says in document["notes"][0]
+
+    @pytest.mark.parametrize(
+        ("body", "line"),
+        [
+            ("return", "site checks: host/odd clear on 2 nodes"),
+            ("yield Finding.about(cluster.nodes, 'Odd.'); return", "site checks: host/odd found"),
+            ("{**cluster.nodes[0].variables}", "site checks: host/odd not judged"),
+        ],
+    )
+    def test_its_result_is_a_line(self, well: Path, tmp_path: Path, body: str, line: str) -> None:
+        folder = site(tmp_path, body)
+        lines = doctor("diagnose", str(well), "--checks", str(folder)).stdout.splitlines()
+        assert line in lines
+        assert ("found" in line) == any(f"explain host/odd --checks {folder}" in line for line in lines)
+
+    def test_a_node_without_its_folder_names_the_node_that_has_it(self, tmp_path: Path) -> None:
+        report = replace(reports.warned(), findings=(replace(reports.warned().findings[0], check="host/odd"),))
+        assert with_checks(PLAIN, [], report).unknown_checks == {"host/odd"}
+        assert with_checks(PLAIN, [site(tmp_path, "return")], report).unknown_checks == set()
+        assert with_checks(PLAIN, [], reports.warned()).unknown_checks == set()
 
     def test_what_one_prints_does_not_get_into_the_document(self, well: Path, tmp_path: Path) -> None:
         folder = site(tmp_path, "print('here'); return", top="print('there')")

@@ -17,7 +17,7 @@ import pytest
 from distdoctor.cli.diagnose import judged
 from distdoctor.cli.options import LogFlags
 from distdoctor.model.findings import Finding, Fix
-from distdoctor.model.report import Report, ReportCheck, ReportNode
+from distdoctor.model.report import ONE_HOST, Report, ReportCheck, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
@@ -204,6 +204,12 @@ def test_a_check_that_only_node_0_has_is_explained_there() -> None:
     text = render(reports.warned(), Style(unknown_checks={"host/dns-slow"}))
     command = "distdoctor explain host/dns-slow --checks DIR    (on host0, with its DIR of --checks)"
     assert f"  details    {command}" in text.splitlines()
+
+
+def test_one_host_for_all_nodes_is_no_reason_of_an_incomplete_check() -> None:
+    notes = (f"2{ONE_HOST}vm runs both. No link between hosts was checked.", "the check host/odd was not judged: why")
+    whole = replace(reports.healthy(), verdict="incomplete", notes=notes)
+    assert render(whole).splitlines()[0] == "INCOMPLETE: the check host/odd was not judged: why"
 
 
 def test_the_results_of_a_sites_checks_are_one_line() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.session.rendezvous.master import MOST, USUAL, port_candidates
+from distdoctor.session.rendezvous.port_scanner import MOST, USUAL, port_candidates
 
 
 def test_the_usual_ones_but_for_its_own() -> None:

@@ -13,7 +13,7 @@ from distdoctor.model.facts import Contact
 from distdoctor.model.plan import Plan
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
-from distdoctor.session.rendezvous.master import LAST_SECONDS, MasterContact
+from distdoctor.session.rendezvous.contact import LAST_SECONDS, MasterContact
 from distdoctor.session.rendezvous.progress import WaitReporter
 from tests.facts_builder import CHECKS
 from tests.helpers.told import Told
@@ -68,7 +68,7 @@ def test_the_last_attempt_ends_with_the_waiting() -> None:
 def test_a_host_that_is_up_and_silent_may_limit_new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """One lost SYN was a filter: now few connections are made from then on, and only a long silence is one."""
     for name, seconds in (("CONNECT_SECONDS", 0.8), ("PATIENT_SECONDS", 1.0), ("FILTERED_SECONDS", 1.5)):
-        monkeypatch.setattr(f"distdoctor.session.rendezvous.master.{name}", seconds)
+        monkeypatch.setattr(f"distdoctor.session.rendezvous.contact.{name}", seconds)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port = server.getsockname()[1]
         full = [socket.socket() for _ in range(2)]  # its queue: the kernel answers no further SYN

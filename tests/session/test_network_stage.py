@@ -18,7 +18,7 @@ from distdoctor.probes.network.ports import refused_bind
 from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import RunKeys
-from distdoctor.session.rendezvous.master import MasterLookup
+from distdoctor.session.rendezvous.lookup import MasterLookup
 from distdoctor.session.stages import network
 from distdoctor.session.stages.local import Ended
 from distdoctor.session.stages.network import NetworkStage

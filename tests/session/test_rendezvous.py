@@ -20,8 +20,9 @@ from distdoctor.session.context import RunContext
 from distdoctor.session.options import Options
 from distdoctor.session.protocol.messages import Marker, RunKeys
 from distdoctor.session.rendezvous import join
+from distdoctor.session.rendezvous.failure import PROBLEM_SECONDS
 from distdoctor.session.rendezvous.join import JoinedStore, Rendezvous
-from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, MasterLookup
+from distdoctor.session.rendezvous.lookup import MasterLookup
 from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.store.client import StoreClient, StoreGone
 from tests.facts_builder import CHECKS
@@ -243,7 +244,7 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
         return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1), None
 
     told: list[float] = []
-    monkeypatch.setattr("distdoctor.session.rendezvous.master.open_socket", nobody)
+    monkeypatch.setattr("distdoctor.session.rendezvous.contact.open_socket", nobody)
     monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
     started = time.monotonic()
     Joined(unused_port(), wait=8)

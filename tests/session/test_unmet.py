@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.session.rendezvous.master import PROBLEM_SECONDS, join_failure_text, lacks_torch, no_such_master
+from distdoctor.session.rendezvous.failure import PROBLEM_SECONDS, join_failure_text, lacks_torch, no_such_master
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))

@@ -3,6 +3,11 @@
 Node 0 opens the store first and refuses nobody. A failure that may pass by itself (nothing listens yet, a silent host,
 a name without an address) is retried until ``--wait`` ends and reported as "so far"; a permanent one ends the
 rendezvous at once.
+
+* *marker* (also: the mark): value that node 0 writes under one key of the store, so that others know it for a check's.
+  It names the run, and holds node 0's plan.
+* *seal*: authentication of each value in the store by the run's ``--token``; without a token it changes nothing.
+* *hosting*: opening that store, in a child process (``store_host.py``), as node 0 does.
 """
 
 from __future__ import annotations
@@ -21,13 +26,10 @@ from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.context import RunContext
 from distdoctor.session.protocol.messages import Marker, OtherProtocol, RunKeys, read_marker
 from distdoctor.session.protocol.trust import NotAuthentic, NotSealed, Seal, Sealed
-from distdoctor.session.rendezvous.master import (
-    PROBLEM_SECONDS,
-    MasterContact,
-    MasterLookup,
-    PortScanner,
-    no_such_master,
-)
+from distdoctor.session.rendezvous.contact import MasterContact
+from distdoctor.session.rendezvous.failure import PROBLEM_SECONDS, no_such_master
+from distdoctor.session.rendezvous.lookup import MasterLookup
+from distdoctor.session.rendezvous.port_scanner import PortScanner
 from distdoctor.session.rendezvous.progress import WaitReporter
 from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.store.client import Oversize, StoreClient, StoreError
@@ -132,27 +134,36 @@ class Rendezvous:
     async def _attempt(self, deadline: float) -> JoinedStore | None:
         if self.context.plan.master_addr is None:
             return None
-        if not (self.network.master and self.network.master.addresses):
-            await self.lookup.resolve()
-            if self.network.master and self.network.master.addresses:
-                self.context.update_network(resolved_after=round(time.monotonic() - self.context.clock.started, 2))
-            elif self._nameless():
-                return None
+        if not self._addresses:
+            await self._resolve()
+        if self._nameless() or not await self._host_if_first() or not self._addresses:
+            return None
+        contact = await self._connect(deadline)
+        alone = contact.outcome == "refused" and self._may_host() and self.hosting.child is None
+        if alone and await self.hosting.host() and await self._host_if_first():
+            contact = await self._connect(deadline)
+        return await self._join_store(contact) if contact.outcome == "open" else None
+
+    @property
+    def _addresses(self) -> tuple[str, ...]:
+        """Addresses of MASTER_ADDR, none until it is resolved."""
+        return self.network.master.addresses if self.network.master else ()
+
+    async def _resolve(self) -> None:
+        await self.lookup.resolve()
+        if self._addresses:
+            self.context.update_network(resolved_after=round(time.monotonic() - self.context.clock.started, 2))
+
+    async def _host_if_first(self) -> bool:
+        """Host the store if this process opens it. Return False if it has to be tried again."""
         self.hosting.forget_killed()
         if self.context.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
-            return None
+            return False
         await self.hosting.mark()
-        if self.hosting.limits_itself and not self.hosting.marked:
-            return None  # its own first connection is still on the way
-        if not (self.network.master and self.network.master.addresses):
-            return None
-        contact = self.hosting.own_contact() or await self.contact.make(self.network.master.addresses, deadline)
-        if contact.outcome != "open":
-            alone = self._may_host() and self.hosting.child is None and contact.outcome == "refused"
-            if alone and await self.hosting.host():
-                return await self._attempt(deadline)
-            return None
-        return await self._join_store(contact)
+        return self.hosting.marked or not self.hosting.limits_itself  # else its own first connection is on the way
+
+    async def _connect(self, deadline: float) -> Contact:
+        return self.hosting.own_contact() or await self.contact.make(self._addresses, deadline)
 
     def _may_host(self) -> bool:
         """Return whether this process may host the store, if nobody else does."""
@@ -193,30 +204,38 @@ class Rendezvous:
 
     def _is_permanent(self) -> bool:
         """Return whether the failure to join is permanent."""
-        seen, plan = self.network, self.context.plan
-        if plan.master_addr is None:
-            return True
-        if self.context.facts.identity.torch_error and (self.context.plan.opens_store or self._may_host()):
-            return True
-        if seen.bind is not None and not seen.bind.ok:
-            return True
-        if seen.answer is not None and seen.answer.kind == "foreign":
-            return True
-        if self.markers.refused() or (self.markers.unmarked and not plan.agent_store):
-            return True
-        if (
-            plan.broken
-            and time.monotonic() - self.context.clock.started > PROBLEM_SECONDS
-            and not self._node0_may_be_late()
-        ):
-            return True
-        if self._nameless():
-            return True
-        contact, control = seen.contact, seen.control
+        return (
+            self.context.plan.master_addr is None
+            or self._cannot_host()
+            or self._port_is_others()
+            or self._plan_stays_wrong()
+            or self._nameless()
+            or self._stays_unreachable()
+        )
+
+    def _cannot_host(self) -> bool:
+        """Return whether this process is to host the store, and cannot."""
+        bind = self.network.bind
+        lacks_torch = self.context.facts.identity.torch_error and (self.context.plan.opens_store or self._may_host())
+        return bool(lacks_torch) or (bind is not None and not bind.ok)
+
+    def _port_is_others(self) -> bool:
+        """Return whether another program, or the store of another job, has the port."""
+        answer, unmarked = self.network.answer, self.markers.unmarked and not self.context.plan.agent_store
+        return (answer is not None and answer.kind == "foreign") or self.markers.refused() or unmarked
+
+    def _plan_stays_wrong(self) -> bool:
+        """Return whether this process's variables are wrong, and nobody joined who knows better ones."""
+        waited = time.monotonic() - self.context.clock.started
+        return bool(self.context.plan.broken) and waited > PROBLEM_SECONDS and not self._node0_may_be_late()
+
+    def _stays_unreachable(self) -> bool:
+        """Return whether no later connection can lead to node 0's store."""
+        seen, contact = self.network, self.network.contact
         if contact is not None and contact.outcome == "rejected":
             return True
-        if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
-            return control.answered and self.contact.filtered and not self.hosting.limits_itself
+        if contact is not None and contact.outcome == "no-answer" and seen.control is not None and not seen.let_through:
+            return seen.control.answered and self.contact.filtered and not self.hosting.limits_itself
         return self._misled_by_master_addr()
 
     def _node0_may_be_late(self) -> bool:

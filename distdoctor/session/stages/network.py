@@ -14,8 +14,9 @@ from distdoctor.probes.network import firewall, ports, routing
 from distdoctor.probes.network.tcp import connect
 from distdoctor.session.context import RunContext
 from distdoctor.session.protocol.trust import Seal
+from distdoctor.session.rendezvous.failure import contact_words, join_failure_text, lacks_torch
 from distdoctor.session.rendezvous.join import POD, RETRY_SECONDS, JoinedStore, Rendezvous
-from distdoctor.session.rendezvous.master import MasterLookup, contact_words, join_failure_text, lacks_torch
+from distdoctor.session.rendezvous.lookup import MasterLookup
 from distdoctor.session.rendezvous.store_host import StoreHost
 from distdoctor.session.stages.local import Ended
 

@@ -20,7 +20,7 @@ from distdoctor.render.words import count
 from distdoctor.session.context import RunContext
 from distdoctor.session.leader.stages import first_error, round_robin
 from distdoctor.session.protocol.messages import Command, Event, RunKeys
-from distdoctor.session.rendezvous.master import names_cost_seconds
+from distdoctor.session.rendezvous.lookup import names_cost_seconds
 from distdoctor.session.stages.local import Ended
 
 NCCL_BYTES = 1 << 18
@@ -62,6 +62,8 @@ class RankStages:
             BARRIER: self._barrier,
             COLLECTIVE: self._collective,
         }
+        """Work of each stage. It runs the function of this stage in ``OPS`` of distdoctor/ranks/child.py in each rank's
+        process: that of STORE creates the TCPStore."""
 
     def close(self) -> None:
         """End the ranks."""
