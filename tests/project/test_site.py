@@ -6,11 +6,15 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
+from distdoctor import check_api
 from distdoctor.cli.explain import write_page
 from distdoctor.judge.catalog import SECTIONS, Check, load
 from distdoctor.judge.engine import judge
@@ -100,15 +104,21 @@ def test_what_is_no_markdown_is_not_taken_for_it() -> None:
 
 def test_the_check_that_is_shown_works(tmp_path: Path) -> None:
     guide = (ROOT / "docs/guides/writing-a-check.md").read_text()
-    code, further = re.findall(r"(?ms)^```python\n(.*?)^```", guide)
-    compile(further, "the check of a site's variable", "exec")
+    code, *of_variables = re.findall(r"(?ms)^```python\n(.*?)^```", guide)
+    apart = [replace(one, variables={"SITE_QUEUE": value}) for one, value in zip(on(()), ("fast", "slow"), strict=True)]
+    assert len(of_variables) == 2
+    for example in of_variables:
+        names: dict[str, Any] = {**vars(check_api), "Iterator": Iterator}
+        exec(example, names)
+        (found,) = names["judge"](build(apart))
+        assert "host1" in found.nodes
     (tmp_path / "host").mkdir()
     (tmp_path / "host" / "loader_files.py").write_text(code)
     (check,) = (one for one in load([tmp_path]) if one.id == "host/loader-files")
     enough, few = on((0, 1), open_files=65536), on((0, 1), open_files=1024)
-    found = judge(build((enough[0], few[1])), [check]).findings
-    assert [(one.severity, one.nodes) for one in found] == [("warn", ("host1",))]
-    assert found[0].fixes[0].commands == ("ulimit -n 65536",)
+    findings = judge(build((enough[0], few[1])), [check]).findings
+    assert [(one.severity, one.nodes) for one in findings] == [("warn", ("host1",))]
+    assert findings[0].fixes[0].commands == ("ulimit -n 65536",)
     assert judge(build(enough), [check]).findings == ()
 
 
