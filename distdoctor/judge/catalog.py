@@ -129,6 +129,11 @@ class Check:
         return self.judge is _nothing
 
     @property
+    def is_of_a_site(self) -> bool:
+        """Return whether it is from a folder of ``--checks``."""
+        return self.path.parent.parent != built_in_folder()
+
+    @property
     def stage(self) -> str:
         """Return the stage that it belongs to: the first part of its id."""
         return self.id.partition("/")[0]

@@ -85,7 +85,7 @@ class Report:
     """Possible causes, likeliest first, if the verdict is incomplete because a log shows only a symptom."""
     schema_version: int = SCHEMA_VERSION
     checks: tuple[ReportCheck, ...] = ()
-    """Every check that ran; empty in a report of 0.1.0, and in node 0's report to the other nodes."""
+    """Every check that ran; in node 0's report to the other nodes only a site's; empty in a report of 0.1.0."""
 
     @property
     def until(self) -> str:

@@ -189,7 +189,7 @@ class _Writer:
         for note in self.report.notes:
             if sentence(note) != self.head.text:
                 self.page.prose(f"note: {clean(note)}", hang=6)
-        if results := _site_results(self.report, self.style.site_checks):
+        if results := _site_results(self.report, self.style):
             self.page.prose((f"site checks: {results}", "dim"), hang=2)
 
     def _tally(self) -> None:
@@ -227,15 +227,19 @@ def tally(roots: Sequence[Finding], consequences: int, candidates: int = 0) -> s
 # The stages: in a few lines by how they ended; with ``-v`` one line each.
 
 
-def _site_results(report: Report, site_checks: Sequence[str]) -> str:
-    """Return the results of a site's own checks, empty if the report lists no checks, as node 0's to other nodes."""
+def _site_results(report: Report, style: Style) -> str:
+    """Return the results of a site's own checks, empty without any. Node 0 judges: only those that it has run."""
+    site_checks = style.site_checks
     if jobs.is_on_logs(report) and not report.checks:
         matched = {finding.check for finding in report.findings} | {one.check for one in report.candidates}
         results = [(check, "found" if check in matched else "not found in the logs") for check in site_checks]
     else:
         arrived = sum(node.arrived for node in report.nodes)
         words = {"clear": f"clear on {count(arrived, 'node')}", "not-judged": "not judged"}
-        results = [(one.id, words.get(one.status, one.status)) for one in report.checks if one.id in site_checks]
+        ran = {one.id: words.get(one.status, one.status) for one in report.checks}
+        node0 = report.nodes[0].name if report.nodes and not ran else style.here
+        absent = "did not run" if node0 == style.here else f"did not run: give {clean(node0)} the same --checks"
+        results = [(check, ran.get(check, absent)) for check in site_checks]
     by_result: dict[str, list[str]] = {}
     for check, result in results:
         by_result.setdefault(result, []).append(clean(check))

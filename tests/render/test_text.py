@@ -223,7 +223,9 @@ def test_the_results_of_a_sites_checks_are_one_line() -> None:
     line = "site checks: host/clear, host/too clear on 2 nodes; host/bad found; host/unseen not judged"
     assert line in render(whole, Style(site_checks=sites)).splitlines()
     assert "site checks" not in render(whole)
-    assert "site checks" not in render(replace(whole, checks=()), Style(site_checks=sites))  # as node 0 sends it
+    without = replace(whole, checks=())  # as a node 0 without these checks sends it
+    line = f"site checks: {', '.join(sites)} did not run: give host0 the same --checks"
+    assert line in render(without, Style(site_checks=sites, here="host1")).splitlines()
 
 
 def test_what_is_only_a_warning_does_not_hide_what_to_do_about_a_missing_node() -> None:

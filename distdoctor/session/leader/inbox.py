@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from distdoctor.model.bounds import MAX_RANKS, count
@@ -123,10 +124,10 @@ class Inbox:
         value = self._written[key] = self.seal.close(key, data)
         await self.client.set(key, value)
 
-    async def publish(self, report: Report) -> None:
-        """Publish the report without its line per check, which is as long as all the rest."""
+    async def publish(self, report: Report, site_checks: Collection[str] = ()) -> None:
+        """Publish the report. Of its lines per check, which are as long as all the rest, only those of a site."""
         self.report = report
-        data = pack(encode(replace(report, checks=())))
+        data = pack(encode(replace(report, checks=tuple(one for one in report.checks if one.id in site_checks))))
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
         for place, part in enumerate(parts):
             key = self.keys.report(place)

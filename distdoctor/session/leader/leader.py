@@ -82,7 +82,7 @@ class Leader:
         waits = bool(left) and not self._roll.ended
         pending = pending_failures(cluster.slices, self._options, judgement) if waits else ()
         report = self._make_report(cluster, judgement, interrupted or self._timed_out, pending)
-        await self._inbox.publish(report)
+        await self._inbox.publish(report, {check.id for check in self._options.checks if check.is_of_a_site})
 
     async def farewell(self, seconds: float = 2.0) -> None:
         """Wait until everyone has printed; then let them go."""
