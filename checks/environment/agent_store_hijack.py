@@ -38,12 +38,23 @@ network/port-refused, environment/missing-variable
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, launch_variables, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, contact_text, launch_variables, live, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 VARIABLE = launch_variables.AGENT_STORE
 FOLLOWS = ("environment/duplicate-rank",)
+LOG = (
+    Line(
+        ("client socket has timed out", "connect() timed out"),
+        r"trying to connect to \((?:127\.0\.0\.1|localhost|::1), (?P<port>\d{1,5})\)",
+        stack=r" in _tcp_rendezvous_handler\b",
+        shows="symptom",
+        why="below torchrun no rank hosts the store of an init_method=tcp:// of one's own; a rank 0 that ended or was "
+        "late shows the same",
+    ),
+)
+NEXT = ("the result of distdoctor hang on the node, while the ranks wait", "distdoctor hang")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -130,5 +141,12 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             *live.where_ranks_are(asked or waits),
             f"{VARIABLE}=True, and MASTER_ADDR:MASTER_PORT answers as a store",
         ),
-        fixes=(Fix("Call init_process_group() without init_method (env://): torchrun starts these ranks."),),
+        fixes=(
+            Fix("Call init_process_group() without init_method (env://): torchrun starts these ranks."),
+            Fix(
+                "Or, for a group beside torchrun's own, set os.environ['TORCHELASTIC_USE_AGENT_STORE'] = 'False' "
+                "before it is made.",
+                option=2,
+            ),
+        ),
     )

@@ -7,9 +7,10 @@ The first server waits without end for the workers of the other node. Or the fir
 
 Why it happens
 --------------
-vLLM binds its message queue to VLLM_HOST_IP, and sends this address to the workers of the other nodes. The scheduler of
-its NIXL connector listens at VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set, and gives this to the instance
-that fetches the KV cache. A loopback address or 0.0.0.0 means the reader's own host on every other node.
+vLLM binds its message queue to VLLM_HOST_IP, and sends this address to the workers of the other nodes. Mooncake gives
+it (SGLang: SGLANG_HOST_IP) to the instance that fetches the KV cache. The scheduler of the NIXL connector listens at
+VLLM_NIXL_SIDE_CHANNEL_HOST, localhost unless it is set. A loopback address or 0.0.0.0 means the reader's own host on
+every other node. Under Ray, vLLM also looks for its own node by this address.
 
 Fix
 ---
@@ -31,14 +32,25 @@ environment/host-ip-copied
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, reachable_address, reaches_no_other
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, reachable_address, reaches_no_other
 
 SEVERITY = "fail"
 MATTERS = "an instance on another node cannot fetch the KV cache from here"
 PREVENTS = "results right"
 LOOKS_AT = ()
 HELPED_BY = ("host.interfaces",)
+LOG = (
+    Line(  # vLLM's first bundle asks for its driver's own node (v1/executor/ray_utils.py, initialize_ray_cluster())
+        "No available node types can fulfill resource request",
+        r"resource request \{(?=[^}]*'GPU')[^}]*'node:(?P<address>[\da-fA-F.:]{2,45})': 0\.001",
+        told="Ray has no node with GPUs at the address that vLLM takes for its own host's",
+        fix="Compare the address in the line with `ray list nodes`. If it is not there, set VLLM_HOST_IP on each node "
+        "to its address in that list, for `ray start` and for vLLM. If it is there, start vLLM on a node of Ray that "
+        "has GPUs.",
+    ),
+)
 _NIXL = "VLLM_NIXL_SIDE_CHANNEL_HOST"
+_TRANSFERS = ("Mooncake bootstrap", "bootstrap of the transfer")
 _OWN = {"vLLM": "VLLM_HOST_IP", "SGLang": "SGLANG_HOST_IP"}
 
 
@@ -54,6 +66,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ),
             fixes=(fix(cluster, node, variable) for node in bad),
         )
+    senders = [node for node in cluster.nodes if node not in queue and own_only(node, sender(node))]
+    if senders:
+        yield of_senders(cluster, senders)
     listeners = [node for node in cluster.nodes if has_side_channel(node) and (unset(node) or own_only(node, _NIXL))]
     if listeners:
         across = any(several(node) for node in listeners)
@@ -65,6 +80,30 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: {_NIXL}{value(node)}; the line has a NIXL connector" for node in listeners),
             fixes=(fix(cluster, node, _NIXL) for node in listeners),
         )
+
+
+def of_senders(cluster: Cluster, nodes: list[Node]) -> Finding:
+    variable = sender(nodes[0])
+    return Finding.about(
+        nodes,
+        f"{variable} on {names_of(nodes)} is an address where no other node reaches the KV cache.",
+        severity="warn",
+        evidence=(f"{node.name}: {variable}={node.variables[variable]}; the line has a {use(node)}" for node in nodes),
+        fixes=(fix(cluster, node, variable) for node in nodes),
+    )
+
+
+def sender(node: Node) -> str:
+    """Return the variable of the address that a transfer engine on this node gives to the others; empty without one.
+
+    vLLM takes get_ip() (v1/mooncake/mooncake_connector.py), SGLang get_local_ip_auto() (disaggregation/common/conn.py).
+    """
+    return _OWN.get(node.plan.engine, "") if use(node) else ""
+
+
+def use(node: Node) -> str:
+    """Return the use of the port that a transfer engine binds here; empty without one."""
+    return next((port.use for port in node.plan.ports if port.use in _TRANSFERS), "")
 
 
 def several(node: Node) -> bool:

@@ -41,7 +41,33 @@ SEVERITY = "fail"
 PREVENTS = "results right"
 LOOKS_AT = ("network",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-node-rank", "network/engine-ports-overlap")
+OF_ITS_OWN = r"(?![\s\S]*_env_rendezvous_handler)"
+"""In the frames: the store is not that of MASTER_ADDR and MASTER_PORT."""
+IN_USE, SAYS = ("EADDRINUSE", "ddress already in use"), r"EADDRINUSE|ddress already in use"
 LOG = (
+    Line(  # of trl/generation/vllm_client.py, swift/rlhf_trainers/vllm_client.py, vLLM's and SGLang's weight transfer
+        IN_USE,
+        SAYS,
+        stack=r"\bin (?:init_communicator|init_weights?_update_group|init_weight_transfer\w*)\b",
+        told="The port of the group between trainer and engine is in use on the engine's host",
+        fix="End the engine or trainer that still holds the port (`ss -ltnp 'sport = :51216'` names it). Or give the "
+        "group another port: `--vllm_group_port 51300` (TRL), `--vllm_server_group_port 51300` (ms-swift).",
+    ),
+    Line(
+        "EADDRINUSE",
+        stack=rf"/sglang/srt/{OF_ITS_OWN}",
+        told="The port of SGLang's own store is in use",
+        fix="Start it again with a free port: on several nodes `--dist-init-addr HOST:PORT`, the same on every node; "
+        "on one `--nccl-port PORT`, below net.ipv4.ip_local_port_range. With `--dp-size` leave --nccl-port out: each "
+        "replica would bind it.",
+    ),
+    Line(
+        "EADDRINUSE",
+        stack=rf"/vllm/(?:v1|distributed|worker|executor)/{OF_ITS_OWN}",
+        told="The port of vLLM's own store is in use",
+        fix="Set a first port below net.ipv4.ip_local_port_range, for each engine of a node another: `export "
+        "VLLM_PORT=21000`. With `--nnodes` give `--master-port` another value, the same on every node.",
+    ),
     Line(
         "Port is already in use. dist_init_port=",
         r"dist_init_port=(?P<port>\d{1,5})",

@@ -123,6 +123,13 @@ LOG = (
         why="GPUs that Ray does not see or that other jobs hold, and a wrong VLLM_HOST_IP, show the same: `ray status` "
         "and `ray list nodes` tell them apart",
     ),
+    Line(
+        "worker group startup timed out after",  # Ray Train's controller, which tries again
+        r"worker group startup timed out after [\d.]+ seconds waiting for (?P<expected>\d{1,7}) workers",
+        shows="symptom",
+        why="GPUs that other jobs hold or that Ray does not have, and a slow runtime environment, show the same: `ray "
+        "status` tells them apart",
+    ),
     Line(" Started container ", shows="noise", why="the container started"),
 )
 TOKEN = "store/token-mismatch"

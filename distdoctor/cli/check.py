@@ -28,6 +28,7 @@ from distdoctor.plan.job_line import JobLine, refused_ports
 from distdoctor.plan.resolve import resolve
 from distdoctor.plan.values import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
+from distdoctor.render.style import LINE
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -105,7 +106,8 @@ class CheckCommand:
 
     def given(self) -> list[tuple[str, str | None]]:
         """Return the flags that matter when this runs again, each with its value, None for a switch."""
-        launch = _given(printable_flags(self.launch))
+        engine = self.line is not None and self.line.engine
+        launch = {} if engine else _given(printable_flags(self.launch))
         others = {**_given(self.how), **_given(self.report)}
         pairs = [
             *_given(self.where).items(),
@@ -113,7 +115,9 @@ class CheckCommand:
             *((name, others[name]) for name in AGAIN if name in others),
             *([("token", TOKEN_PLACEHOLDER)] if "token" in others else []),  # the token itself is in no report
         ]
-        return [word for name, value in pairs for word in _as_flags(name, value)]
+        flags = [word for name, value in pairs for word in _as_flags(name, value)]
+        line = self.line.typed if engine and self.line is not None else []
+        return [*flags, *([LINE, *((word, None) for word in line)] if line else [])]
 
     def options(self) -> Options:
         """Return the run these flags ask for. Raises UsageError."""
@@ -178,7 +182,10 @@ class CheckCommand:
 def with_line(plan: Plan, line: JobLine) -> Plan:
     """Return the plan with what only a start line says: the engine, its ports, the mesh, and what was not read."""
     note = "; ".join(filter(None, (line.note, plan.note)))
-    sources = {name: line.names.get(name, source) for name, source in plan.sources.items()}
+    sources = {
+        name: line.names.get(name, source) if source.startswith("--") else source
+        for name, source in plan.sources.items()
+    }
     problems = (*plan.problems, *refused_ports(line, environment(os.environ)))
     mesh: dict[str, Any] = {} if plan.mesh else {"mesh": line.mesh, "mesh_order": line.mesh_order}
     plan = replace(plan, engine=line.engine, ports=line.ports, note=note, sources=sources, problems=problems)

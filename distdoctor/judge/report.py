@@ -87,6 +87,7 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         **({"groups": plan.groups} if plan.groups else {}),
         "started": plan.started,
         "launcher": plan.launcher,
+        **({"engine": plan.engine} if plan.engine else {}),
         **({"alone": True} if plan.nnodes == 1 and plan.sources.get("nnodes") == "default" else {}),
         **({"everywhere": plan.everywhere} if plan.everywhere else {}),
         **({"ranks_per_node": list(plan.tasks)} if len(set(plan.tasks)) > 1 else {}),

@@ -38,7 +38,9 @@ _VLLM = {
 }  # fmt: skip
 """Options of vLLM that decide about its ranks and ports, with their short names."""
 VLLM_PORT, MASTER, RPC, API = "VLLM_PORT", 29501, 29550, 8000
-NIXL_PORT, NIXL = ("VLLM_NIXL_SIDE_CHANNEL_PORT", 5600), re.compile(r"Nixl\w*Connector")
+_NIXL, _MOONCAKE = re.compile(r"Nixl\w*Connector"), re.compile(r"MooncakeConnector")
+_SENDS_NO_CACHE = re.compile(r"kv_consumer|bootstrap_server_address")
+"""Settings of a connector with which vLLM starts no server for Mooncake (v1/mooncake/mooncake_connector.py)."""
 
 
 def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True) -> JobLine:
@@ -56,7 +58,8 @@ def read_vllm(words: Sequence[str], env: Mapping[str, str], served: bool = True)
     by_ray = "ray" in (given.get("--distributed-executor-backend"), given.get("--data-parallel-backend"))
     if by_ray or "--worker-use-ray" in given:
         said = f"Ray places the {dp * each} ranks of this vLLM server"
-        return here_alone("vLLM", said, line.ports)
+        apart = dp > 1 and given.get("--data-parallel-backend") != "ray" and "--data-parallel-address" not in given
+        return here_alone("vLLM", f"{_ALL_HERE}; {said}" if apart else said, line.ports)
     local = number(given, "--data-parallel-size-local", dp)
     address = word(given, "--data-parallel-address", word(given, "--master-addr", "127.0.0.1"))
     if local == dp or is_loopback(address) or address == "localhost":  # all of them are on this machine
@@ -75,6 +78,11 @@ _DIMENSIONS = ("data-parallel", "pipeline-parallel", "prefill-context-parallel",
 """From the outermost in. The groups of tp are created first, those of dp last: distributed/parallel_state.py,
 initialize_model_parallel()."""
 _RPC = "--data-parallel-rpc-port"
+_ALL_HERE = (
+    "without --data-parallel-backend ray, vLLM's data-parallel ranks meet at 127.0.0.1 and hang if Ray places one of "
+    "them on another node"
+)
+"""engine/arg_utils.py, create_engine_config(); https://github.com/vllm-project/vllm/issues/44878."""
 
 
 def _with_file(given: dict[str, str]) -> dict[str, str]:
@@ -88,9 +96,13 @@ def _vllm_ports(
 ) -> Iterator[EnginePort]:
     if served and "--headless" not in given and not given.get("--uds"):
         yield port_of(given, "--port", API, "API server")
-    if NIXL.search(" ".join(words)):
-        name, usual = NIXL_PORT
-        first = number(env, name, usual) + number(given, "--data-parallel-start-rank", 0)
+    text, first_rank = " ".join(words), number(given, "--data-parallel-start-rank", 0)
+    first_node = not (first_rank or number(given, "--node-rank", 0))
+    if _MOONCAKE.search(text) and not _SENDS_NO_CACHE.search(text) and first_node:
+        yield port_of(env, "VLLM_MOONCAKE_BOOTSTRAP_PORT", 8998, "Mooncake bootstrap")
+    if _NIXL.search(text):
+        name = "VLLM_NIXL_SIDE_CHANNEL_PORT"
+        first = number(env, name, 5600) + first_rank
         engines = number(given, "--data-parallel-size-local", number(given, "--data-parallel-size", 1))
         for offset in range(max(1, engines)):
             yield EnginePort(first + offset, name, "NIXL side channel", name in env)
@@ -123,11 +135,21 @@ def read_sglang(words: Sequence[str], env: Mapping[str, str], served: bool = Tru
         raise ValueError(f"SGLang on {nodes} nodes needs --dist-init-addr HOST:PORT, the same on every node")
     if port is None and "--nccl-port" in given:
         port = number(given, "--nccl-port", 0)
-    names = {"master_addr": "--dist-init-addr", "master_port": "--dist-init-addr" if at else "--nccl-port"}
+    by = "--dist-init-addr" if at else "--nccl-port"
+    names = {"master_addr": by, "master_port": by}
     line = JobLine("SGLang", **mesh_of("tp pp dp", dp=copies, pp=pp, tp=tp), names=names)
     flags = node_flags(nodes, shared(copies * tp * pp, nodes), rank, address, "" if port is None else port)
     ports = _sglang_ports(given, port, inside, served) if rank == 0 else ()
-    return replace(line, flags=flags, ports=(*ports,))
+    pinned = _pinned(given) if copies > 1 and nodes == 1 else ()
+    return replace(line, flags=flags, ports=(*ports, *pinned))
+
+
+def _pinned(given: Mapping[str, str]) -> Iterator[EnginePort]:
+    """Yield --nccl-port for the stores of two replicas: each of --dp-size replicas binds it
+    (srt/managers/data_parallel_controller.py, launch_dp_schedulers())."""
+    if "--nccl-port" in given:
+        for use in ("the store of replica 0", "the store of replica 1"):
+            yield EnginePort(number(given, "--nccl-port", 0), "--nccl-port", use, True)
 
 
 def _sglang_ports(given: Mapping[str, str], port: int | None, inside: bool, served: bool) -> Iterator[EnginePort]:

@@ -50,7 +50,15 @@ class JobLine:
         """Return the program that starts the ranks, unless it is torchrun or starts none."""
         return "" if self.kind in _NO_ENGINE else self.kind
 
+    @property
+    def typed(self) -> list[str]:
+        """Return the words of the line, with the variables that it sets; none if one of them may be a secret, or if the
+        options are inside a shell's text."""
+        words = [*(f"{name}={value}" for name, value in (self.env or {}).items()), *self.inner]
+        return [] if any(map(_NOT_TYPED.search, words)) else [*(["env"] if self.env else []), *words]
 
+
+_NOT_TYPED = re.compile(r"(?i)^[\w-]*(?:api[-_]?key|secret|password|[-_]token)(?:=|$)|^(?:\S*/)?(?:ba|da|z|k)?sh$")
 _NO_ENGINE = ("torchrun", "accelerate", "python", "other")
 
 

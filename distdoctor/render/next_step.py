@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distdoctor.model.addresses import endpoint
@@ -25,7 +25,7 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.report import INTERRUPTED, Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
-from distdoctor.render.style import PLAIN, Given, Style
+from distdoctor.render.style import LINE, PLAIN, Given, Style
 from distdoctor.render.words import fold
 
 _OF_THE_PLAN = (NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_BACKEND, BACKEND)
@@ -147,13 +147,21 @@ def _check(
     report: Report, program: str, flags: Given, roots: Sequence[Finding] = (), here: str | None = None
 ) -> list[str]:
     """This run's command again, with the flags that the first fixes change (on this node, where it is known which it
-    is); none once per rank or for an engine: then it is the launcher's own line, which is not known here.
+    is); none once per rank, and none for an engine whose start line is not known here.
     """
-    if report.plan.get("started") == "rank" or report.plan.get("engine"):
+    if report.plan.get("started") == "rank" or (report.plan.get("engine") and LINE not in flags):
         return []
+    if LINE in flags:
+        at = [*flags].index(LINE)
+        options: dict[str, str | None] = {}
+        for root in roots:
+            for fix in _ours(root, here):
+                options.update(fix.flags)
+        words = changed([word for word, _ in flags[at + 1 :]], options)
+        return [shlex.join([*program.split(), "check", *_words(flags[:at]), "--", *words])]
     pairs = [*flags, *_known_master(report, flags)]
     for root in roots:
-        ours = [fix for fix in _first_option(root) if here is None or not fix.nodes or here in fix.nodes]
+        ours = _ours(root, here)
         for flag, value in (change for fix in ours for change in fix.flags.items()):
             if flag == NODE_RANK.flag and here is None:
                 continue  # it differs from node to node
@@ -164,6 +172,19 @@ def _check(
         pairs = [(flag, _open(flag, value, report) if flag in open_flags else value) for flag, value in pairs]
     pairs = sorted(pairs, key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
+
+
+def changed(words: Sequence[str], options: Mapping[str, str | None]) -> list[str]:
+    """Return an engine's start line with these options in place of its own, or behind it; None removes one."""
+    left, kept = [*words], list[str]()
+    while left:
+        word = left.pop(0)
+        name, equals, _ = word.partition("=")
+        if not word.startswith("--") or name.replace("_", "-") not in options:
+            kept.append(word)
+        elif not equals:
+            del left[:1]
+    return [*kept, *(part for name, value in options.items() if value is not None for part in (name, value))]
 
 
 def _open(flag: str, value: str | None, report: Report) -> str | None:
@@ -255,6 +276,11 @@ def _above(roots: Sequence[Finding]) -> str:
 def _first_option(root: Finding) -> list[Fix]:
     first = min((fix.option for fix in root.fixes), default=1)
     return [fix for fix in root.fixes if fix.option == first]
+
+
+def _ours(root: Finding, here: str | None) -> list[Fix]:
+    """Return the parts of the first fix that concern this node, or all nodes."""
+    return [fix for fix in _first_option(root) if here is None or not fix.nodes or here in fix.nodes]
 
 
 def _without(pairs: Given, flag: str) -> list[tuple[str, str | None]]:

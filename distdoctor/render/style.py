@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 Given = Sequence[tuple[str, str | None]]
 """The flags that a run was started with, each with its value, None for a flag that takes none."""
+LINE = ("--", None)
+"""Among the flags of a run: what follows is the start line of an engine, word by word."""
 
 
 @dataclass(frozen=True)

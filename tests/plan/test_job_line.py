@@ -116,3 +116,27 @@ def test_every_option_of_this_torchrun_is_known() -> None:
         assert torchrun.torchrun_options([long, *([] if switch else ["value"]), "script"]) == {
             long: "" if switch else "value"
         }
+
+
+TRANSFER = "vllm serve m --kv-transfer-config {{'kv_connector':'{}','kv_role':'{}'}}"
+PORTS: list[tuple[str, dict[str, str], list[tuple[int, str]]]] = [
+    (TRANSFER.format("NixlConnector", "kv_both"), {}, [(8000, "--port"), (5600, "VLLM_NIXL_SIDE_CHANNEL_PORT")]),
+    (TRANSFER.format("MooncakeConnector", "kv_producer"), {"VLLM_MOONCAKE_BOOTSTRAP_PORT": "9000"},
+     [(8000, "--port"), (9000, "VLLM_MOONCAKE_BOOTSTRAP_PORT")]),
+    (TRANSFER.format("MooncakeConnector", "kv_consumer"), {}, [(8000, "--port")]),
+    ("python -m sglang.launch_server --dp 2 --nccl-port 7000", {},
+     [(30000, "--port"), (7000, "--nccl-port"), (7000, "--nccl-port")]),
+    ("python -m sglang.launch_server --tp 2 --nccl-port 7000", {}, [(30000, "--port")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "env", "ports"), PORTS, ids=[row[0][:60] for row in PORTS])
+def test_the_ports_of_an_engine(line: str, env: dict[str, str], ports: list[tuple[int, str]]) -> None:
+    assert [(one.port, one.setting) for one in read_job_command(line.split(), env).ports] == ports
+
+
+@pytest.mark.parametrize(("more", "hangs"), [("", True), (" -dpb ray", False), (" -dpa 10.0.0.1", False)])
+def test_data_parallel_ranks_that_meet_at_loopback_while_ray_places_them(more: str, hangs: bool) -> None:
+    line = read_job_command(f"vllm serve m -dp 8 --distributed-executor-backend ray{more}".split(), {})
+    assert ("meet at 127.0.0.1" in line.note) is hangs
+    assert "Ray places the 8 ranks" in line.note

@@ -13,6 +13,7 @@ from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.launch_settings import LEAST_LENGTH, TOKEN_PLACEHOLDER
 from distdoctor.model.stages import STAGES
+from distdoctor.plan.job_command import read_job_command
 from distdoctor.plan.syntax import address_problem
 from distdoctor.plan.values import Flags
 from distdoctor.render.style import Style
@@ -167,3 +168,26 @@ def test_missing_ranks_are_started_by_their_launcher() -> None:
     whole = reports.missing()
     once_per_rank = replace(whole, plan={**whole.plan, "started": "rank"})
     assert render(once_per_rank).splitlines()[-1] == "Next: start the check on node1, and here again."
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("vllm serve m --port 8000", "-- vllm serve m --port 8001"),
+        ("vllm serve m --port=8000 -tp 2", "-- vllm serve m -tp 2 --port 8001"),
+        ("env A=1 vllm serve m", "-- env A=1 vllm serve m --port 8001"),
+    ],
+)
+def test_an_engine_s_line_is_checked_again_with_the_fix_in_it(words: str, again: str) -> None:
+    line = read_job_command(words.split(), {})
+    given = CheckCommand(Flags(), RunFlags(wait=6), ReportFlags(), line=line).given()
+    report = reports.port_in_use()
+    (finding,) = report.findings
+    finding = replace(finding, fixes=(Fix("Use 8001.", flags={"--port": "8001"}),))
+    report = replace(report, findings=(finding,), plan={**report.plan, "engine": "vLLM"})
+    assert render(report, Style(given=given)).splitlines()[-1] == f"    distdoctor check --wait 6 {again}"
+
+
+def test_a_line_with_a_secret_is_not_printed_again() -> None:
+    line = read_job_command(["vllm", "serve", "m", "--api-key", "1234"], {})
+    assert CheckCommand(Flags(), RunFlags(), ReportFlags(), line=line).given() == []
